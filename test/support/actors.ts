@@ -6,20 +6,20 @@ import { AGENT_SCOPE, askClientToken, type ClientCredentials, type Place } from 
 import { type LiveSocket, openSocket } from './socket.js';
 import { createVerbs, type Verbs } from './verbs.js';
 
-/** Who may prepare agents and clients on the service, outside the specification. */
+/** The service's operator, who can prepare agents and clients in ways the specification does not cover. */
 export interface Operator {
   readonly url: string;
   readonly secret: string;
 }
 
 export interface CallOptions {
-  /** The idempotency key; `null` sends none, absent makes a new one for writes. */
+  /** The idempotency key. `null` sends none; by default each write gets a new one. */
   readonly key?: string | null;
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An agent as a program that acts for it: it can call and it can listen. */
+/** An agent together with the program that acts for it: it can call and listen. */
 export interface Actor extends Verbs {
   readonly handle: string;
   readonly owner: string;
@@ -30,20 +30,20 @@ export interface Actor extends Verbs {
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>;
   patch(path: string, body?: unknown, options?: CallOptions): Promise<Answer>;
   delete(path: string, options?: CallOptions): Promise<Answer>;
-  /** A token of this agent, kept per resource and scopes. */
+  /** Returns a token of this agent for a resource and scopes. */
   token(resource?: 'api' | 'ws', scopes?: readonly string[]): Promise<string>;
-  /** A socket, or the answer with which it was refused. */
+  /** Opens a socket, or returns the answer that refused it. */
   connect(token?: string, url?: string): Promise<LiveSocket | Answer>;
   mustConnect(token?: string, url?: string): Promise<LiveSocket>;
 }
 
 export interface AgentOptions {
   readonly policy?: 'open' | 'allowlist' | 'hold';
-  /** Another agent of this owner, instead of a new account. */
+  /** Creates the agent for this existing owner instead of a new account. */
   readonly owner?: string;
 }
 
-/** The operator's own endpoints; the answer must be a success. */
+/** Calls one of the operator's endpoints and expects success. */
 export async function operate(operator: Operator, method: string, path: string, body?: unknown): Promise<unknown> {
   const answer = await request(`${operator.url}${path}`, {
     method,
@@ -57,7 +57,7 @@ export async function operate(operator: Operator, method: string, path: string, 
   return answer.text === '' ? undefined : answer.json;
 }
 
-/** A new agent with a name like `@alice-3f9c21.main`, and a client that acts for it. */
+/** Creates an agent with a name like `@alice-3f9c21.main` and a client that acts for it. */
 export async function createActor(
   place: Place,
   operator: Operator,
@@ -74,7 +74,7 @@ export async function createActor(
   });
 }
 
-/** The actor behind credentials that exist already. */
+/** Returns the actor for existing credentials. */
 export function actorOf(place: Place, handle: string, credentials: ClientCredentials): Actor {
   const tokens = new Map<string, Promise<string>>();
 
@@ -121,7 +121,7 @@ export function actorOf(place: Place, handle: string, credentials: ClientCredent
   };
 }
 
-/** One REST call. A string or bytes as body go out as they are; anything else as JSON. */
+/** Makes one REST call. Sends a string or bytes as they are and anything else as JSON. */
 export function callApi(
   baseUrl: string,
   token: string | undefined,

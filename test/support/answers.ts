@@ -7,19 +7,19 @@ const CHALLENGE: Readonly<Record<number, readonly string[]>> = {
   401: ['invalid_token'],
 };
 
-/** The answer is a success of this status; its JSON. */
+/** Expects success with this status and returns the JSON. */
 export function mustSucceed(answer: Answer, status = 200): unknown {
   expect(answer.status, answer.text).toBe(status);
   return answer.text === '' ? undefined : answer.json;
 }
 
-/** The answer is a denial: the one envelope, this status and code, and the challenge that belongs to it. */
+/** Expects an error envelope with this status and code, and the challenge that belongs to it. */
 export function mustDeny(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: codeOf(answer) }, answer.text).toEqual({ status, code });
   mustBeEnvelope(answer);
 }
 
-/** Every non-2xx answer is `{"error":{"code","message"}}` as JSON; 401 and a missing scope carry their challenge. */
+/** Expects `{"error":{"code","message"}}` as JSON, with a challenge if the status is 401 or a scope is missing. */
 export function mustBeEnvelope(answer: Answer): void {
   expect(answer.headers['content-type']).toMatch(/^application\/json/);
   expect(keysOf(answer.json)).toEqual(['error']);
@@ -39,7 +39,7 @@ export function codeOf(answer: Answer): unknown {
   }
 }
 
-/** An OAuth error (RFC 6749 §5.2): its status and name, as JSON, never stored. */
+/** Expects an OAuth error (RFC 6749 §5.2) with this status and name, as JSON that must not be cached. */
 export function mustRefuse(answer: Answer, status: number, error: string): void {
   expect({ status: answer.status, error: field(answer.json, 'error') }, answer.text).toEqual({ status, error });
   expect(answer.headers['cache-control']).toContain('no-store');

@@ -9,7 +9,7 @@ interface Results {
   readonly passes: readonly unknown[];
 }
 
-/** What axe finds on a page: each rule that is broken, with the element that breaks it. */
+/** Runs axe on a page and returns each broken rule with the element that breaks it. */
 export async function findViolations(page: Page): Promise<string[]> {
   await page.evaluate(`${axe.source}; undefined`);
   const { violations, passes } = await page.evaluate<Results>('axe.run()');

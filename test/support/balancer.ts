@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** Stands before several ports of this machine, as a proxy of connections does: whoever takes one is given it. */
+/** A TCP load balancer for local ports. It skips targets that refuse the connection. */
 export interface Balancer {
   readonly port: number;
-  /** Asked in turn. */
+  /** Used in turn. */
   targets: readonly number[];
   stop(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import { formsOf, type HtmlForm, linksOf, visibleText } from './html-form.js';
 import { type Answer, formBody, request } from './http.js';
 import { multipartFields } from './multipart.js';
 
-/** A page that is shown. */
+/** The page that the browser shows. */
 export interface Page {
   readonly url: string;
   readonly answer: Answer;
@@ -12,14 +12,16 @@ export interface Page {
   readonly text: string;
 }
 
-/** What a person changes in a form; undefined: what stood there is taken away. */
+/** The values that a person enters in a form. `undefined` clears a field. */
 export type FormValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** A browser without pictures: cookies, links, forms, redirects within the places it knows. */
+/** A browser without rendering. It handles cookies, links, forms, and redirects within the origins it knows. */
 export interface Browser {
-  /** Goes there and follows redirects; one that leaves the service's own origins is shown, not followed. */
+  /**
+   * Opens the URL and follows redirects. Shows a redirect that leaves the service's origins instead of following it.
+   */
   open(url: string): Promise<Page>;
-  /** Fills the form and presses the button whose label fits. */
+  /** Fills in the form and presses the button whose label matches. */
   submit(page: Page, form: HtmlForm, values: FormValues, press?: RegExp): Promise<Page>;
   follow(page: Page, label: RegExp): Promise<Page>;
   readonly cookies: ReadonlyMap<string, string>;
@@ -87,7 +89,7 @@ function keepCookie(cookies: Map<string, string>, line: string): void {
   else cookies.set(name, value.join('='));
 }
 
-/** Somebody with an account, or about to have one. */
+/** A person who has an account or is about to create one. */
 export interface Person {
   readonly username: string;
   readonly password: string;

@@ -5,7 +5,9 @@ import { build } from 'esbuild';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A program of the tests' own, in one file that Node.js can start, beside the packages it needs. */
+/**
+ * Bundles a TypeScript program of the tests into one file, next to the packages it needs, so that Node.js can start it.
+ */
 export async function buildProgram(source: string): Promise<{ path: string; remove(): void }> {
   const cache = join(ROOT, 'node_modules', '.cache');
   mkdirSync(cache, { recursive: true });

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Throws where the build is missing or older than the sources: a test of it would say something about another program. */
+/** Throws if the build is missing or older than the sources, because a test would then check a different program. */
 function requireFreshBuild(): void {
   const build = join(ROOT, 'dist/main.cjs');
   const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
@@ -15,5 +15,5 @@ function requireFreshBuild(): void {
 
 requireFreshBuild();
 
-/** The program as it is installed. */
+/** The program as installed. */
 export const PROGRAM_FILE = join(ROOT, 'bin/asp.js');

@@ -1,20 +1,20 @@
 import type { Operation } from '../../src/wire/endpoint.js';
 import type { OperatorOperation } from '../../src/wire/schemas/operator.js';
 
-/** Ids and handles that the commands of the tests name; what a service answers may hold any text in their places. */
+/** The ids and handles that the commands in the tests use. A service may answer with any text in their place. */
 export const SESSION_ID = `sess_${'0'.repeat(26)}`;
 export const ATTACHMENT_ID = `att_${'0'.repeat(26)}`;
 export const ME = '@me.bot';
 export const PEER = '@alice.bot';
 export const NEW_AGENT = '@aid.new';
-/** A time that every answer tells. */
+/** The time in every answer. */
 export const TIME = 1_700_000_000_000;
 export const FILE_BYTES = 'bytes of a file\n';
 
-/** What an answer is made of. `text` stands wherever a peer or the service may write freely. */
+/** The values that the answers contain. `text` is used wherever a peer or the service may write free text. */
 export interface Wording {
   readonly text: string;
-  /** Where the bytes of an attachment are. */
+  /** The address of the attachments' bytes. */
   readonly filesUrl: string;
 }
 
@@ -69,7 +69,7 @@ function sessionOf({ text }: Wording): Record<string, unknown> {
   };
 }
 
-/** A message of somebody else. */
+/** Returns a message from another agent. */
 export function messageOf({ text }: Pick<Wording, 'text'>, sequence = 1): Record<string, unknown> {
   const content =
     sequence % 2 === 1
@@ -91,7 +91,7 @@ export function messageOf({ text }: Pick<Wording, 'text'>, sequence = 1): Record
   };
 }
 
-/** A session's events: messages of either form, and an event of a kind that is not known. */
+/** Returns a session's events: both forms of messages, and one event of an unknown type. */
 export function eventsOf(wording: Pick<Wording, 'text'>): Record<string, unknown>[] {
   const { text } = wording;
   return [
@@ -161,7 +161,7 @@ const accountOf = ({ text }: Wording): Record<string, unknown> => ({
 
 const ok = (): unknown => ({ ok: true });
 
-/** A whole answer of every endpoint. */
+/** A complete answer for every endpoint. */
 export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSearchParams) => unknown>> = {
   createSession: () => ({ session_id: SESSION_ID, message_id: `msg_${'0'.repeat(26)}`, sequence: 2 }),
   listSessions: (wording) => ({ sessions: [sessionOf(wording)], next_cursor: null }),
@@ -233,7 +233,7 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
   unblockAgent: () => ({ unblocked: true }),
 };
 
-/** A whole answer of every operator endpoint. */
+/** A complete answer for every operator endpoint. */
 export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wording) => unknown>> = {
   readStatus: ({ text }) => ({
     version: text,

@@ -11,38 +11,38 @@ import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../src/wire/schema
 import { eventsOf, FILE_BYTES, OPERATOR_REPLY, REPLY, type Wording } from './canned-replies.js';
 import { type LeavingOut, leaveOut } from './leave-out.js';
 
-/** How every request is refused: the envelope of the API, and the form that OAuth endpoints have for it. */
+/** How the service refuses every request: with the API's envelope, or with an OAuth error on OAuth endpoints. */
 export interface Refusal {
   readonly status: number;
   readonly code: string;
   readonly message?: string;
-  /** `error` of an OAuth answer; without one, these endpoints answer with the envelope too. */
+  /** The `error` of OAuth answers. Without it, OAuth endpoints also answer with the envelope. */
   readonly oauthError?: string;
-  /** The WebSocket alone is refused. */
+  /** Refuses only the WebSocket. */
   readonly isForSocket?: boolean;
-  /** Metadata are refused as well. */
+  /** Refuses metadata requests too. */
   readonly isEverything?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A service that gives each endpoint's whole answer, or refuses everything. It remembers nothing but what was asked. */
+/** A service that gives each endpoint's complete answer, or refuses everything. It records only the requests. */
 export interface CannedService {
   readonly origin: string;
   readonly baseUrl: string;
   readonly wsUrl: string;
   readonly operatorUrl: string;
-  /** Names of operations, else method and path. */
+  /** The operation of each request, or its method and path if there is no such operation. */
   readonly received: string[];
-  /** What peers write. */
+  /** The text that peers write. */
   text: string;
   refusal: Refusal | undefined;
-  /** The person denies, and the redirect says so with `text`. */
+  /** Makes the person deny access. The redirect says so with `text`. */
   isDenied: boolean;
-  /** Every answer is kept back so long: for what shows while something takes its time. */
+  /** Delays every answer by this time, for tests of what appears during slow requests. */
   delayMs: number;
-  /** Optional members of the API's answers are left out, or null; what says no more than its status has no body. */
+  /** Leaves out optional members of the API's answers, or sets them to null. Drops a body that repeats the status. */
   leavesOut: LeavingOut | undefined;
-  /** Further headers of every answer; they are Latin-1. */
+  /** Extra headers for every answer, in Latin-1. */
   headers: Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
@@ -59,7 +59,7 @@ const OPERATOR = (
   Object.entries(OPERATOR_ENDPOINT) as [OperatorOperation, (typeof OPERATOR_ENDPOINT)[OperatorOperation]][]
 ).map(([name, { method, path }]) => ({ name, method, pattern: patternOf(path) }));
 
-/** The literal path wins over one with a parameter. */
+/** Finds the operation of a request. A literal path wins over one with a parameter. */
 function findOperation(method: string, path: string): Operation | undefined {
   const found = API.filter(({ row, pattern }) => row.method === method && pattern.test(path));
   return (found.find(({ row }) => !row.path.includes('{')) ?? found[0])?.name;
@@ -161,7 +161,7 @@ function handle(service: CannedService, method: string, url: URL): Handled {
   return { name: `${method} ${pathname}`, status: 404, body: envelopeOf({ status: 404, code: 'NOT_FOUND' }), ...other };
 }
 
-/** The same answer from a service that says as little as it may. */
+/** Reduces an answer to the minimum that a service may send. */
 function shorten(name: Operation, body: unknown, how: LeavingOut): { status: number; body: unknown } {
   const { status }: EndpointRow = ENDPOINT[name];
   const { reply } = endpointSchemas(name);

@@ -2,15 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Files of a certificate and its key. */
+/** The files of a certificate and its key. */
 export interface Certificate {
   readonly certificate: string;
   readonly key: string;
 }
 
-/** An authority of one's own, which no machine knows, and the certificates it gives. */
+/** A certificate authority that no machine trusts by default. */
 export interface Authority {
-  /** The file that names it. */
+  /** The file with the authority's certificate. */
   readonly file: string;
   issue(name: string, options?: { readonly isExpired?: boolean }): Certificate;
 }
@@ -22,7 +22,7 @@ function openssl(...words: readonly string[]): void {
 
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
-/** Makes an authority in `folder`; it needs `openssl`. */
+/** Creates an authority in `folder`. Requires `openssl`. */
 export function createAuthority(folder: string): Authority {
   const file = join(folder, 'authority.pem');
   const authorityKey = join(folder, 'authority.key');
@@ -36,7 +36,7 @@ export function createAuthority(folder: string): Authority {
       openssl('req', '-new', ...KEY, '-keyout', path('key'), '-out', path('csr'), '-subj', `/CN=${name}`);
       writeFileSync(path('ext'), `subjectAltName=DNS:${name}\n`);
       const signing = ['-CA', file, '-CAkey', authorityKey, '-CAcreateserial', '-extfile', path('ext')];
-      // A negative lifetime ends before it begins: it is over whenever it is looked at.
+      // With a negative lifetime, the certificate has always expired.
       const days = isExpired ? '-1' : '30';
       openssl('x509', '-req', '-in', path('csr'), ...signing, '-out', path('pem'), '-days', days);
       return { certificate: path('pem'), key: path('key') };

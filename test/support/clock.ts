@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/kit/clock.js';
 
-/** A clock that moves only when it is told to. */
+/** A clock that moves only when a test advances it. */
 export interface TestClock extends Clock {
-  /** Moves on, running what was scheduled on the way, in order. */
+  /** Advances the clock, running the actions that come due, in order. */
   advance(ms: number): void;
 }
 

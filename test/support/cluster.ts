@@ -1,7 +1,7 @@
 import { createHome, type Home, type Running } from '../acceptance/program.js';
 import { type SocketCutter, startSocketCutter } from './socket-cutter.js';
 
-/** One service of several, behind a line to the database that can be cut. */
+/** One of several services, connected to the database through a proxy that can be cut. */
 export interface Node {
   readonly home: Home;
   readonly cutter: SocketCutter;
@@ -13,7 +13,7 @@ export interface Node {
 /** Several real services on one database. */
 export interface Cluster {
   readonly nodes: readonly Node[];
-  /** Another in the place of one that has ended, with its port and its home. */
+  /** Starts a node again with the port and home of one that has ended. */
   startAgain(node: Node): Promise<void>;
   stop(): Promise<void>;
 }
@@ -21,9 +21,9 @@ export interface Cluster {
 export interface ClusterOptions {
   readonly count: number;
   readonly databaseUrl: string;
-  /** By this name their connections are known to the database. */
+  /** The application name of the nodes' database connections. */
   readonly name: string;
-  /** Without it they go by the address of the first. */
+  /** By default, the address of the first node. */
   readonly publicUrl?: string;
   /** More arguments of `asp serve`. */
   readonly options?: readonly string[];
@@ -41,7 +41,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       '--port',
       String(port),
       '--data',
-      // They share the folder of the attachments.
+      // All nodes share one attachments folder.
       `${(nodes[0]?.home ?? home).directory}/data`,
       '--limits',
       'off',

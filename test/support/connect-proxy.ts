@@ -1,15 +1,15 @@
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
 
-/** A proxy of the kind that companies have: it opens tunnels, and nothing else. */
+/** A proxy like those in companies: it opens tunnels and does nothing else. */
 export interface ConnectProxy {
   readonly port: number;
-  /** What was asked for, `host:port`, and with which credentials. */
+  /** The `host:port` and credentials of every request. */
   readonly asked: { readonly target: string; readonly authorization: string | undefined }[];
   close(): Promise<void>;
 }
 
-/** A proxy that leads names to ports of this machine, and refuses others. With `password` it wants that one. */
+/** Starts a proxy that maps names to local ports and refuses all others. With `password`, it requires that password. */
 export async function startConnectProxy(
   ports: Readonly<Record<string, number>>,
   password?: string,
@@ -57,7 +57,7 @@ export async function startConnectProxy(
   };
 }
 
-/** Listens on a free port of this machine. */
+/** Listens on a free local port and returns the port. */
 export function listen(server: Server): Promise<number> {
   return new Promise((resolve) => {
     server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));

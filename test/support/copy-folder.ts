@@ -2,8 +2,8 @@ import { chmodSync, copyFileSync, mkdirSync, readdirSync, readlinkSync, statSync
 import { join } from 'node:path';
 
 /**
- * What is in one folder, put into another with its rights, which `cpSync` of some versions of Node.js leaves behind.
- * Starting `cp` instead takes a process with many pages some 20 ms, thousands of times.
+ * Copies a folder's contents with their permissions, which `cpSync` drops in some versions of Node.js. Starting `cp`
+ * instead takes a large process some 20 ms, and the tests do it thousands of times.
  */
 export function copyFolder(from: string, to: string): void {
   mkdirSync(to, { recursive: true });

@@ -19,7 +19,7 @@ import { type Actor, createActor } from './actors.js';
 import { discover } from './oauth.js';
 import { isShared, openTestStore } from './stores.js';
 
-/** What a service asks its database. */
+/** The queries that a service makes. */
 export interface Counts {
   reads: number;
   writes: number;
@@ -36,11 +36,11 @@ export interface CountedService {
   stop(): Promise<void>;
 }
 
-/** The whole service on a new store of the kind under test, between which and the service everything is counted. */
+/** Starts a whole service on a new store of the kind under test and counts every query that it makes. */
 export async function startCountedService(options: {
   clock: Clock;
   areLimitsOn?: boolean;
-  /** How long requests are to seem to wait for the database. */
+  /** How long requests appear to wait for the database. */
   queueMs?: () => number;
 }): Promise<CountedService> {
   const { clock, areLimitsOn = false, queueMs } = options;

@@ -11,7 +11,7 @@ import {
   redirectParameters,
 } from './oauth.js';
 
-/** Approval without a browser by who operates the service, for an agent of a local account. */
+/** Approves as the operator, without a browser, for an agent of a local account. */
 export function approveLocally(place: Place, operator: Operator, parameters: AuthorizationParameters): Promise<Answer> {
   return request(authorizationUrl(place, parameters), {
     method: 'POST',
@@ -37,7 +37,7 @@ export interface GrantOptions {
   readonly resource?: string | readonly string[];
 }
 
-/** A code for this agent, unused. */
+/** Returns an unused code for this agent. */
 export async function mustGetCode(
   place: Place,
   operator: Operator,
@@ -57,7 +57,7 @@ export async function mustGetCode(
   return { clientId: client, code, verifier };
 }
 
-/** Tokens of a public client for this agent: a new refresh-token family. */
+/** Returns a public client's tokens for this agent, in a new refresh-token family. */
 export async function mustGrant(
   place: Place,
   operator: Operator,

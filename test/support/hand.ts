@@ -3,18 +3,18 @@ import type { ElementHandle, Locator, Page } from 'playwright-core';
 /** How someone uses a page. */
 export type Way = 'pointer' | 'keyboard';
 
-/** The Tab key finds everything on a page within so many steps. */
+/** More Tab presses than it takes to reach everything on a page. */
 const STEPS_MAX = 150;
 
-/** The role of a control and its name, as a screen reader tells them; `details` opens what is folded. */
+/** The role of a control in the accessibility tree; `details` opens a collapsed section. */
 export type Kind = 'link' | 'button' | 'radio' | 'checkbox' | 'details';
 
-/** Somebody at a page who knows its words and nothing else, and uses it with a pointer or with the keyboard alone. */
+/** A person who knows only the words on a page and uses it with a pointer or only the keyboard. */
 export interface Hand {
-  /** Presses, but not what was typed. */
+  /** The number of presses, without typed text. */
   readonly presses: number;
   press(kind: Kind, name: string | RegExp): Promise<void>;
-  /** Types over what a field holds. */
+  /** Replaces the content of a field. */
   type(label: string | RegExp, text: string): Promise<void>;
   pick(label: string, option: string): Promise<void>;
   attach(label: string, file: { name: string; mimeType: string; buffer: Buffer }): Promise<void>;
@@ -29,7 +29,7 @@ interface Control {
   readonly checked?: boolean;
 }
 
-/** Runs in the page: where the focus is, seen from a control. */
+/** Runs in the page: finds where the focus is relative to a control. */
 function findFocus(one: Control): 'here' | 'group' | 'away' {
   const active = (globalThis as unknown as { document: { activeElement: Control } }).document.activeElement;
   if (active === one) return 'here';
@@ -48,11 +48,11 @@ export function createHand(page: Page, way: Way, isTouch: boolean): Hand {
       kind === 'details' ? page.locator('summary', { hasText: name }) : page.getByRole(kind, { name, exact: isExact });
     return found.filter({ visible: true }).first();
   };
-  /** The last one: of two forms that ask the same, such as sign-in and sign-up, it was opened last. */
+  /** Takes the last match: of two forms with the same field, such as sign-in and sign-up, the last was opened last. */
   const field = (label: string | RegExp): Locator =>
     page.getByLabel(label, { exact: true }).filter({ visible: true }).last();
 
-  /** Moves the focus there with the Tab key, and within a group of radio buttons with the arrows. */
+  /** Moves the focus to the target with the Tab key, and with the arrow keys within a group of radio buttons. */
   const reach = async (target: Locator): Promise<ElementHandle> => {
     const element = await target.elementHandle();
     if (element === null) throw new Error(`nothing is there: ${String(target)}`);

@@ -1,12 +1,12 @@
 import type { Clock } from '../../src/kit/clock.js';
 
-/** A clock on which every wait but a guard is over at once, and remembered. */
+/** A clock that ends every wait at once and records it. Only guards never run out. */
 export interface HastyClock extends Clock {
-  /** The waits that were asked for, in milliseconds. */
+  /** The requested waits, in milliseconds. */
   readonly waits: number[];
 }
 
-/** `guards` are the lengths of timers that only guard against a silent peer: they never run out. */
+/** `guards` are the lengths of the timers that only guard against a silent peer. They never run out. */
 export function createHastyClock(guards: readonly number[] = [10_000], startMs = 1_800_000_000_000): HastyClock {
   const waits: number[] = [];
   let passed = 0;

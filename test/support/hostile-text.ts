@@ -1,9 +1,11 @@
 import * as fc from 'fast-check';
 
-/** What may not reach a terminal: C0 but for tab and line feed, DEL, C1, bidirectional and zero-width characters. */
+/**
+ * Characters that must not reach a terminal: C0 except tab and line feed, DEL, C1, bidirectional and zero-width ones.
+ */
 export const DANGEROUS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/;
 
-/** Where Python's `splitlines` and other readers end a line, beside the line feed. */
+/** Characters besides the line feed that end a line for Python's `splitlines` and other readers. */
 export const OTHER_LINE_BREAKS = /[\u000b\u000c\r\u001c-\u001e\u0085\u2028\u2029]/;
 
 const ATTACKS = [
@@ -40,7 +42,9 @@ const one = fc.oneof(
   fc.array(fc.constantFrom(...ATTACKS), { minLength: 1, maxLength: 4 }).map((parts) => parts.join('x')),
 );
 
-/** So many hostile texts, each of so many hostile strings. The first begins with every known attack. */
+/**
+ * Generates `texts` hostile texts of `stringsEach` hostile strings each. The first one begins with every known attack.
+ */
 export function hostileTexts(texts: number, stringsEach: number, seed = 7): string[] {
   const strings = fc.sample(one, { numRuns: texts * stringsEach, seed });
   return Array.from({ length: texts }, (_, at) => {

@@ -2,13 +2,13 @@ import { posix } from 'node:path';
 
 import { readSourceFacts, type SourceFacts } from './source-facts.js';
 
-/** A room: a folder (or the file of that name) under src, and what its files may import of this project. */
+/** A room: a folder or file under src, and the parts of this project that its files may import. */
 export interface RoomRow {
   room: string;
   mayImport: readonly string[];
 }
 
-/** A package, or a name of the platform, and the only rooms that may touch it. */
+/** A package or platform name, and the only rooms that may use it. */
 export interface OnlyRow {
   what: RegExp;
   only: readonly string[];
@@ -19,12 +19,12 @@ export interface HouseRules {
   rooms: readonly RoomRow[];
   packages: readonly OnlyRow[];
   names: readonly OnlyRow[];
-  /** The one file that imports by a name it was given: what the program asked for. */
+  /** The only file that imports a computed name: the command that the user requested. */
   starter: string;
   forbiddenNames: readonly string[];
 }
 
-/** Path from the project's root → text. */
+/** Maps each path, relative to the project's root, to its text. */
 export type VirtualFiles = ReadonlyMap<string, string>;
 
 interface House {
@@ -36,7 +36,7 @@ const isBelow = (room: string, above: string): boolean => room === above || room
 
 const withoutExtension = (path: string): string => path.replace(/\.[a-z]+$/, '');
 
-/** `src/cli/commands/serve/agent-add.ts` → `cli/commands/serve/agent-add`: rooms are told apart by their beginning. */
+/** `src/cli/commands/serve/agent-add.ts` → `cli/commands/serve/agent-add`. Rooms match by prefix. */
 const placeOf = (path: string): string => withoutExtension(path).replace(/^src\//, '');
 
 function roomOf({ rooms }: HouseRules, path: string): RoomRow | undefined {
@@ -50,7 +50,7 @@ function targetOf(path: string, specifier: string): string | undefined {
   return posix.join(posix.dirname(path), specifier).replace(/\.js$/, '.ts');
 }
 
-/** What a file needs when the program runs, itself included. */
+/** Returns every file that this file needs at run time, including itself. */
 function reachOf(house: House, path: string, reached = new Set<string>()): ReadonlySet<string> {
   if (reached.has(path)) return reached;
   reached.add(path);
@@ -61,7 +61,7 @@ function reachOf(house: House, path: string, reached = new Set<string>()): Reado
   return reached;
 }
 
-/** A file is a parent when it knows what stands in the folders below its own; the others there are words that all may use. */
+/** Finds a file that `path` needs in a folder below its own, which makes `path` a parent. */
 function findChildOf(house: House, path: string): string | undefined {
   const folder = posix.dirname(path);
   return [...reachOf(house, path)].find((one) => posix.dirname(one).startsWith(`${folder}/`));
@@ -195,7 +195,7 @@ function checkSyntax({ files }: House): string[] {
   );
 }
 
-/** Every way in which these files break the rules, a sentence each; an empty house breaks none. */
+/** Returns one sentence for each violation of the rules. An empty house has none. */
 export function findViolations(rules: HouseRules, sources: VirtualFiles): string[] {
   const files = new Map([...sources].map(([path, text]) => [path, readSourceFacts(path, text)]));
   const house: House = { rules, files };

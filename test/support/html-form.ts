@@ -1,30 +1,30 @@
-/** A button that sends a form, or a link: what a person may press. */
+/** A link, or a button that sends a form. */
 export interface Button {
   readonly name: string | undefined;
   readonly value: string;
   readonly label: string;
 }
 
-/** A form as a browser would see it. */
+/** A form as a browser sees it. */
 export interface HtmlForm {
   readonly action: string;
   readonly method: string;
-  /** Whether the form is sent in parts, as one with files is. */
+  /** Whether the form is sent as multipart, as a form with files is. */
   readonly isInParts: boolean;
-  /** What is sent when nothing is changed. */
+  /** The values that an unchanged form sends. */
   readonly values: Readonly<Record<string, string>>;
-  /** Boxes of one name that are ticked together. */
+  /** The ticked checkboxes by name. */
   readonly ticked: Readonly<Record<string, readonly string[]>>;
   /** The type of each field: text, password, hidden, radio, checkbox, select… */
   readonly types: Readonly<Record<string, string>>;
-  /** The values a radio group or a select offers, with the text beside each. */
+  /** The values that a radio group or a select offers, with their labels. */
   readonly choices: Readonly<Record<string, readonly { readonly value: string; readonly label: string }[]>>;
   readonly buttons: readonly Button[];
 }
 
 const ENTITY: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' };
 
-/** Text with its character references resolved. */
+/** Resolves character references. */
 export function decodeHtml(text: string): string {
   return text.replace(/&(#x[0-9a-f]+|#\d+|\w+);/gi, (whole, name: string) => {
     if (name.startsWith('#x') || name.startsWith('#X')) return String.fromCodePoint(Number.parseInt(name.slice(2), 16));
@@ -33,7 +33,7 @@ export function decodeHtml(text: string): string {
   });
 }
 
-/** What a reader sees: no tags, single spaces. */
+/** Returns the text that a reader sees: no tags, single spaces. */
 export function visibleText(html: string): string {
   const body = html.replace(/<(script|style|head)\b[\s\S]*?<\/\1>/gi, ' ');
   return decodeHtml(body.replace(/<[^>]*>/g, ' '))
@@ -41,7 +41,6 @@ export function visibleText(html: string): string {
     .trim();
 }
 
-/** The attributes of a tag. */
 export function attributesOf(tag: string): Readonly<Record<string, string>> {
   const pairs = [...tag.matchAll(/([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?/g)].slice(1);
   return Object.fromEntries(
@@ -52,7 +51,6 @@ export function attributesOf(tag: string): Readonly<Record<string, string>> {
   );
 }
 
-/** The links of a page. */
 export function linksOf(html: string): readonly { readonly href: string; readonly label: string }[] {
   return [...html.matchAll(/<a\b[^>]*>([\s\S]*?)<\/a>/gi)].map(([link = '', inner = '']) => ({
     href: attributesOf(link.slice(0, link.indexOf('>')))['href'] ?? '',
@@ -60,7 +58,7 @@ export function linksOf(html: string): readonly { readonly href: string; readonl
   }));
 }
 
-/** The forms of a page, each with the buttons elsewhere that name it. */
+/** Returns a page's forms, with the buttons elsewhere on the page that name them. */
 export function formsOf(html: string): readonly HtmlForm[] {
   return [...html.matchAll(/<form\b([^>]*)>([\s\S]*?)<\/form>/gi)].map(([, head = '', inner = '']) => {
     const attributes = attributesOf(`<form ${head}`);
@@ -104,7 +102,7 @@ function labelAfter(html: string, index: number): string {
   return visibleText(html.slice(index, end === -1 ? index + 200 : end));
 }
 
-/** What stands in a text area; the first line end after its tag is none of it. */
+/** Returns the content of a text area, without the line end that directly follows its tag. */
 function textAfter(html: string, index: number): string {
   const begin = html.indexOf('>', index) + 1;
   return decodeHtml(html.slice(begin, html.indexOf('</textarea', begin))).replace(/^\n/, '');
@@ -122,7 +120,7 @@ function optionsOf(html: string): { value: string; label: string }[] {
   }));
 }
 
-/** The buttons that name no form, or those that name this one. */
+/** Returns the buttons that name no form, or those that name this one. */
 function buttonsOf(html: string, id?: string): Button[] {
   const written = [...html.matchAll(/<button\b([^>]*)>([\s\S]*?)<\/button>/gi)].flatMap(([, head = '', label = '']) => {
     const { name, value = '', form } = attributesOf(`<button ${head}`);

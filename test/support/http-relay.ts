@@ -1,25 +1,25 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 
-/** What becomes of one request: it is passed on unless the hook says otherwise. */
+/** One request. The relay forwards it unless the hook does something else. */
 export interface Relayed {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
-  /** Passes it on, and gives back what answers the client with the answer that came. */
+  /** Forwards the request, and returns a function that sends the service's answer to the client. */
   forward(): Promise<() => Promise<void>>;
-  /** Answers in the place of the service. */
+  /** Answers instead of the service. */
   answer(status: number, headers: Readonly<Record<string, string>>, body: object): void;
   /** Cuts the connection without an answer. */
   drop(): void;
 }
 
-/** Stands between a program and a service, HTTP and WebSocket; the service may be exchanged. */
+/** A relay for HTTP and WebSocket between a program and a service. The target can change. */
 export interface HttpRelay {
   readonly port: number;
   targetPort: number;
   onRequest: ((relayed: Relayed) => Promise<void>) | undefined;
-  /** Cuts every connection; new ones are accepted. */
+  /** Cuts every connection but accepts new ones. */
   cut(): void;
   stop(): Promise<void>;
 }

@@ -1,14 +1,16 @@
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 
-/** What came back, whole. Header names are lower case; `setCookies` keeps what cannot be joined. */
+/**
+ * A complete answer. Header names are lowercase; `setCookies` keeps the cookies apart because they cannot be joined.
+ */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly setCookies: readonly string[];
   readonly bytes: Buffer;
   readonly text: string;
-  /** The body as JSON; throws when it is none. */
+  /** The body as JSON. Throws if it is not JSON. */
   readonly json: unknown;
 }
 
@@ -20,7 +22,7 @@ export interface RequestOptions {
 
 const connections = new Agent({ keepAlive: true, maxSockets: 64 });
 
-/** One request, never followed further: a redirect is an answer like any other. */
+/** Makes one request. Does not follow redirects. */
 export function request(url: string, { method = 'GET', headers = {}, body }: RequestOptions = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const isPlain = url.startsWith('http:');
@@ -32,7 +34,7 @@ export function request(url: string, { method = 'GET', headers = {}, body }: Req
       isAnswered = true;
       readAnswer(message).then(resolve, reject);
     });
-    // A service may answer and hang up before it has read a body that is too large.
+    // A service may answer and close the connection before it has read a body that is too large.
     sent.on('error', (error) => {
       if (!isAnswered) reject(error);
     });
@@ -47,7 +49,6 @@ async function readAnswer(message: IncomingMessage): Promise<Answer> {
   return answerOf(message.statusCode ?? 0, message.headers, bytes);
 }
 
-/** An answer from its parts. */
 export function answerOf(
   status: number,
   headers: Readonly<Record<string, string | string[] | undefined>>,
@@ -71,7 +72,7 @@ export function answerOf(
   };
 }
 
-/** A form body. A value may repeat. */
+/** Encodes a form body. A value may repeat. */
 export function formBody(fields: Readonly<Record<string, string | readonly string[] | undefined>>): string {
   const form = new URLSearchParams();
   for (const [name, value] of Object.entries(fields))
@@ -79,7 +80,6 @@ export function formBody(fields: Readonly<Record<string, string | readonly strin
   return form.toString();
 }
 
-/** Posts a form. */
 export function postForm(
   url: string,
   fields: Readonly<Record<string, string | readonly string[] | undefined>>,

@@ -1,10 +1,10 @@
 import * as z from 'zod/mini';
 import type { $ZodType, $ZodTypes } from 'zod/v4/core';
 
-/** What a service may do with an optional member that has nothing to say. */
+/** What a service may do with an optional member that has no value. */
 export type LeavingOut = 'absent' | 'null';
 
-/** `value` without any member that `schema` lets a service leave out; or with each of them null. */
+/** Returns `value` without the members that `schema` makes optional, or with them set to null. */
 export function leaveOut(schema: $ZodType, value: unknown, how: LeavingOut): unknown {
   const { def } = (schema as $ZodTypes)._zod;
   if (def.type === 'nullable' || def.type === 'optional' || def.type === 'default')

@@ -7,24 +7,24 @@ import { field } from './json.js';
 const RETRY_PAUSE_MS = 25;
 const ANSWER_MS = 8_000;
 
-/** One message that somebody wanted to send: under one key, however often it was tried. */
+/** One message to send. All tries use the same key. */
 export interface Write {
   readonly session: string;
   readonly key: string;
   readonly content: string;
   readonly invokedAt: number;
-  /** What the first answer that acknowledged it said. */
+  /** From the first answer that acknowledged the message. */
   acknowledged?: { readonly id: string; readonly sequence: number; readonly at: number };
 }
 
-/** Everything that was tried, and what came of it. */
+/** All attempted writes and their results. */
 export interface Ledger {
   readonly writes: readonly Write[];
-  /** Tries by what is known of them: an error of the line, a timeout and a 5xx say nothing. */
+  /** The number of tries by result. Network errors, timeouts, and 5xx answers are indeterminate. */
   readonly counts: { ok: number; failed: number; indeterminate: number };
   /**
-   * Sends one message after the other until `isOver`; each with the same key until it is known what became of it, also
-   * after `isOver`. `onAcknowledged` is told of each.
+   * Sends one message after another until `isOver`. Retries each with the same key until its result is known, even
+   * after `isOver`. Calls `onAcknowledged` for each one.
    */
   writeUntil(isOver: () => boolean, session: string, send: Send, onAcknowledged?: Told): Promise<void>;
 }
@@ -75,7 +75,10 @@ export function createLedger(): Ledger {
   };
 }
 
-/** Every way in which the log of a session, as somebody who was there from the start reads it, differs from what was acknowledged. */
+/**
+ * Compares a session's log, as read by a participant from the start, with the acknowledged writes. Returns every
+ * difference.
+ */
 export function findFaults(session: string, events: readonly unknown[], { writes }: Ledger): string[] {
   const faults: string[] = [];
   const contents = new Map<string, unknown[]>();
@@ -109,7 +112,7 @@ export function findFaults(session: string, events: readonly unknown[], { writes
   return [...faults, ...findOutOfOrder(own)];
 }
 
-/** What was acknowledged before something else was begun comes before it. */
+/** Finds writes that were acknowledged before another began but come after it in the log. */
 function findOutOfOrder(writes: readonly Write[]): string[] {
   const done = writes.flatMap(({ acknowledged }) => (acknowledged === undefined ? [] : [acknowledged]));
   const byAnswer = done.toSorted((one, other) => one.at - other.at);

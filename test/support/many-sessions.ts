@@ -11,15 +11,15 @@ import { startSocketCutter } from './socket-cutter.js';
 const WRITERS = 32;
 const PATIENCE = { timeout: 600_000, interval: 20 };
 
-/** How much happens while one tail watches. */
+/** The load while one tail watches. */
 export interface Crowd {
   readonly sessions: number;
   readonly messagesEach: number;
-  /** How often the connection of the tail breaks. */
+  /** How often the tail's connection breaks. */
   readonly cuts: number;
 }
 
-/** What the tail of an agent printed of each of its sessions, in the order it came. */
+/** What the agent's tail printed from each session, in order. */
 export interface Printed {
   readonly sessions: readonly string[];
   readonly texts: ReadonlyMap<string, readonly string[]>;
@@ -29,7 +29,7 @@ export interface Printed {
   readonly cuts: number;
 }
 
-/** `work` for each item, as many at a time as there are writers. */
+/** Runs `work` for each item, at most `WRITERS` at a time. */
 async function forAll<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   let next = 0;
   const run = async (): Promise<void> => {
@@ -42,8 +42,8 @@ const linesOf = (tails: readonly Running[]): number =>
   tails.reduce((count, tail) => count + tail.stdout().split('\n').length - 1, 0);
 
 /**
- * `asp tail` of every session, with a cursor file: sessions begin and grow while its connection breaks, halfway it is
- * stopped, and what is said meanwhile is printed by the next one.
+ * Runs `asp tail` of every session with a cursor file. Sessions begin and grow while its connection breaks. Halfway,
+ * the tail stops, and the next one prints what was sent meanwhile.
  */
 export async function tailCrowd({ sessions: count, messagesEach, cuts }: Crowd): Promise<Printed> {
   const home = createHome();
@@ -123,7 +123,7 @@ function collect(tails: readonly Running[]): Pick<Printed, 'texts' | 'sequences'
   };
 }
 
-/** Each event once, and each session in its order. */
+/** Expects each event once, and each session in order. */
 export function expectEachOnce(printed: Printed, { sessions, messagesEach, cuts }: Crowd): void {
   const rounds = Array.from({ length: messagesEach }, (_, index) => index + 1);
   expect(printed.sessions).toHaveLength(sessions);

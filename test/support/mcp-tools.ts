@@ -7,10 +7,10 @@ import { type Answer, request } from './http.js';
 import { text } from './json.js';
 import { askClientToken, type Place } from './oauth.js';
 
-/** How a client speaks: the SDK of before, or the one of revision 2026-07-28 in one of its modes. */
+/** The client's dialect: the first SDK, or the SDK of revision 2026-07-28 in one of its modes. */
 export type Dialect = 'first SDK' | VersionNegotiationMode;
 
-/** The newest revision, an older one by the same SDK, and the SDK of before. */
+/** The newest revision, older ones through the same SDK, and the first SDK. */
 export const DIALECTS: readonly Dialect[] = [{ pin: '2026-07-28' }, 'auto', 'legacy', 'first SDK'];
 
 export interface Event {
@@ -25,7 +25,6 @@ export interface Event {
   };
 }
 
-/** What a tool returned. */
 export interface Result {
   readonly isError: boolean;
   readonly text: string;
@@ -45,7 +44,7 @@ export interface Result {
   };
 }
 
-/** How far a call is, in its own words. */
+/** A progress notification of a call. */
 export interface Progress {
   readonly progress: number;
   readonly total?: number | undefined;
@@ -66,20 +65,20 @@ export interface Tools {
     onprogress?: (progress: Progress) => void,
   ): Promise<Result>;
   listResources(): Promise<string[]>;
-  /** The text of a resource. */
+  /** Returns the text of a resource. */
   readResource(uri: string): Promise<string>;
-  /** Whether it may subscribe to resources. */
+  /** Whether the server lets this client subscribe to resources. */
   readonly canSubscribe: boolean;
   close(): Promise<void>;
 }
 
-/** A token of an agent for one resource. */
+/** Returns an agent's token for one resource. */
 export async function tokenFor(place: Place, actor: Actor, resource: string, scope?: string): Promise<string> {
   const answer = await askClientToken(place, actor.credentials, resource, scope);
   return text(answer.json, 'access_token');
 }
 
-/** A real client, connected and with the list of tools, as every host has it. */
+/** Connects a real client that has listed the tools, as every host does. */
 export async function connect(url: string, token: string, dialect: Dialect = { pin: '2026-07-28' }): Promise<Tools> {
   const options = { requestInit: { headers: { authorization: `Bearer ${token}` } } };
   if (dialect === 'first SDK') {
@@ -112,7 +111,7 @@ export async function connect(url: string, token: string, dialect: Dialect = { p
 
 const textOf = ([block]: readonly object[]): string => text(block, 'text');
 
-/** A subscription, and the resources that it heard of. */
+/** A subscription, and the resources for which it received updates. */
 export interface Subscription {
   readonly heard: string[];
   readonly honored: readonly string[];
@@ -137,7 +136,7 @@ function readResult(result: Readonly<Record<string, unknown>>): Result {
   return { isError, text: said, value: isError ? JSON.parse(said.split('\n')[0] ?? '') : result['structuredContent'] };
 }
 
-/** One message to the endpoint, without a client around it. */
+/** Posts one message to the endpoint without a client. */
 export function post(
   url: string,
   token: string,

@@ -7,7 +7,7 @@ export interface FilePart {
   readonly bytes: Uint8Array | string;
 }
 
-/** A multipart/form-data body and its content type; a new boundary each time. */
+/** Builds a multipart/form-data body and its content type with a new boundary. */
 export function multipart(parts: readonly FilePart[]): { readonly type: string; readonly body: Buffer } {
   const boundary = `----${randomBytes(12).toString('hex')}`;
   const chunks = parts.flatMap(({ name = 'file', filename = 'note.txt', type = 'text/plain', bytes }) => [
@@ -22,7 +22,7 @@ export function multipart(parts: readonly FilePart[]): { readonly type: string; 
   };
 }
 
-/** The fields of a form without files, given as a query, the way a browser sends them in parts. */
+/** Encodes a form without files as multipart, the way a browser does. The fields come as a query string. */
 export function multipartFields(query: string): { readonly type: string; readonly text: string } {
   const boundary = `----${randomBytes(12).toString('hex')}`;
   const parts = [...new URLSearchParams(query)].map(
@@ -35,7 +35,7 @@ export function multipartFields(query: string): { readonly type: string; readonl
 const hex = (digits: string, rest = 'rest of the file'): Buffer =>
   Buffer.concat([Buffer.from(digits, 'hex'), Buffer.from(rest)]);
 
-/** The smallest believable file of each supported type. */
+/** A minimal valid file of each supported type. */
 export const SAMPLE: Readonly<Record<string, Buffer>> = {
   'application/pdf': hex('255044462d', '1.7\n%%EOF\n'),
   'application/json': Buffer.from('{"a":1}'),

@@ -1,9 +1,9 @@
 import { connect } from '@nats-io/transport-node';
 
-/** `ASP_TEST_NATS` names another server; empty: none. */
+/** `ASP_TEST_NATS` names another server. If it is empty, the tests use none. */
 export const NATS_URL = process.env['ASP_TEST_NATS'] ?? 'nats://127.0.0.1:4222';
 
-/** Undefined where tests can use NATS; else why not, which whoever skips must say. */
+/** Returns why tests cannot use NATS, or undefined. A test that skips must print the reason. */
 export async function whyNoNats(): Promise<string | undefined> {
   if (NATS_URL === '') return 'ASP_TEST_NATS is empty';
   try {

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type Answer, postForm, request } from './http.js';
 import { field, list, text } from './json.js';
 
-/** What is published about a service, found from its base address alone. */
+/** The published facts about a service, discovered from its base address alone. */
 export interface Place {
   readonly baseUrl: string;
   readonly wsUrl: string;
@@ -40,7 +40,7 @@ export interface ClientCredentials {
   readonly clientSecret: string;
 }
 
-/** A token for a confidential client; the whole answer. */
+/** Requests a token for a confidential client and returns the whole answer. */
 export function askClientToken(
   place: Place,
   { clientId, clientSecret }: ClientCredentials,
@@ -56,7 +56,7 @@ export function askClientToken(
   });
 }
 
-/** A verifier and its challenge (RFC 7636 §4). */
+/** Creates a verifier and its challenge (RFC 7636 §4). */
 export function createVerifier(length = 64): { readonly verifier: string; readonly challenge: string } {
   const verifier = randomBytes(96).toString('base64url').slice(0, length);
   return { verifier, challenge: challengeOf(verifier) };
@@ -66,12 +66,12 @@ export function challengeOf(verifier: string): string {
   return createHash('sha256').update(verifier).digest('base64url');
 }
 
-/** The claims of a JWT, unverified: for reading what a service put there. */
+/** Decodes a JWT's claims without verifying them. */
 export function claimsOf(token: string): unknown {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
 }
 
-/** The header of a JWT. */
+/** Decodes a JWT's header. */
 export function headerOf(token: string): unknown {
   return JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString('utf8'));
 }
@@ -101,7 +101,7 @@ export function register(place: Place, overrides: Readonly<Record<string, unknow
   });
 }
 
-/** Nothing listens here: the answer to the browser is read, never followed. */
+/** No program listens here. The tests read the redirect but never follow it. */
 export const REDIRECT_URI = 'http://127.0.0.1:49152/callback';
 
 export async function mustRegister(place: Place, overrides: Readonly<Record<string, unknown>> = {}): Promise<string> {
@@ -117,11 +117,11 @@ export interface AuthorizationParameters {
   readonly scope?: string;
   readonly state?: string;
   readonly agentHandle?: string;
-  /** Replaces or, with undefined, removes parameters. */
+  /** Replaces parameters, or removes them with undefined. */
   readonly overrides?: Readonly<Record<string, string | undefined>>;
 }
 
-/** The address a client sends the browser to. */
+/** Returns the address to which a client sends the browser. */
 export function authorizationUrl(place: Place, parameters: AuthorizationParameters): string {
   const url = new URL(place.authorizeUrl);
   const values: Record<string, string | undefined> = {
@@ -139,7 +139,6 @@ export function authorizationUrl(place: Place, parameters: AuthorizationParamete
   return url.toString();
 }
 
-/** Redeems a code. */
 export function redeemCode(
   place: Place,
   clientId: string,
@@ -158,7 +157,6 @@ export function redeemCode(
   });
 }
 
-/** Rotates a refresh token. */
 export function refresh(
   place: Place,
   clientId: string,
@@ -178,14 +176,14 @@ export function revoke(place: Place, clientId: string, token: string, hint = 're
   return postForm(place.revokeUrl, { client_id: clientId, token, token_type_hint: hint });
 }
 
-/** The parameters that a redirect carries to the client. */
+/** Returns the parameters that a redirect carries to the client. */
 export function redirectParameters(answer: Answer): URLSearchParams {
   const location = answer.headers['location'];
   if (location === undefined) throw new Error(`no redirect but ${answer.status}: ${answer.text.slice(0, 500)}`);
   return new URL(location).searchParams;
 }
 
-/** Whether a JSON answer is an OAuth error of this name. */
+/** Whether a JSON answer is an OAuth error with this name. */
 export function isOAuthError(answer: Answer, error: string): boolean {
   return field(answer.json, 'error') === error;
 }

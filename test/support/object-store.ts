@@ -7,16 +7,18 @@ const SECRET = 'a secret that only the tests know';
 const BUCKET = 'attachments';
 const PAGE_MAX = 1_000;
 
-/** An object store with the S3 interface, as far as it is used here, with one bucket. It refuses wrong signatures. */
+/**
+ * An object store with one bucket and the part of the S3 interface that the service uses. It refuses bad signatures.
+ */
 export interface ObjectStore {
   readonly endpoint: string;
   readonly bucket: string;
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
   /** The names of all objects, sorted. */
   names(): string[];
-  /** Every request that came, `PUT /attachments/name`. */
+  /** Every request, as `PUT /attachments/name`. */
   readonly requests: string[];
-  /** What becomes of a request: undefined is the rule, that the store answers it. */
+  /** Decides what happens to a request: cut it, answer with a status, or (undefined) handle it normally. */
   fate: (line: string) => 'cut' | number | undefined;
   stop(): Promise<void>;
 }
@@ -105,7 +107,7 @@ const AUTHORIZATION =
 const hash = (data: string | Buffer): string => createHash('sha256').update(data).digest('hex');
 const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest();
 
-/** Signature Version 4, as the store computes it from what it received (Amazon S3 API, "Signature calculations"). */
+/** Checks Signature Version 4 against the received request (Amazon S3 API, "Signature calculations"). */
 function isSigned({ method, url = '', headers }: IncomingMessage, body: Buffer): boolean {
   const [, day = '', region = '', names = '', signature] = AUTHORIZATION.exec(headers.authorization ?? '') ?? [];
   const content = String(headers['x-amz-content-sha256']);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Home } from '../acceptance/program.js';
 import type { Operator } from './actors.js';
 
-/** The operator of the running service in a home. */
+/** Returns the operator of the service that runs in a home. */
 export function operatorOf(home: Pick<Home, 'directory'>): Operator {
   const record = JSON.parse(readFileSync(join(home.directory, 'run/asp-cli/serve/default.json'), 'utf8')) as {
     operator_url: string;

@@ -5,14 +5,14 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Runs a program to its end and gives its standard output; throws unless it ends with 0. */
+/** Runs a program to its end and returns its standard output. Throws unless it exits with 0. */
 export function runToEnd(command: string, words: readonly string[], cwd = ROOT): string {
   return execFileSync(command, words, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 /**
- * Packs the package as npm would publish it and lays it into `node_modules` of `project`, beside what it depends on and the
- * declarations of Node.js, as an installation would; gives its folder. Nothing comes over the network.
+ * Packs the package as npm would publish it and puts it into `node_modules` of `project`, with its dependencies and the
+ * types of Node.js, as an installation would. Returns its folder. Uses no network.
  */
 export function installPacked(project: string): string {
   const packed = runToEnd('npm', ['pack', '--pack-destination', project, '--json']);
@@ -29,7 +29,7 @@ export function installPacked(project: string): string {
   return folder;
 }
 
-/** Type-checks a program of `project` as strictly as a user may, declarations of the package included. */
+/** Type-checks a program in `project` with the strictest settings, including the package's declarations. */
 export function typeCheck(project: string, files: readonly string[], options: readonly string[] = []): void {
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--skipLibCheck', 'false'];
   const modern = ['--noEmit', '--module', 'nodenext', '--target', 'es2023', '--types', 'node', '--lib', 'es2023'];

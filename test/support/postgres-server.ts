@@ -1,9 +1,9 @@
 import pg from 'pg';
 
-/** `ASP_TEST_POSTGRES` names another server; empty: none. */
+/** `ASP_TEST_POSTGRES` names another server. If it is empty, the tests use none. */
 export const POSTGRES_URL = process.env['ASP_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test';
 
-/** Undefined where tests can use PostgreSQL; else why not, which whoever skips must say. */
+/** Returns why tests cannot use PostgreSQL, or undefined. A test that skips must print the reason. */
 export async function whyNoPostgres(): Promise<string | undefined> {
   if (POSTGRES_URL === '') return 'ASP_TEST_POSTGRES is empty';
   const client = new pg.Client({ connectionString: POSTGRES_URL, connectionTimeoutMillis: 2_000 });

@@ -8,24 +8,24 @@ import { POSTGRES_URL } from './postgres-server.js';
 
 const VERSIONS = '/usr/lib/postgresql';
 const TRIES = 5;
-/** Below the ports that systems give to outgoing connections. */
+/** Below the ports that systems use for outgoing connections. */
 const [PORT_MIN, PORTS] = [20_000, 10_000];
 
-/** A PostgreSQL server of a test's own, which may be broken as a whole. */
+/** A PostgreSQL server for one test, which may crash it. */
 export interface PrivatePostgres {
   readonly url: string;
   readonly port: number;
-  /** Ends it without order, as a crash would, and starts it again: it recovers what it had acknowledged. */
+  /** Kills the server, as a crash would, and starts it again. It recovers all acknowledged writes. */
   restartImmediately(): Promise<void>;
-  /** Ends it without order; it stays down. */
+  /** Kills the server. It stays down. */
   crash(): Promise<void>;
-  /** A standby that streams from it, and takes no writes until it is promoted. */
+  /** Creates a standby that streams from this server and is read-only until promoted. */
   createStandby(): Promise<PrivatePostgres>;
   promote(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Undefined where one can be started; else why not, which whoever goes without must say. */
+/** Returns why a server cannot be started, or undefined. A test that skips must print the reason. */
 export function whyNoPrivatePostgres(): string | undefined {
   if (POSTGRES_URL === '') return 'ASP_TEST_POSTGRES is empty';
   if (binFolder() === undefined) return `no initdb below ${VERSIONS}`;
@@ -38,7 +38,7 @@ function binFolder(): string | undefined {
   return folders.toSorted().findLast((folder) => existsSync(join(folder, 'initdb')));
 }
 
-/** Who runs it where the tests are root's; PostgreSQL itself refuses to. */
+/** Returns the user that runs PostgreSQL when the tests run as root, which PostgreSQL refuses to run as. */
 function userIds(): { readonly uid: number; readonly gid: number } | undefined {
   const ids = ['-u', '-g'].map((flag) => spawnSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
   const [uid, gid] = ids.map(({ status, stdout }) => (status === 0 ? Number(stdout) : undefined));
@@ -54,13 +54,13 @@ export async function startPrivatePostgres(): Promise<PrivatePostgres> {
 
 type Run = (program: string, ...words: string[]) => Promise<boolean>;
 
-/** A server on the data that `create` makes. */
+/** Starts a server on the data that `create` makes. */
 async function startIn(create: (run: Run, data: string) => Promise<void>): Promise<PrivatePostgres> {
   const folder = mkdtempSync(join(tmpdir(), 'asp-postgres-'));
   const user = process.getuid?.() === 0 ? userIds() : undefined;
   if (user !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
-  // Its output goes to files: a server that holds a pipe keeps whoever reads it waiting.
+  // Discard the output: a server that inherits a pipe would keep its reader waiting.
   const options: SpawnOptions = { cwd: folder, stdio: 'ignore', ...user };
   const run: Run = async (program, ...words) => {
     const [status] = await once(spawn(join(binFolder() ?? '', program), words, options), 'exit');

@@ -6,7 +6,7 @@ import { build } from 'esbuild';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Bundles a TypeScript program of the tests, so that `node` can run it in a process of its own. Its path. */
+/** Bundles a TypeScript program of the tests so that `node` can run it in a separate process. Returns its path. */
 export async function bundleProgram(source: string): Promise<string> {
   const directory = `${ROOT}node_modules/.cache/asp-test`;
   mkdirSync(directory, { recursive: true });
@@ -33,7 +33,7 @@ export interface Ran {
   readonly stderr: string;
 }
 
-/** Runs a bundled program to its end; `kill` may be called on the way. */
+/** Runs a bundled program to its end. `kill` can end it early. */
 export function runProgram(
   path: string,
   words: readonly string[],

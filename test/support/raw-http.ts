@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 
 /**
- * Sends one request over a fresh connection and gives every byte that came back, so that answers can be compared as a
- * stranger on the wire would see them.
+ * Sends one request over a fresh connection and returns every byte of the answer, so that tests can compare what an
+ * observer of the connection would see.
  */
 export function rawRequest(
   url: string,
@@ -21,7 +21,7 @@ export function rawRequest(
   return rawBytes(hostname, Number(port), `${lines.join('\r\n')}\r\n\r\n${body}`);
 }
 
-/** Writes `bytes` to a fresh connection and gives what comes back until the other side closes. */
+/** Writes `bytes` to a fresh connection and returns everything received until the other side closes. */
 export function rawBytes(host: string, port: number, bytes: string | Uint8Array, deadlineMs = 10_000): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -40,7 +40,7 @@ export function rawBytes(host: string, port: number, bytes: string | Uint8Array,
   });
 }
 
-/** Those bytes without what may differ between any two answers: the date and an id of the request. */
+/** Removes what may differ between any two answers: the date and the request id. */
 export function withoutRequestIdentity(answer: Buffer): string {
   return answer
     .toString('latin1')

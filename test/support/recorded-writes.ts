@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** What a process did to the files of a folder, and said, in the order in which the kernel did it. */
+/** What a process did to the files in a folder and printed, in the order of its system calls. */
 export type Step =
   | { readonly kind: 'write'; readonly file: string; readonly at: number; readonly bytes: Buffer }
   | { readonly kind: 'truncate'; readonly file: string; readonly size: number }
@@ -10,7 +10,7 @@ export type Step =
   | { readonly kind: 'remove'; readonly file: string }
   | { readonly kind: 'said'; readonly text: string };
 
-/** What `strace` is asked for, so that `readSteps` understands it. */
+/** The `strace` options that `readSteps` relies on. */
 export const RECORDING = [
   ...['-f', '-qq', '-y', '-xx', '-s', '100000'],
   ...['-e', 'trace=pwrite64,write,fdatasync,fsync,ftruncate,unlink,unlinkat', '-e', 'signal=none'],
@@ -22,7 +22,7 @@ const RESUMED = /^(\d+) +<\.\.\. \w+ resumed>(.*)$/;
 
 const bytesOf = (hex: string): Buffer => Buffer.from(hex.replaceAll('\\x', ''), 'hex');
 
-/** Reads what `strace` has recorded of the files in `folder`, and of standard output. */
+/** Reads a `strace` record: the changes to files in `folder`, and the standard output. */
 export async function readSteps(record: string, folder: string): Promise<Step[]> {
   const steps: Step[] = [];
   const begun = new Map<string, string>();
@@ -63,17 +63,17 @@ function readStep(line: string, folder: string): Step | undefined {
 
 type Change = Extract<Step, { kind: 'write' | 'truncate' }>;
 
-/** A file as it is on the disk, and what was written since its last flush. */
+/** A file's content on disk, and the changes since its last flush. */
 interface Image {
   durable: Buffer;
   pending: Change[];
 }
 
-/** A disk that keeps for certain only what was flushed. Names are kept at once. */
+/** A simulated disk that keeps only flushed changes in a crash. File names are durable at once. */
 export interface CrashingDisk {
   take(step: Step): void;
   readonly pendingCount: number;
-  /** The files if the power went now: of what was not flushed, `keep` says what of each change had reached the disk. */
+  /** Returns the files after a power failure. `keep` decides how much of each unflushed change reached the disk. */
   filesAfterCrash(keep: (index: number, count: number, change: Change) => Change | undefined): Map<string, Buffer>;
 }
 

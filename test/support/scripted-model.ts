@@ -2,15 +2,15 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** One turn as a model got it. */
+/** One turn as the model received it. */
 export interface ModelTurn {
   /** When the request was read, in milliseconds since the epoch. */
   readonly at: number;
-  /** The last text of the user that asp framed. */
+  /** The last user text that asp framed. */
   readonly text: string;
 }
 
-/** A language model for coding agents, by a script and on loopback. */
+/** A scripted language model for coding agents, on loopback. */
 export interface ScriptedModel {
   readonly url: string;
   readonly turns: readonly ModelTurn[];
@@ -27,9 +27,9 @@ interface Body {
 const PAUSE_MS = 300;
 
 /**
- * Answers the requests of Anthropic's Messages API and of OpenAI's Chat Completions. A message is a verb and a name:
- * `pause` takes a moment, `slow` never ends unless asp says that an earlier turn was cut off, and everything else is
- * answered at once.
+ * Answers requests to Anthropic's Messages API and OpenAI's Chat Completions. A message is a verb and a name: `pause`
+ * takes a moment, `slow` never ends unless asp says that an earlier turn was cut off, and all others get an answer at
+ * once.
  */
 export async function startScriptedModel(): Promise<ScriptedModel> {
   const turns: ModelTurn[] = [];
@@ -54,7 +54,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, turns:
   const body = JSON.parse(Buffer.concat(chunks).toString() || '{}') as Body;
   const text = findPrompt(body);
   let said = 'A title';
-  // A request without tools asks for a title, or for nothing that belongs to a turn.
+  // A request without tools is not part of a turn. It asks for a title, for example.
   if (text !== undefined && (body.tools?.length ?? 0) > 0) {
     turns.push({ at, text });
     const [, content = '', verb] = /begin untrusted message[^\n]*\n((\S+)[\s\S]*)\n=== /.exec(text) ?? [];

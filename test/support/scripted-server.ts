@@ -2,19 +2,18 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** One request that must come, in its turn, and what happens to it. */
+/** One expected request, and how the server handles it. */
 export interface Scene {
   readonly method: string;
   readonly path: string;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON unless it is text. */
+  /** Sent as JSON unless it is text. */
   readonly body?: unknown;
-  /** `reset`: the connection is cut after the request was read; `half`: in the middle of the answer's body. */
+  /** `reset` cuts the connection after reading the request; `half` cuts it in the middle of the answer's body. */
   readonly fault?: 'reset' | 'half';
 }
 
-/** A request as it arrived. */
 export interface ReceivedRequest {
   readonly method: string;
   readonly path: string;
@@ -26,13 +25,12 @@ export interface ReceivedRequest {
 export interface ScriptedServer {
   readonly origin: string;
   readonly received: readonly ReceivedRequest[];
-  /** Adds to the script. */
   expect(...scenes: Scene[]): void;
-  /** Closes it, and fails for a request that was not in the script and for a scene that never came. */
+  /** Closes the server. Fails if a request was not in the script or a scene was never played. */
   finish(): Promise<void>;
 }
 
-/** A real HTTP server on a free port of 127.0.0.1 that plays a script, and nothing else. */
+/** Starts a real HTTP server on a free port of 127.0.0.1 that plays a script. */
 export async function startScriptedServer(...script: Scene[]): Promise<ScriptedServer> {
   const scenes = [...script];
   const received: ReceivedRequest[] = [];

@@ -1,11 +1,11 @@
-/** Chance that can be repeated. */
+/** A reproducible source of randomness. */
 export interface SeededRandom {
   /** A whole number from 0 to `bound` - 1. */
   below(bound: number): number;
   pick<T>(list: readonly T[]): T;
 }
 
-/** A small generator (mulberry32); the same seed gives the same run. */
+/** A small generator (mulberry32). The same seed gives the same run. */
 export function createRandom(seed: number): SeededRandom {
   let state = seed | 0;
   const next = (): number => {

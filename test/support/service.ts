@@ -3,15 +3,15 @@ import { type Actor, type AgentOptions, createActor, type Operator } from './act
 import { discover, type Place } from './oauth.js';
 import { createSchema, TEST_STORE } from './stores.js';
 
-/** A real service on a free port of this machine, and the means to put agents on it. */
+/** A real service on a free local port, and the means to create agents on it. */
 export interface TestService extends RunningService {
   readonly place: Place;
   readonly operator: Operator;
-  /** A new agent with a client that acts for it; `open` unless said. */
+  /** Creates an agent with a client that acts for it. The access is `open` by default. */
   createAgent(name: string, options?: AgentOptions): Promise<Actor>;
 }
 
-/** In memory unless a directory is given, or in a PostgreSQL schema of its own where that is under test. */
+/** Starts a service in memory, in `directory`, or in a separate PostgreSQL schema if PostgreSQL is under test. */
 export async function startTestService(options: Partial<ServiceOptions> = {}): Promise<TestService> {
   const schema = TEST_STORE === 'postgres' && options.databaseUrl === undefined ? createSchema() : undefined;
   const defaults = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema?.url } as const;

@@ -1,19 +1,19 @@
 /**
- * The States table and the eligibility table as a few lines of plain code: one session, its participants, its log. What a service
- * does is compared with this, command by command.
+ * The States table and the eligibility table as a few lines of plain code: one session, its participants, its log.
+ * Tests compare a service with this model, command by command.
  */
 export type Status = 'invited' | 'joined' | 'left';
 
 export interface ModelEvent {
   readonly type: string;
-  /** Whom it is about: the invitee, who joined, left, spoke, ended, reopened. */
+  /** The agent concerned: the one that was invited, joined, left, spoke, ended, or reopened. */
   readonly who: string;
 }
 
 interface Row {
   status: Status;
   wasJoinedAtEnd: boolean;
-  /** Number of its latest session.left. */
+  /** The sequence of its latest session.left. */
   leftAt: number;
 }
 
@@ -21,15 +21,17 @@ export interface SessionModel {
   readonly events: readonly ModelEvent[];
   readonly state: 'active' | 'ended';
   statusOf(who: string): Status | undefined;
-  /** Each verb: the status code that is due. */
+  /** Each verb returns the expected status code. */
   join(who: string): number;
   leave(who: string): number;
   send(who: string): number;
   end(who: string): number;
-  /** Those who become invited, or undefined for a denial. */
+  /** Returns the agents that become invited, or undefined for a denial. */
   invite(who: string, invitees: readonly string[]): readonly string[] | undefined;
   reopen(who: string, invitees: readonly string[]): number;
-  /** The sequences that this agent may see, or undefined: it is told that there is no such session. */
+  /**
+   * Returns the sequences that this agent may see, or undefined if the service must answer that no such session exists.
+   */
   visibleTo(who: string): readonly number[] | undefined;
 }
 
@@ -113,7 +115,7 @@ export function createSessionModel(creator: string, invitees: readonly string[])
   };
 }
 
-/** Its own invitations, and the ends that came after the first of them. */
+/** Returns the agent's own invitations, and the ends after the first one. */
 function visibleToInvited(who: string, events: readonly (ModelEvent & { readonly sequence: number })[]): number[] {
   const own = events.filter(({ type, who: invitee }) => type === 'session.invited' && invitee === who);
   const first = own[0]?.sequence ?? Number.POSITIVE_INFINITY;

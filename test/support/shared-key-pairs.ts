@@ -2,9 +2,9 @@ import type { webcrypto } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** So many services in a row have keys that differ. */
+/** This many consecutive services have different keys. */
 const PAIRS = 16;
-/** What a service asks for when it makes its first signing key. */
+/** The parameters with which a service creates its first signing key. */
 const WANTED = { name: 'RSASSA-PKCS1-v1_5', modulusLength: 2048 };
 
 type Pair = webcrypto.CryptoKeyPair;
@@ -18,9 +18,9 @@ const { subtle } = globalThis.crypto;
 const prototype = Object.getPrototypeOf(subtle) as { generateKey: Generate & { isShared?: true } };
 
 /**
- * A key pair takes a tenth of a second of CPU time, and the services of the tests start a thousand times. So those that
- * run in the processes of the tests take the next of a few pairs, which are made when they are first needed and then
- * shared by all processes of a run.
+ * Shares a few key pairs among the services that run inside test processes. Generating one takes a tenth of a second of
+ * CPU time, and the tests start a service a thousand times. The pairs are generated on first use and shared by all
+ * processes of a run.
  */
 function shareKeyPairs(generate: Generate, folder: string): Generate & { isShared: true } {
   const pairs: (Promise<Pair> | undefined)[] = [];

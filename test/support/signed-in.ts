@@ -15,14 +15,14 @@ import { AGENT_SCOPES } from '../../src/wire/scope.js';
 import { request } from './http.js';
 import type { TestService } from './service.js';
 
-/** A place for logins that is gone after the test. */
+/** A place for logins that is removed after the test. */
 export interface LoginPlace {
   readonly directory: string;
   readonly context: LoginContext;
   remove(): void;
 }
 
-/** Logins in files of a directory of their own. */
+/** Creates a place that keeps logins as files in a separate directory. */
 export function createLoginPlace(overrides: Partial<LoginContext> = {}): LoginPlace {
   const directory = mkdtempSync(join(tmpdir(), 'asp-logins-'));
   const context: LoginContext = {
@@ -37,7 +37,7 @@ export function createLoginPlace(overrides: Partial<LoginContext> = {}): LoginPl
   return { directory, context, remove: () => rmSync(directory, { recursive: true, force: true }) };
 }
 
-/** Signs in as an agent of the service, without a browser, and stores the login; with its access token when asked. */
+/** Signs in as an agent of the service without a browser and stores the login, optionally with its access token. */
 export async function signIn(
   service: TestService,
   context: LoginContext,

@@ -1,21 +1,21 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** How a connection is broken. */
+/** How to break a connection. */
 export type Cut = 'reset' | 'end' | 'silence';
 
-/** A TCP proxy that breaks connections: those that carry WebSockets, unless it was asked for all. */
+/** A TCP proxy that breaks connections: only WebSockets, or all of them. */
 export interface SocketCutter {
   readonly port: number;
-  /** Where it leads; to be set before the first connection. */
+  /** The port to forward to. Set it before the first connection. */
   targetPort: number;
-  /** Connections that have carried something to the client, of a WebSocket more than the answer to its handshake. */
+  /** The number of connections that have sent data to the client; for a WebSocket, more than the handshake's answer. */
   readonly carrying: number;
-  /** Breaks every connection that is open now. How many there were. */
+  /** Breaks every open connection. Returns how many there were. */
   cutAll(how: Cut): number;
-  /** From now on every new connection is broken after so many bytes from the other side; undefined: not at all. */
+  /** Breaks every new connection after this number of bytes from the target; undefined breaks none. */
   cutAfter(bytes: number | undefined, how?: Cut): void;
-  /** How many connections were broken so far. */
+  /** The number of connections broken so far. */
   readonly cuts: number;
   stop(): Promise<void>;
 }
@@ -25,11 +25,11 @@ interface Pair {
   readonly upstream: Socket;
   isSocket: boolean;
   isSilent: boolean;
-  /** What came from the other side, in pieces. */
+  /** The number of chunks received from the target. */
   pieces: number;
 }
 
-/** Stands before a port of this machine. */
+/** Starts a proxy to a local port. */
 export async function startSocketCutter(breaks: 'sockets' | 'all' = 'sockets'): Promise<SocketCutter> {
   const pairs = new Set<Pair>();
   let targetPort = 0;

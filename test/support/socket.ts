@@ -5,30 +5,30 @@ import { WebSocket } from 'ws';
 import { type Answer, answerOf } from './http.js';
 import { field } from './json.js';
 
-/** A live socket: what arrived, and waiting for what is to come. */
+/** A live socket that records frames and can wait for new ones. */
 export interface LiveSocket {
   /** Every JSON frame so far, in order of arrival. */
   readonly frames: readonly unknown[];
-  /** The first frame, past or to come, that fits. */
+  /** Returns the first matching frame, past or future. */
   mustReceive(what: string, fits: (frame: unknown) => boolean, deadlineMs?: number): Promise<unknown>;
-  /** The next envelope of this type and session. */
+  /** Returns the next event with this type and session. */
   mustReceiveEvent(type: string, sessionId: string): Promise<unknown>;
-  /** Answered pong means: everything the service had sent before has arrived. */
+  /** Pings and waits for the pong, which arrives after everything the service sent earlier. */
   mustPing(): Promise<void>;
-  /** The code the service closes with. */
+  /** Waits until the service closes the socket and returns the close code. */
   mustBeClosed(deadlineMs?: number): Promise<number>;
   send(text: string | Uint8Array): void;
-  /** A ping frame of the protocol itself. */
+  /** Sends a ping frame of the WebSocket protocol. */
   ping(): void;
   /** Stops reading, so that the service's buffer fills. */
   stopReading(): void;
-  /** Goes on reading where it stopped. */
+  /** Resumes reading. */
   startReading(): void;
   readonly isOpen: boolean;
   close(): Promise<void>;
 }
 
-/** Opens a socket, or gives the HTTP answer with which the service refused it. */
+/** Opens a socket, or returns the HTTP answer that refused it. */
 export function openSocket(url: string, headers: Readonly<Record<string, string>>): Promise<LiveSocket | Answer> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url, { headers, perMessageDeflate: false });

@@ -1,25 +1,27 @@
 import { type Node, parseSync } from 'oxc-parser';
 
-/** One thing a source file mentions, and where. */
+/** A name in a source file, and its line. */
 export interface Mention {
   name: string;
   line: number;
 }
 
-/** An import, re-export, dynamic import, `require` or `import('…')` type; `specifier` is undefined when it is computed. */
+/**
+ * An import, re-export, dynamic import, `require`, or `import('…')` type. `specifier` is undefined if it is computed.
+ */
 export interface ImportMention {
   specifier: string | undefined;
   line: number;
-  /** Gone when the program runs. */
+  /** Erased at run time. */
   isTypeOnly: boolean;
-  /** `import('…')`: loaded when the program gets there. */
+  /** `import('…')`: loaded when execution reaches it. */
   isDynamic?: boolean;
 }
 
-/** What the rules of the house ask about one source file. */
+/** The facts about one source file that the architecture rules need. */
 export interface SourceFacts {
   imports: ImportMention[];
-  /** Dotted names that are read, called or destructured: `process.stdout`, `Date.now`, `new Date()`. */
+  /** Dotted names that are read, called, or destructured: `process.stdout`, `Date.now`, `new Date()`. */
   uses: Mention[];
   syntaxErrors: string[];
 }
@@ -42,7 +44,7 @@ function textOf(node: Node): string | undefined {
   return undefined;
 }
 
-/** `a?.b['c']` is `a.b.c`; anything that is no chain of names is undefined. */
+/** `a?.b['c']` → `a.b.c`. Returns undefined for anything that is not a chain of names. */
 function dottedName(node: Node): string | undefined {
   switch (node.type) {
     case 'Identifier':
@@ -62,7 +64,7 @@ function dottedName(node: Node): string | undefined {
   }
 }
 
-/** `import { stdout as out } from 'node:process'` uses `process.stdout`; under another name all of it may be used. */
+/** `import { stdout as out } from 'node:process'` uses `process.stdout`. A namespace import may use everything. */
 function namesOfNodeImport(node: Node): string[] {
   if (node.type !== 'ImportDeclaration') return [];
   const home = /^(?:node:)?(process|crypto)$/.exec(node.source.value)?.[1];
@@ -97,7 +99,7 @@ function usesIn(node: Node): string[] {
   return namesOfNodeImport(node);
 }
 
-/** `const BUILT_IN = 'node:sqlite'` → BUILT_IN stands for that text, also in `import(BUILT_IN)`. */
+/** `const BUILT_IN = 'node:sqlite'` → BUILT_IN means that text, even in `import(BUILT_IN)`. */
 function constantsIn(program: Node): ReadonlyMap<string, string> {
   const constants = new Map<string, string>();
   walk(program, (node, parent) => {
@@ -141,7 +143,7 @@ function importIn(node: Node, constants: ReadonlyMap<string, string>): Omit<Impo
   }
 }
 
-/** Parses one TypeScript or JavaScript file; nothing of it is run. */
+/** Parses one TypeScript or JavaScript file without running it. */
 export function readSourceFacts(path: string, source: string): SourceFacts {
   const { program, errors } = parseSync(path, source);
   const lineStarts = [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)];

@@ -10,17 +10,16 @@ import { openPostgres } from '../../src/service/store/postgres.js';
 import { openSqlite } from '../../src/service/store/sqlite.js';
 import { POSTGRES_URL } from './postgres-server.js';
 
-/** The kinds of store. */
 export type StoreKind = 'memory' | 'file' | 'postgres';
 
-/** The one under test: `npm test` runs what rests on the store once for each kind (vitest.config.ts). */
+/** The store under test. `npm test` runs store-dependent tests once for each kind (vitest.config.ts). */
 export const TEST_STORE: 'memory' | 'postgres' = process.env['ASP_TEST_STORE'] === 'postgres' ? 'postgres' : 'memory';
 
 export function isShared(database: Database): database is SharedDatabase {
   return 'aside' in database;
 }
 
-/** A schema of a test's own, gone when it is dropped. */
+/** A schema for one test. Dropping it removes everything in it. */
 export interface Schema {
   readonly url: string;
   drop(): Promise<void>;
@@ -46,12 +45,12 @@ interface OpenOptions {
   readonly onFault?: (error: unknown) => void;
 }
 
-/** A new, empty store of the kind under test; closing it removes it. */
+/** Opens a new, empty store of the kind under test. Closing it removes it. */
 export function openTestStore(options: OpenOptions = {}): Promise<Database> {
   return openStore(TEST_STORE, options);
 }
 
-/** A new, empty store; closing it removes it. */
+/** Opens a new, empty store. Closing it removes it. */
 export async function openStore(kind: StoreKind, options: OpenOptions = {}): Promise<Database> {
   if (kind === 'postgres') return openSchema(options);
   if (kind === 'memory') return openSqlite('memory', options);

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Asks `question` again and again until its answer is neither undefined nor false; fails after `deadlineMs`. */
+/** Asks `question` repeatedly until the answer is neither undefined nor false. Fails after `deadlineMs`. */
 export async function until<T>(
   what: string,
   question: () => Promise<T | undefined | false>,

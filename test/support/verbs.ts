@@ -14,22 +14,22 @@ export interface Sent {
   readonly sequence: number;
 }
 
-/** What an agent does in most tests, each of which must succeed. */
+/** The usual actions of an agent in tests. Each must succeed. */
 export interface Verbs {
-  /** The id of a new session. */
+  /** Returns the id of a new session. */
   mustCreate(body?: Readonly<Record<string, unknown>>): Promise<string>;
   mustJoin(sessionId: string): Promise<void>;
-  /** The handles that became invited. */
+  /** Returns the handles that became invited. */
   mustInvite(sessionId: string, ...handles: string[]): Promise<readonly unknown[]>;
   mustSend(sessionId: string, content: unknown, metadata?: unknown): Promise<Sent>;
   mustLeave(sessionId: string): Promise<void>;
   mustEnd(sessionId: string): Promise<void>;
   mustReopen(sessionId: string, body?: unknown): Promise<void>;
   mustRead(sessionId: string): Promise<unknown>;
-  /** Every event this agent may see, page after page. */
+  /** Returns every event this agent may see, page by page. */
   mustReplay(sessionId: string, after?: number): Promise<readonly unknown[]>;
   upload(file: FilePart, options?: { readonly key: string }): Promise<Answer>;
-  /** The id of a new attachment, a small PNG unless said. */
+  /** Returns the id of a new attachment, a small PNG by default. */
   mustUpload(file?: Partial<FilePart>): Promise<string>;
 }
 

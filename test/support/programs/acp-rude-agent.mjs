@@ -1,4 +1,4 @@
-// An agent program that speaks the protocol by hand, badly where it is asked to.
+// An agent program that speaks the protocol by hand, and misbehaves on request.
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 

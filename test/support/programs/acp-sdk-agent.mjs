@@ -1,5 +1,6 @@
-// An agent program on the official SDK of the Agent Client Protocol, with a script in place of a model. Its sessions are kept in a
-// file, as those of coding agents are. It writes every prompt to that file too: a test reads there what a model would have read.
+// An agent program on the official SDK of the Agent Client Protocol, with a script instead of a model. Like coding
+// agents, it keeps its sessions in a file. It also records every prompt there, so that tests can read what a model
+// would see.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { Readable, Writable } from 'node:stream';
 
@@ -23,7 +24,7 @@ const say = (client, sessionId, text) =>
     update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
   });
 
-/** The text between the lines of the frame. */
+/** Returns the message between the frame's lines. */
 const said = (prompt) =>
   /begin untrusted message[^\n]*\n([\s\S]*)\n=== \S+ end untrusted message ===$/.exec(prompt)?.[1] ?? '';
 
@@ -46,7 +47,7 @@ async function usePermission(client, sessionId, kind) {
   await say(client, sessionId, `${kind}: ${outcome.optionId ?? outcome.outcome}`);
 }
 
-/** Asks for a permission with a tool call and options of the message's choice, and says what came of it. */
+/** Asks for permission with the tool call and options from the message, and reports the outcome. */
 async function request(client, sessionId, { toolCall, options }) {
   const { outcome } = await client.request(methods.client.session.requestPermission, {
     sessionId,
