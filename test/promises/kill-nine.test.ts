@@ -13,7 +13,7 @@ import { createTally, IS_LONG, quantile, type Tally } from '../support/tally.js'
 
 const [KILLS, WRITERS, SESSIONS] = IS_LONG ? [200, 64, 20] : [3, 16, 4];
 const SYNC_KILLS = IS_LONG ? 200 : 3;
-/** Signs of life between two kills, so that each falls into work. */
+/** Acknowledgements between two kills, so that each kill interrupts work. */
 const ACKS_BETWEEN = 20;
 const canInject = spawnSync('strace', ['-f', '-o', '/dev/null', 'true'], { stdio: 'ignore' }).status === 0;
 const { DatabaseSync } = createRequire(import.meta.url)(
@@ -27,7 +27,7 @@ function integrityOf(data: string): unknown {
   return row.integrity_check;
 }
 
-/** Ends the service in a way of its own; resolves when it is dead. */
+/** Kills the service in one particular way; resolves when it is dead. */
 type Kill = (service: ServiceProcess, number: number) => Promise<void>;
 
 describe('kill -9 of the service under load', () => {
@@ -38,7 +38,7 @@ describe('kill -9 of the service under load', () => {
   });
   afterEach(() => home.dispose());
 
-  /** Writers that never pause and repeat what has no answer with its key, while the service dies again and again. */
+  /** Runs writers that never pause and retry unanswered requests with their keys, while the service dies repeatedly. */
   async function survive(title: string, kills: number, kill: Kill): Promise<void> {
     tally = createTally(title);
     let service = await startServe(home, ['--limits', 'off']);

@@ -11,7 +11,7 @@ import { createTally } from '../support/tally.js';
 
 const PAIRS = 4_000;
 const WARM_UP = 500;
-/** The chance that one of two answers can be told from the other by its time alone; its standard error here is 0.0065. */
+/** The greatest allowed distance of the AUC from 0.5. Its standard error here is 0.0065. */
 const AUC_AWAY_MAX = 0.03;
 const MISSING = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
 const NOBODY = '@nobody-at-all.main';
@@ -73,7 +73,7 @@ afterAll(async () => {
   await home.dispose();
 });
 
-/** Microseconds from the first byte sent to the last received. */
+/** Returns the microseconds from the first byte sent to the last received. */
 function time(token: string, { method, path, body }: Call): Promise<number> {
   const sent = body === undefined ? '' : JSON.stringify(body);
   const headers = {
@@ -95,7 +95,9 @@ function time(token: string, { method, path, body }: Call): Promise<number> {
   });
 }
 
-/** The share of pairs, one of each, in which the first took longer: 0.5 when nothing tells them apart (Mann and Whitney). */
+/**
+ * Returns the share of pairs in which the first took longer (Mann and Whitney). 0.5 means they are indistinguishable.
+ */
 function auc(first: readonly number[], second: readonly number[]): number {
   const all = [...first.map((value) => [value, 1] as const), ...second.map((value) => [value, 0] as const)];
   all.sort(([one], [other]) => one - other);
@@ -118,7 +120,7 @@ const send = (id: string): Call => ({ method: 'POST', path: `/sessions/${id}/mes
 const join = (id: string): Call => ({ method: 'POST', path: `/sessions/${id}/join` });
 const invite = (handle: string): Call => ({ method: 'POST', path: '/sessions', body: { invite: [handle] } });
 
-/** Who is told nothing, and what the call is compared with. */
+/** For each reason to answer "not found": the agent, the call, and a call to compare it with. */
 const REASONS: Readonly<Record<string, () => readonly [Actor, Call, Call]>> = {
   'GET /sessions/{id}, not a member': () => [stranger, read(session), read(MISSING)],
   'GET /sessions/{id}/events, not a member': () => [stranger, replay(session), replay(MISSING)],

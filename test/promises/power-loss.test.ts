@@ -32,7 +32,7 @@ afterAll(() => {
 const filesOf = (folder: string): Map<string, Buffer> =>
   new Map(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))]));
 
-/** Appends events until enough are acknowledged, then is killed; what it did to its files meanwhile. */
+/** Appends events until enough are acknowledged, then kills the program. Returns what the program did to its files. */
 async function record(): Promise<Step[]> {
   const trace = join(scratch, 'trace');
   const child = spawn('strace', [...RECORDING, '-o', trace, process.execPath, built.path, 'append', data, SESSION], {
@@ -44,14 +44,14 @@ async function record(): Promise<Step[]> {
   for await (const line of createInterface({ input: child.stdout })) {
     if (line.startsWith('ack ')) count += 1;
     if (program === 0) program = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim());
-    // The record of the last write is missing if the kill comes before it.
+    // The record of the last write is missing if the kill comes first.
     if (count === ACKNOWLEDGED + 1) process.kill(program, 'SIGKILL');
   }
   await ended;
   return readSteps(trace, data);
 }
 
-/** Why what is left after a crash is not what was promised. */
+/** Returns how the files left by a crash break the promise, or undefined. */
 async function findFault(folder: string, acknowledged: number): Promise<string | undefined> {
   try {
     const database = await openSqlite({ directory: folder });
@@ -104,7 +104,7 @@ describe('loss of power', () => {
       for (const [index, step] of steps.entries()) {
         if (step.kind === 'said')
           acknowledged += step.text.split('\n').filter((line) => line.startsWith('ack ')).length;
-        // Just before a flush, when most is at stake; or just after something was acknowledged.
+        // Crash just before a flush, when the most data is at risk, or just after an acknowledgement.
         if (isCrash.has(index)) {
           await crash('nothing more', () => undefined);
           await crash('everything', (_index, _count, change) => change);

@@ -21,7 +21,7 @@ const KILL_ROUNDS = 10;
 const STILL_ROUNDS = 5;
 /** Longer than any request may take. */
 const STILL_MS = 150_000;
-/** Where programs of one user meet, whatever their environment says. */
+/** The folder where all programs of one user take their locks, whatever their environment. */
 const LOCKS = join(userInfo().homedir, '.local/state/asp-cli/locks');
 const { DatabaseSync } = createRequire(import.meta.url)(
   '@photostructure/sqlite',
@@ -43,7 +43,7 @@ async function signIn(): Promise<void> {
   expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
 }
 
-/** How many refresh tokens were ever issued. */
+/** Returns the number of refresh tokens ever issued. */
 function countTokens(): number {
   const database = new DatabaseSync(join(service.data, 'asp.sqlite'), { readOnly: true });
   const { n } = database.prepare('SELECT count(*) AS n FROM refresh_token').get() as { n: number };
@@ -51,7 +51,7 @@ function countTokens(): number {
   return Number(n);
 }
 
-/** All at once, none of them with an access token, and every other one with a configuration elsewhere. */
+/** Starts all processes at once without an access token, half of them with a different configuration folder. */
 function startAll(): Running[] {
   rmSync(join(home.environment['XDG_RUNTIME_DIR'] ?? '', 'asp-cli/tokens'), { recursive: true, force: true });
   return Array.from({ length: PROCESSES }, (_, index) => {
@@ -60,7 +60,7 @@ function startAll(): Running[] {
   });
 }
 
-/** The one of `processes` that holds a lock of logins now. */
+/** Returns the process that currently holds a login lock. */
 function findHolder(processes: readonly Running[]): Running | undefined {
   const inodes = new Set(readdirSync(LOCKS).map((name) => String(statSync(join(LOCKS, name)).ino)));
   for (const line of readFileSync('/proc/locks', 'utf8').split('\n')) {
@@ -117,7 +117,7 @@ describe(`${PROCESSES} programs that share one login`, () => {
         const ended = await all;
         counts.ok += ended.length - failed(ended).length;
         counts.failed += failed(ended).length;
-        // Who did not want to wait as long says so.
+        // A process may give up waiting for the lock. It must report that.
         expect(new Set(failed(ended).map(({ status }) => status))).toEqual(
           new Set(failed(ended).length > 0 ? [8] : []),
         );
@@ -158,7 +158,8 @@ describe(`${PROCESSES} programs that share one login`, () => {
         counts.indeterminate += ended.filter(({ signal }) => signal !== null).length;
         counts.failed += refused.length;
         if (refused.length === 0) continue;
-        // Only a kill between the server's commit and the client's file can do this, and then all say the same.
+        // Only a kill between the server's commit and the write of the client's file can do this. Every process then
+        // fails alike.
         expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([4]));
         lost += 1;
         await signIn();

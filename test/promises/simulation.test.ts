@@ -9,20 +9,20 @@ import { FAULTS } from './simulation/world.js';
 
 const SEEDS = IS_LONG ? 20_000 : 50;
 const SEEDS_OF_TWO = IS_LONG ? 10_000 : 25;
-/** On every change the same histories are gone through; at length, others each time. */
+/** Every change runs the same histories; long runs use new ones each time. */
 const USUAL_SEED = IS_LONG ? undefined : 1;
 const OPERATIONS_MIN = 60;
 const OPERATIONS_MORE = IS_LONG ? 141 : 21;
 const REPLAYED_SEEDS = IS_LONG ? 5 : 3;
 const REPLAYS = IS_LONG ? 3 : 2;
-/** Each history in so many is followed by a look at the disk. */
+/** The disk is checked after one in this many histories. */
 const DISK_EVERY = 5;
 const SEED_MAX = 2 ** 31;
 const TRACE_SHOWN = process.env['ASP_TEST_SEED'] === undefined ? 60 : Number.MAX_SAFE_INTEGER;
 
-/** What faults lead to, besides themselves. */
+/** The consequences of faults. */
 const CONSEQUENCES = ['answer lost', 'request lost', 'a day passes'];
-/** What has to be seen happening, or the histories were too tame. */
+/** What the histories must include to be a useful test. */
 const SEEN = ['ok', 'indeterminate', 'repeated', 'replayed', 'refreshed', 'authorized', 'families lost', 'revoked'];
 const SEEN_TOO = ['keys rotated', 'with attachment', 'delivered', 'readers compared', 'paused or resumed'];
 
@@ -51,7 +51,7 @@ async function play(seed: number, processes = 1): Promise<Run> {
   return run;
 }
 
-/** What went wrong, how to see it again, and what came right before. */
+/** Reports the violations, how to repeat the run, and the last steps before them. */
 function report(seed: number, { world }: Run): string {
   const last = world.recent.slice(-Math.min(TRACE_SHOWN, world.recent.length)).join('\n  ');
   return `seed ${seed} (ASP_TEST_SEED=${seed} begins with it): ${world.violations.join('; ')}\n  ${last}`;
@@ -76,7 +76,7 @@ describe('the whole service, decided by one seed', () => {
         expect(run.world.violations.length === 0 ? '' : report(seed, run)).toBe('');
       }
       const all = [...Object.keys(FAULTS), ...CONSEQUENCES, ...SEEN, ...SEEN_TOO];
-      // Few histories do not show everything.
+      // A few histories do not contain everything.
       const expected = seeds < SEEDS ? ['bell lost', 'bell late', 'bell doubled', 'ok', ...SEEN_TOO.slice(2, 4)] : all;
       for (const what of expected) for (let count = totals[what] ?? 0; count > 0; count -= 1) tally.fired(what);
       const { user, system } = process.cpuUsage(before);

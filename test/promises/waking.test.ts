@@ -31,16 +31,16 @@ const SESSIONS = 3;
 const ORDER = ['stored', 'delivered', 'taken', 'answered'];
 const WAIT_MS = 60_000;
 
-/** An agent program as `asp run --acp` starts it, and the turns that its model got. */
+/** An agent program as `asp run --acp` starts it, and the turns that its model received. */
 interface AgentProgram {
   readonly command: string;
-  /** Whether a turn is seen when the program takes it, instead of when its model does. */
+  /** Whether a turn counts when the program takes it, instead of when its model receives it. */
   readonly isSeenAtOnce: boolean;
   turns(): readonly ModelTurn[];
   stop(): Promise<void>;
 }
 
-/** The agent of the protocol's SDK writes down its turns itself. */
+/** The agent on the protocol's SDK records its turns itself. */
 async function startSdkAgent({ directory }: Home): Promise<AgentProgram> {
   const log = join(directory, 'agent.jsonl');
   return {
@@ -75,7 +75,10 @@ async function startOpenCode({ directory }: Home): Promise<AgentProgram> {
   return { command, isSeenAtOnce: false, turns: () => turns, stop };
 }
 
-/** Each round sends 10 messages: 3 to an idle agent, 3 in a turn, 2 around each kill, 1 per cut and per death of the service. */
+/**
+ * Each round sends 10 messages: 3 to an idle agent, 3 during a turn, 2 around each kill, 1 per cut and per death of the
+ * service.
+ */
 const AGENTS = [
   { name: 'on the SDK of the protocol', start: startSdkAgent, rounds: IS_LONG ? 50 : 3, isThere: true },
   { name: 'Claude Code', start: startClaudeCode, rounds: IS_LONG ? 25 : 1, isThere: PROGRAMS !== undefined },
@@ -88,7 +91,7 @@ interface Sent {
   readonly at: number;
   readonly sequence: number;
   readonly id: string;
-  /** The agent died while it had this message. */
+  /** The agent died while it was handling this message. */
   isCutOff: boolean;
   state: number;
 }
@@ -146,7 +149,7 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
     await home.dispose();
   });
 
-  /** The inputs of turns that hold this message. */
+  /** Returns the turns whose input contains this message. */
   const promptsOf = (content: string): ModelTurn[] =>
     program.turns().filter(({ text }) => text.includes(`\n${content}\n`));
 
@@ -159,10 +162,10 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
       const untrue: string[] = [];
       const idleMs: number[] = [];
       let count = 0;
-      // A second try writes to the same log.
+      // A retry of this test writes to the same log.
       const run = randomUUID();
 
-      /** Repeats an unanswered request with its key, as a client does. */
+      /** Retries an unanswered request with its key, as a client does. */
       const persist = async <Value>(work: () => Promise<Value | undefined>): Promise<Value> =>
         until('the service answers', () => work().catch(() => undefined), WAIT_MS);
       const send = async (session: string, verb: string): Promise<Sent> => {
@@ -187,7 +190,7 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
         all.push(sent);
         return sent;
       };
-      /** Compares the state that the service reports with the log of the program, which is read afterward. */
+      /** Compares the state reported by the service with the program's log, which is read afterward. */
       const check = async (sent: Sent): Promise<string> => {
         const { state, answered } = await persist(async () => {
           const { status, json } = await me.get(`/sessions/${sent.session}/delivery?sequence=${sent.sequence}`);

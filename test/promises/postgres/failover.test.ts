@@ -12,7 +12,7 @@ import { until } from '../../support/until.js';
 
 const reason = whyNoPrivatePostgres();
 if (reason !== undefined) process.stderr.write(`No failover of PostgreSQL is tried: ${reason}\n`);
-/** A busy machine takes its time; what matters is that it happens without a restart of any service. */
+/** Generous, because the machine may be busy. What matters is that no service needs a restart. */
 const PATIENCE_MS = 60_000;
 
 const isReady = async (node: Node): Promise<boolean> =>
@@ -41,7 +41,7 @@ describe.skipIf(reason !== undefined)('two services whose PostgreSQL fails over'
   });
 
   let count = 0;
-  /** Writes at a node, without repeating it. */
+  /** Makes one write at a node, without retries. */
   const write = async (node: Node): Promise<Answer> => {
     count += 1;
     const content = `message ${count}`;
@@ -86,7 +86,7 @@ describe.skipIf(reason !== undefined)('two services whose PostgreSQL fails over'
   it('services whose address leads to a standby refuse with 503, are not ready, read nothing stale, and continue once it leads back', async () => {
     for (const node of cluster.nodes) expect((await write(node)).status).toBe(201);
     leadTo(standby);
-    // Light traffic all the while, which keeps connections in use.
+    // Light traffic keeps connections in use all the time.
     const traffic = new AbortController();
     const calls = (async () => {
       while (!traffic.signal.aborted) {

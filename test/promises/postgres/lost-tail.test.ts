@@ -53,7 +53,7 @@ describe.skipIf(reason !== undefined)('a failover that loses what was acknowledg
     const { sequence: kept } = await alice.mustSend(session, 'kept');
     await until('the first has come', async () => contents().includes('kept'));
 
-    // From here on the standby gets nothing more.
+    // From here on, the standby receives nothing.
     await standby.crash();
     for (let i = 1; i <= 5; i += 1) await alice.mustSend(session, `lost ${i}`);
     await until('they have come', async () => contents().includes('lost 5'));

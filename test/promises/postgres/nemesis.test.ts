@@ -16,11 +16,11 @@ import { until } from '../../support/until.js';
 
 const NODES = 3;
 const [ROUNDS, WRITERS, SESSIONS] = IS_LONG ? [10, 32, 10] : [1, 9, 3];
-/** One in so many acknowledgements is looked up at another node at once. */
+/** One in this many acknowledged writes is read at another node at once. */
 const READ_BACK_EVERY = 10;
 const HEALED_WITHIN_MS = 60_000;
 
-/** A server of the test's own, where one can be started: another may not be restarted. */
+/** A private server if one can be started. The shared server must not be restarted. */
 let server: PrivatePostgres | undefined;
 const NO_RESTART = whyNoPrivatePostgres();
 if (NO_RESTART !== undefined) process.stderr.write(`PostgreSQL as a whole is not restarted: ${NO_RESTART}\n`);
@@ -46,7 +46,7 @@ const isReady = async (node: Node): Promise<boolean> => {
   return answer?.status === 200;
 };
 
-/** What is done to a node; resolves when it is over, with how often it took effect. */
+/** Breaks a node. Resolves when the fault is over, with the number of times it took effect. */
 type Fault = (node: Node, holdMs: number) => Promise<number>;
 
 const EVERY_FAULT = {
@@ -77,7 +77,7 @@ const EVERY_FAULT = {
   async terminate() {
     const client = new pg.Client({ connectionString: schema.url });
     await client.connect();
-    // The schema is known by the names of locks and by what its services prepared; both are their own.
+    // Only the connections of this test's services have this application name.
     const { rowCount } = await client.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
        WHERE application_name = $1 AND pid <> pg_backend_pid()`,
@@ -91,7 +91,7 @@ const EVERY_FAULT = {
     return server === undefined ? 0 : 1;
   },
 } satisfies Readonly<Record<string, Fault>>;
-/** Those that are over quickly, on every change. */
+/** Every change runs only the faults that are over quickly. */
 const { stop: _, silence: __, ...QUICK } = EVERY_FAULT;
 const FAULTS: Readonly<Record<string, Fault>> = Object.fromEntries(
   Object.entries(IS_LONG ? EVERY_FAULT : QUICK).filter(([kind]) => kind !== 'restart' || NO_RESTART === undefined),

@@ -36,7 +36,7 @@ afterAll(async () => {
   await schema.drop();
 });
 
-/** A client of the library, with its own number of tries. */
+/** Creates a client of the library with its default number of tries. */
 const createClient = () => {
   const service = { baseUrl: `http://127.0.0.1:${balancer.port}/v1` };
   return connect({ service, credential: createClientCredential({ service, ...alice.credentials }) });
@@ -45,12 +45,12 @@ const createClient = () => {
 interface Load {
   readonly acknowledged: Map<string, number>;
   readonly failed: string[];
-  /** Requests beyond the first of each call. */
+  /** The number of requests after the first one of each call. */
   retries: number;
   reads: number;
 }
 
-/** Sends and reads in turn until it is over; whatever throws has failed. */
+/** Alternates between sending and reading until `isOver`. Counts anything thrown as a failure. */
 async function speak(load: Load, name: string, isOver: () => boolean): Promise<void> {
   const client = createClient();
   const path = { session_id: session };
@@ -68,7 +68,7 @@ async function speak(load: Load, name: string, isOver: () => boolean): Promise<v
     }
 }
 
-/** Everything that a tail gives, until `signal`. */
+/** Collects everything that a tail yields until `signal`. */
 async function follow(items: TailItem[], signal: AbortSignal): Promise<void> {
   for await (const item of createClient().tail({ sessions: [{ sessionId: session }], signal })) items.push(item);
 }
@@ -76,7 +76,7 @@ async function follow(items: TailItem[], signal: AbortSignal): Promise<void> {
 const eventsOf = (items: readonly TailItem[]): EventEnvelope[] =>
   items.flatMap((item) => (item.kind === 'event' ? [item.event] : []));
 
-/** SIGTERM under load, and another in its place. */
+/** Stops a node with SIGTERM under load and starts another in its place. */
 async function restart(node: Node): Promise<number> {
   const socket = await alice.mustConnect(undefined, `ws://127.0.0.1:${node.port}/connect`);
   const before = performance.now();

@@ -10,7 +10,7 @@ const VERIFIER = 'v'.repeat(64);
 const TRIES_MAX = 300;
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 
-/** What an agent's program holds between two runs of it. */
+/** What an agent's program keeps between two runs. */
 export interface Credentials {
   readonly handle: string;
   readonly clientId: string;
@@ -26,19 +26,19 @@ export interface Write {
   readonly type?: string;
 }
 
-/** A program that acts for one agent: it repeats what it does not know the end of, with the same key. */
+/** A program that acts for one agent. It retries calls with an unknown result under the same key. */
 export class Actor {
   readonly handle: string;
   readonly clientId: string;
   accessToken: string;
   refreshToken: string | undefined;
-  /** Refresh tokens that were good once. */
+  /** Refresh tokens that used to be valid. */
   readonly spent: string[] = [];
-  /** An answer to this token was lost: it may be refused. */
+  /** The answer to the last refresh was lost, so the token may be refused. */
   #isInDoubt = false;
   readonly #stage: Stage;
   readonly #http: HttpClient;
-  /** A call that ends the family was made; what it does may come late. */
+  /** A call that ends the family was made. It may take effect late. */
   #isThreatened = false;
   #renewing: Promise<void> | undefined;
 
@@ -56,7 +56,7 @@ export class Actor {
     return text(claims, 'gid');
   }
 
-  /** Until it is known what became of it. A 429 says that nothing did. */
+  /** Retries a write until its result is known. A 429 means that it had no effect. */
   async settle(http: HttpClient, { method, path, key, body, type = 'application/json' }: Write): Promise<Reply> {
     return this.#repeat(http, () => ({
       method,
@@ -84,7 +84,7 @@ export class Actor {
     throw new Error(`${this.handle} gave up`);
   }
 
-  /** Another access token than `used`, by refreshing or by a new authorization. */
+  /** Gets an access token other than `used`, by refreshing or by a new authorization. */
   async renew(used: string): Promise<void> {
     if (this.accessToken !== used) return;
     this.#renewing ??= this.#renew().finally(() => {
@@ -97,7 +97,7 @@ export class Actor {
     while (!((await this.#refresh()) || (await this.#authorize()))) await this.#stage.pause();
   }
 
-  /** False: the family is gone. */
+  /** Returns false if the family has ended. */
   async #refresh(): Promise<boolean> {
     const { world } = this.#stage;
     while (this.refreshToken !== undefined) {
@@ -160,7 +160,7 @@ export class Actor {
     return reply;
   }
 
-  /** The family that was told to end, once that is known. */
+  /** Revokes the family, and returns it if the revocation was acknowledged. */
   async revoke(http: HttpClient): Promise<string | undefined> {
     const token = this.refreshToken;
     if (token === undefined) return undefined;
@@ -174,7 +174,7 @@ export class Actor {
     return family;
   }
 
-  /** Presents a token that was good once, as a thief would; its family must end. */
+  /** Presents a spent refresh token, as a thief would. The service must end its family. */
   async reuse(http: HttpClient): Promise<void> {
     const token = this.spent.at(-1);
     if (token === undefined) return;

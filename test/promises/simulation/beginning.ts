@@ -21,12 +21,12 @@ const AGENTS = [
   { handle: '@eve.bot', inbound_policy: 'allowlist' },
 ];
 
-/** Where many short-lived databases are made: in memory where there is such a place. */
+/** Where many short-lived databases are created: in memory if possible. */
 const ROOT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
-/** The state from which every run starts, made once by the service itself, without faults. */
+/** The state from which every run starts. The service created it once, without faults. */
 export interface Origin {
-  /** A beginning of its own for one run, and its end. */
+  /** Copies the beginning for one run. `remove` deletes the copy. */
   copy(): Beginning & { remove(): void };
   remove(): void;
 }

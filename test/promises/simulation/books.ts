@@ -38,10 +38,12 @@ const QUERY = {
     WHERE token_hash = ?1`,
 } as const;
 
-/** What the database holds, read over a connection of its own after each commit, and compared with every rule there is. */
+/** Reads the database over a separate connection after each commit and compares its content with every rule. */
 export class Books {
   readonly sessions = new Map<string, SessionLog>();
-  /** Sessions by topic, messages by content, attachments by filename: each such text is given by one operation alone. */
+  /**
+   * The sessions by topic, messages by content, and attachments by filename. Each such text belongs to one operation.
+   */
   readonly found = new Map<string, string[]>();
   readonly #world: World;
   readonly #directory: string;
@@ -75,7 +77,7 @@ export class Books {
     this.#world.violate(what);
   }
 
-  /** To be called after each commit. */
+  /** Call this after each commit. */
   readonly compare = (): void => {
     this.#compareSessions();
     this.#compareAttachments();
@@ -144,7 +146,7 @@ export class Books {
     }
   }
 
-  /** Nobody stands in an active session by the invitation of one with whom there is a block. */
+  /** No agent takes part in an active session because of an invitation across a block. */
   #compareInvitation(event: LoggedEvent): void {
     const payload: unknown = JSON.parse(event.payload);
     const [invitee, by] = [String(field(payload, 'invitee')), String(field(payload, 'by'))];
@@ -168,13 +170,16 @@ export class Books {
     this.compareFiles();
   }
 
-  /** To be called after each removal of a file, too. */
+  /** Call this also after each removal of a file. */
   compareFiles(): void {
     for (const id of this.#claimed)
       if (!this.hasFile(id)) this.#violate(`a message refers to ${id}, which has no file`);
   }
 
-  /** While an upload waits, an hour can pass: then another process moves its file, which comes back on request. */
+  /**
+   * Looks in the trash too: if an hour passes during an upload, another process moves the file, which comes back on
+   * request.
+   */
   hasFile(id: string): boolean {
     const folder = join(this.#directory, 'attachments');
     return [folder, join(folder, 'trash')].some((path) => existsSync(join(path, id)));
@@ -190,7 +195,7 @@ export class Books {
     if (places.length > 1) this.#violate(`${what} had effect ${places.length} times: ${places.join(', ')}`);
   }
 
-  /** The family of a refresh token, and whether it counts. */
+  /** Returns a refresh token's family and state. */
   tokenOf(hash: string): { family: string; isLive: boolean; isRevoked: boolean } | undefined {
     const [row] = this.#rows<{ family_id: string; rotated_at: number | null; revoked_at: number | null }>(
       'token',

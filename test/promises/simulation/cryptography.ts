@@ -3,15 +3,15 @@ import type { webcrypto } from 'node:crypto';
 import type { World } from './world.js';
 
 const { subtle } = globalThis.crypto;
-/** How often a run may rotate its keys: a pair takes long to make. */
+/** Limits how often a run rotates its keys, because generating a pair takes long. */
 export const ROTATIONS_MAX = 3;
 
 /**
- * The platform's own cryptography, which works on other threads: each call waits for its turn, and nothing else goes on
- * until it is done. All runs are given the same few key pairs, in turn.
+ * Controls the platform's cryptography, which works on other threads. Each call waits for its turn, and nothing else
+ * runs until it is done. All runs get the same few key pairs, in the same order.
  */
 export interface Cryptography {
-  /** From now on this run calls it; its pairs start anew. */
+  /** Makes this run the caller, and starts over with the key pairs. */
   use(world: World): void;
   restore(): void;
 }
@@ -50,7 +50,7 @@ export async function guardCryptography(): Promise<Cryptography> {
 
   return {
     use(next) {
-      // The first pair is that of the starting state.
+      // The first pair belongs to the starting state.
       given = world === undefined ? 0 : 1;
       world = next;
     },

@@ -16,7 +16,10 @@ export interface Call {
 
 const HEAD_END = '\r\n\r\n';
 
-/** HTTP over one connection at a time, one request after the other. Undefined: the connection broke, and nobody knows. */
+/**
+ * An HTTP client with one connection, for one request after another. Returns undefined if the connection broke and the
+ * result is unknown.
+ */
 export class HttpClient {
   readonly #connect: () => Link | undefined;
   #link: Link | undefined;

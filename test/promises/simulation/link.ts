@@ -6,7 +6,7 @@ const WINDOW_BYTES = 64 * 1024;
 
 type Chunk = Buffer | null;
 
-/** One end of a connection. What is written here arrives at the other end when the simulation says so. */
+/** One end of a connection. What is written here arrives at the other end when the simulation delivers it. */
 export class End extends Duplex {
   readonly remoteAddress = '127.0.0.1';
   readonly #world: World;
@@ -29,7 +29,7 @@ export class End extends Duplex {
     this.#other = other;
   }
 
-  /** How many bytes are on their way from here. */
+  /** The number of bytes sent from here but not yet delivered. */
   get inFlight(): number {
     return this.#queue.reduce((sum, chunk) => sum + (chunk?.length ?? 0), 0);
   }
@@ -41,7 +41,7 @@ export class End extends Duplex {
     else this.#stalled = done;
   }
 
-  /** What is written in one breath goes out in one piece. */
+  /** Sends what was written together as one chunk. */
   override _writev(parts: { readonly chunk: Buffer }[], done: () => void): void {
     this._write(Buffer.concat(parts.map(({ chunk }) => chunk)), '', done);
   }
@@ -63,7 +63,7 @@ export class End extends Duplex {
     done(error);
   }
 
-  /** What is on its way from here is lost. */
+  /** Drops everything sent from here but not yet delivered. */
   lose(): void {
     this.#queue.length = 0;
     this.destroy();
@@ -102,12 +102,12 @@ export class End extends Duplex {
   }
 }
 
-/** A connection between a client and a life of the service. */
+/** A connection between a client and a service process. */
 export interface Link {
   readonly client: End;
   readonly server: End;
   readonly isOver: boolean;
-  /** Breaks it, with all that is on its way. */
+  /** Breaks the connection and drops all undelivered data. */
   cut(): void;
 }
 

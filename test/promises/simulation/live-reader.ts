@@ -7,7 +7,7 @@ import type { Link } from './link.js';
 import { ADDRESSES } from './process.js';
 import type { Stage } from './stage.js';
 
-/** A socket of an agent, and what has come over it. */
+/** A socket of an agent, and the events received over it. */
 export class LiveReader {
   readonly actor: Actor;
   readonly grantId: string;
@@ -23,7 +23,7 @@ export class LiveReader {
     this.grantId = actor.grantId;
   }
 
-  /** Resolves when the handshake is over, however it went. */
+  /** Resolves when the handshake ends, whether it succeeds or fails. */
   async open(): Promise<void> {
     const link = this.#stage.connect();
     if (link === undefined) {
@@ -35,7 +35,7 @@ export class LiveReader {
     const socket = new WebSocket(ADDRESSES.wsUrl, {
       headers: { authorization: `Bearer ${used}` },
       perMessageDeflate: false,
-      // Any stream will do; the types of ws know sockets alone.
+      // Any stream works, but the types of ws accept only sockets.
       createConnection: () => link.client as unknown as Socket,
     });
     let status = 0;
@@ -62,7 +62,7 @@ export class LiveReader {
     if (status === 401) await this.actor.renew(used);
   }
 
-  /** Breaks the connection, with all that is on its way. */
+  /** Breaks the connection and drops all undelivered data. */
   cut(): void {
     this.#link?.cut();
   }

@@ -6,21 +6,21 @@ import { LiveReader } from './live-reader.js';
 import type { Part, SessionLog } from './session-log.js';
 import type { Claim, Stage } from './stage.js';
 
-/** Records are kept for a day by the clock on the wall, which may be set meanwhile. */
+/** The service keeps records for a day of wall-clock time. Half of it leaves room for clock changes. */
 const RECORDED_MS = 12 * 60 * 60 * 1000;
 const SOCKETS_MAX = 3;
 
-/** One operation of one actor, over a connection of its own; resolves when its end is known. */
+/** One operation of one actor over a separate connection. Resolves when its result is known. */
 type Operation = (stage: Stage, actor: Actor, http: HttpClient) => Promise<void>;
 
 interface Effect {
-  /** By what its effect is told from all others. */
+  /** Identifies this effect among all others. */
   readonly claim?: Claim;
   readonly write: Omit<Write, 'key'>;
   readonly session?: string;
 }
 
-/** Makes one effect, compares what is told of it with what is there by then, and notes it for the end. */
+/** Makes one write, checks that its answer matches the database, and records it for the final comparison. */
 async function effect(stage: Stage, actor: Actor, http: HttpClient, wanted: Effect): Promise<Reply> {
   const { world, books } = stage;
   const write = { ...wanted.write, key: stage.name('key') };
@@ -53,7 +53,7 @@ function someHandles(stage: Stage): string[] {
   return Array.from({ length: count }, () => stage.world.random.pick(stage.actors).handle);
 }
 
-/** Mostly a session in which this can succeed, else any that the actor has a part in, else any. */
+/** Picks mostly a session in which this can succeed, else one in which the actor takes part, else any. */
 function someSession(stage: Stage, actor: Actor, fits: (log: SessionLog, part: Part) => boolean) {
   const all = [...stage.books.sessions];
   const own = all.filter(([, log]) => log.parts.has(actor.handle));
@@ -119,7 +119,7 @@ const upload: Operation = async (stage, actor, http) => {
     stage.uploads.set(actor, [...(stage.uploads.get(actor) ?? []), String(field(reply.json, 'id'))]);
 };
 
-/** A verb whose success leaves an event of this type about the caller. */
+/** Creates the operation of a verb whose success adds an event of this type about the caller. */
 function verb(name: string, type: string, who: string, fits: typeof isTakingPart): Operation {
   return async (stage, actor, http) => {
     const target = someSession(stage, actor, fits);
@@ -132,7 +132,7 @@ function verb(name: string, type: string, who: string, fits: typeof isTakingPart
     const reply = await effect(stage, actor, http, { session, write });
     const isThere = log.events.slice(before).some((event) => {
       const payload: unknown = JSON.parse(event.payload);
-      // Whoever reopens a session has joined it.
+      // An agent that reopens a session has joined it.
       const isReopening = name === 'join' && field(payload, 'reopened_by') === actor.handle;
       return isReopening || (event.type === type && field(payload, who) === actor.handle);
     });
@@ -173,7 +173,7 @@ const allow: Operation = async (stage, actor, http) => {
   await effect(stage, actor, http, { write });
 };
 
-/** What the operator does has no key, and may be done twice. */
+/** Operator calls have no key and may take effect twice. */
 const operate: Operation = async (stage, actor, http) => {
   const { world } = stage;
   const isRotation = stage.rotations < ROTATIONS_MAX && world.chance(0.3);
@@ -189,7 +189,7 @@ const operate: Operation = async (stage, actor, http) => {
   if (reply?.status === 200) world.count(isRotation ? 'keys rotated' : 'paused or resumed');
 };
 
-/** An acknowledged call once more, with its key: the same bytes, and no second effect. */
+/** Repeats an acknowledged call with its key. Expects the same bytes and no second effect. */
 const repeat: Operation = async (stage, _actor, http) => {
   const known = stage.recorded.filter(({ at }) => Math.abs(stage.world.now - at) < RECORDED_MS);
   if (known.length === 0) return;
@@ -201,7 +201,7 @@ const repeat: Operation = async (stage, _actor, http) => {
     stage.world.violate(`${write.key} was answered ${status} ${text}, and now ${reply.status} ${reply.text}`);
 };
 
-/** What an agent reads is what it may see of some moment between its question and the answer. */
+/** Checks that an agent reads what it may see at some moment between the request and the answer. */
 const replay: Operation = async (stage, actor, http) => {
   const target = someSession(stage, actor, () => true);
   if (target === undefined) return;
@@ -241,7 +241,7 @@ const revoke: Operation = async (stage, actor, http) => {
 
 const reuse: Operation = (_stage, actor, http) => actor.reuse(http);
 
-/** How often each is done, of all. */
+/** The weight of each operation. */
 export const OPERATIONS: readonly (readonly [weight: number, Operation])[] = [
   [22, send],
   [8, create],

@@ -29,21 +29,21 @@ const PLACE = { host: '127.0.0.1', isBehindProxy: false };
 const PORT = 8744;
 export const ADDRESSES = toAddresses(PLACE, PORT);
 
-/** What a run of the service is given besides chance. */
+/** The inputs of one service process, besides randomness. */
 export interface Setting {
   readonly directory: string;
   readonly openConnection: (path: string) => SqliteConnection;
   readonly areLimitsOn: boolean;
   readonly presenceGraceMs: number | undefined;
   readonly trust: 'recipient' | 'symmetric';
-  /** Right after each commit. */
+  /** Called right after each commit. */
   committed(): void;
-  /** What this process shares with others; undefined: nothing. */
+  /** The store that this process shares with others, if any. */
   readonly shared: (() => Promise<SharedStore>) | undefined;
   readonly operatorSecret: Uint8Array;
 }
 
-/** The real service on a real database, between borders that the simulation guards. */
+/** The real service on a real database. The simulation controls everything that enters or leaves it. */
 export class ServiceProcess implements Life {
   isDead = false;
   isStopping = false;
@@ -80,7 +80,7 @@ export class ServiceProcess implements Life {
       unread: createHeldBytes(UNREAD_MAX_BYTES),
       meter: unmetered,
       log: {
-        // How long a request took is not the simulation's to say.
+        // The duration of a request is real time, which the simulation does not control.
         info: (event, fields) =>
           this.#world.trace(`log: ${event} ${event === 'request' ? '' : JSON.stringify(fields)}`),
         warn: (event) => this.#world.trace(`log: ${event}`),
@@ -132,10 +132,10 @@ export class ServiceProcess implements Life {
     return { database, bus: createSharedBus(database.calls, { processId, onFault, clock }), limits: store.limits };
   }
 
-  /** Nothing fails but what was made to fail, while the process lives and goes on. */
+  /** Only injected faults may cause errors while the process is running. */
   #note(event: string, error: unknown): void {
     this.#world.trace(`log: ${event} ${error}`);
-    // While an upload waits, hours can pass: then another process has moved its file to the trash.
+    // Hours can pass during an upload, and another process then moves its file to the trash.
     const isOvertaken =
       this.#setting.shared !== undefined && error instanceof Error && /^ENOENT: .*\/att_/.test(error.message);
     if (!this.isDead && !this.isStopping && !isInjected(error) && !isOvertaken)
@@ -157,7 +157,7 @@ export class ServiceProcess implements Life {
     return openSqlite({ directory: this.#setting.directory }, { openConnection: open, onFault });
   }
 
-  /** A new connection; undefined: nobody listens. */
+  /** Opens a connection. Returns undefined if the process does not listen. */
   connect(): Link | undefined {
     if (this.isDead || this.isStopping || this.#server === undefined) return undefined;
     const link = createLink(this.#world, this);
@@ -167,7 +167,7 @@ export class ServiceProcess implements Life {
     return link;
   }
 
-  /** Every trace of it in memory goes; what it had committed stays. */
+  /** Removes everything that the process held in memory. Its commits remain. */
   clearAway(): void {
     this.#world.bury(this);
     for (const file of this.openFiles) void this.#world.outside(file.close());
@@ -178,12 +178,12 @@ export class ServiceProcess implements Life {
         if (connection.isTransaction) connection.exec('ROLLBACK');
         connection.close();
       } catch {
-        // It had closed it itself.
+        // The process had closed it.
       }
   }
 }
 
-/** `first`: what the first draw of its length gives, which is the operator's secret. */
+/** `first` is the result of the first draw with its length, which is the operator's secret. */
 function randomOf(world: World, first?: Uint8Array): Random {
   let next = first;
   return {

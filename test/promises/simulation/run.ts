@@ -21,21 +21,21 @@ const [SECOND, MINUTE, HOUR] = [1000, 60_000, 3_600_000];
 const DAY_AND_MORE = 25 * HOUR;
 const SLEEPS = [200, 1100, 1100, 5 * SECOND, 5 * SECOND, 61 * SECOND, 61 * SECOND, 20 * MINUTE, 62 * MINUTE];
 const POLLS = 3;
-/** Until a lost notification is noticed: the next heartbeat of its process is missing for 12 s if that has died. */
+/** Enough to notice a lost notification: if its process has died, the next heartbeat is missing for 12 s. */
 const POLLS_TO_HEAR = 13;
 /** Only PostgreSQL has this table. */
 const CHORES = 'CREATE TABLE IF NOT EXISTS chore (name TEXT PRIMARY KEY, taken_at INTEGER NOT NULL)';
-/** Of all processes, so that any of them serves the operator. */
+/** The same in all processes, so that any of them can serve the operator. */
 const OPERATOR_SECRET = new Uint8Array(32).fill(7);
 const EVENTS_PAGE = 1000;
-/** How often something new is begun, or time passes, while others still wait. */
+/** How often a new operation begins, or time passes, while others wait. */
 const [BEGINNINGS, TICKS] = [0.1, 0.02];
 const TURNS_MAX = 100_000;
 const STOP_GIVES_UP_MS = 10_000;
-/** Each operation as often as its weight says. */
+/** Each operation, repeated by its weight. */
 const DRAWN = OPERATIONS.flatMap(([weight, operation]) => Array.from({ length: weight }, () => operation));
 
-/** Where a run begins: a copy of a database with agents, and what their programs hold. */
+/** Where a run begins: a copy of a database with agents, and the credentials of their programs. */
 export interface Beginning {
   readonly directory: string;
   readonly startMs: number;
@@ -49,14 +49,14 @@ interface Lane {
   isBusy: boolean;
 }
 
-/** One history of the whole service and its clients, decided by its seed alone. */
+/** One history of the whole service and its clients, determined by the seed. */
 export class Run {
   readonly world: World;
   readonly books: Books;
   readonly stage: Stage;
   readonly #setting: Setting;
   readonly #lanes: Lane[] = [];
-  /** As many as run at the same time. */
+  /** One place for each process that runs at the same time. */
   readonly #processes: (ServiceProcess | undefined)[];
   readonly #openStore: () => Promise<Database>;
   #store: Promise<SharedStore> | undefined;
@@ -109,7 +109,7 @@ export class Run {
     ) as ServiceProcess[];
   }
 
-  /** All of them. */
+  /** Whether all processes are running. */
   get #isRunning(): boolean {
     return this.#running.length === this.#processes.length;
   }
@@ -125,14 +125,14 @@ export class Run {
       const limits = areLimitsOn ? createMemoryLimits(clock) : unlimited;
       return { database: await this.#openStore(), limits, listeners: new Set() };
     })();
-    // A disk that fails ends the start of each process that waits for it; the next start opens it again.
+    // A failing disk ends the start of every waiting process. The next start opens the store again.
     this.#store.catch(() => {
       this.#store = undefined;
     });
     return this.#store;
   }
 
-  /** It outlives the processes: one of them dies where a single process would. */
+  /** The database outlives the processes, so a crash kills one process instead of all. */
   #openDatabase(directory: string, open: Beginning['openConnection']): Promise<Database> {
     const crash = (): void => {
       const one = this.#pick();
@@ -163,7 +163,7 @@ export class Run {
         this.world.violate(`${what} was ${isRefused ? 'refused, and has' : 'acknowledged, and has no'} effect`);
   }
 
-  /** Whoever has no socket gets one: what was lost with the others comes again. */
+  /** Opens a socket for every agent, so that events lost with earlier sockets arrive again. */
   async #connectAll(): Promise<void> {
     for (const actor of this.stage.actors) {
       const reader = new LiveReader(this.stage, actor);
@@ -172,7 +172,7 @@ export class Run {
     }
   }
 
-  /** Until nothing happens any more but that time passes. */
+  /** Runs until nothing is left to do but wait for timers. */
   async #quieten(): Promise<void> {
     const polls = this.#processes.length === 1 ? POLLS : POLLS_TO_HEAR;
     for (let poll = 0; poll < polls; poll += 1) {
@@ -181,7 +181,7 @@ export class Run {
     }
   }
 
-  /** Lets `work` go on with everything else until it is done; undefined: something went wrong before. */
+  /** Runs everything until `work` is done. Returns undefined if a violation came first. */
   async drive<T>(work: Promise<T>): Promise<T | undefined> {
     let isDone = false;
     const done = work.finally(() => {
@@ -207,7 +207,7 @@ export class Run {
     }
   }
 
-  /** There is always a service, or one that starts, in each place. */
+  /** Starts a service in every place whose process has died. */
   #tend(): void {
     if (this.#running.length > 0) this.stage.callBack();
     for (const [place, before] of this.#processes.entries()) {
@@ -218,7 +218,7 @@ export class Run {
       this.world.count('starts');
       process.start().catch((error) => {
         if (process.isDead) return;
-        // A disk that fails ends a start; the next one may succeed.
+        // A failing disk ends a start. The next one may succeed.
         this.world.trace(`did not start: ${error}`);
         this.world.bury(process);
       });
@@ -236,7 +236,7 @@ export class Run {
     if (running !== undefined && world.fires('stop')) void this.#stop(running);
     const links = [...process.links];
     if (links.length > 0 && world.fires('connection cut')) random.pick(links).cut();
-    // A process whose clock differs from that of a shared database is not ready.
+    // If the database is shared, a process with a different clock is not ready.
     if (this.#processes.length === 1 && world.fires('clock forward'))
       world.shift(1 + random.below(random.pick([MINUTE, 20 * MINUTE, 2 * HOUR])));
     if (this.#processes.length === 1 && world.fires('clock back'))
@@ -253,7 +253,7 @@ export class Run {
     } else this.world.advance(this.world.random.pick(SLEEPS));
   }
 
-  /** Gives a free lane something to do. False: all are busy, or nothing is left to do. */
+  /** Starts an operation on a free lane. Returns false if all are busy or no operations are left. */
   #begin(): boolean {
     const free = this.#lanes.filter((lane) => !lane.isBusy);
     if (free.length === 0 || this.#operationsLeft === 0) return false;
@@ -270,25 +270,27 @@ export class Run {
     return true;
   }
 
-  /** Stops all of them as their operator would. */
+  /** Stops all processes as an operator would. */
   async stop(): Promise<void> {
     for (const process of this.#running) await this.#stop(process);
   }
 
-  /** Nothing of it may be left. */
+  /** Stops a process and checks that no timers are left. */
   async #stop(process: ServiceProcess): Promise<void> {
     const before = this.world.passedMs;
     process.isStopping = true;
     await process.service?.stop().catch((error) => this.world.violate(`the stop failed: ${error}`));
     if (process.isDead) return;
-    // While time leaps, a stop gives up waiting for what it stops, as it should.
+    // When time jumps, a stop rightly gives up waiting.
     const isWhole = this.world.passedMs - before < STOP_GIVES_UP_MS;
     const left = isWhole ? this.world.timersOf(process) : [];
     if (left.length > 0) this.world.violate(`timers are left after the stop: ${left.join('; ')}`);
     this.world.bury(process);
   }
 
-  /** Every agent with an open socket has been given what happened before its eyes, whichever bells were lost. */
+  /**
+   * Checks that every agent with an open socket has received all events it could see, even if notifications were lost.
+   */
   async #compareReaders(): Promise<void> {
     await this.#quieten();
     if (this.#isWrong) return;
@@ -304,7 +306,7 @@ export class Run {
     }
   }
 
-  /** What a fresh reader gets over REST is what the log says, as far as the reader may see it. */
+  /** Checks that a new reader gets exactly the events over REST that it may see. */
   async #readEverything(): Promise<void> {
     for (const actor of this.stage.actors) {
       const http = new HttpClient(this.stage.connect);
@@ -323,7 +325,7 @@ export class Run {
     }
   }
 
-  /** When a service starts an hour later, its sweep leaves the files of attachments that have a row, and no other. */
+  /** Checks that after a restart, the sweep keeps exactly the files of attachments with a row. */
   async compareDisk(): Promise<void> {
     await this.drive(this.stop());
     this.world.advance(2 * HOUR);

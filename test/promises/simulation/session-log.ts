@@ -1,6 +1,6 @@
 import { field } from '../../support/json.js';
 
-/** An event as it stands in the log. */
+/** An event in the log. */
 export interface LoggedEvent {
   readonly session_id: string;
   readonly sequence: number;
@@ -11,22 +11,22 @@ export interface LoggedEvent {
 
 export interface Part {
   status: 'invited' | 'joined' | 'left';
-  /** Whether it joined since it was last invited. */
+  /** Whether it has joined since its last invitation. */
   hasJoined: boolean;
   firstInvited: number | undefined;
   leftAt: number;
   wasJoinedAtEnd: boolean;
-  /** The last event that it could see as one of the joined. */
+  /** The last event that it could see while joined. */
   sawThrough: number;
-  /** Events about itself, and ends before the eyes of one who is invited. */
+  /** The events about itself, and the ends that it saw while invited. */
   readonly sawAlone: Set<number>;
-  /** Those that happened while it could see them, since it was last invited. */
+  /** The events since its last invitation that it could see when they happened. */
   readonly owed: Set<number>;
 }
 
 /**
- * One session as its log tells it, event by event, by the States table alone. Whatever that table does not allow is a
- * fault of whoever wrote the log.
+ * Replays one session from its log, event by event, with only the States table. A transition that the table does not
+ * allow is a fault of the service.
  */
 export class SessionLog {
   readonly events: LoggedEvent[] = [];
@@ -37,7 +37,7 @@ export class SessionLog {
     this.parts.set(creator, newPart('joined'));
   }
 
-  /** What is wrong with this event at this place; undefined: nothing. */
+  /** Returns what is wrong with the next event, or undefined. */
   add(event: LoggedEvent): string | undefined {
     const expected = this.events.length + 1;
     if (event.sequence !== expected) return `number ${event.sequence} stands where ${expected} belongs`;
@@ -91,7 +91,7 @@ export class SessionLog {
     part.sawAlone.add(sequence);
     for (const event of this.events)
       if (event.type === 'session.ended' && event.sequence > part.firstInvited) part.sawAlone.add(event.sequence);
-    // Once it was given this invitation, its delivery cursor is past what it may not see now.
+    // After this invitation is delivered, the delivery cursor is past the events that it may not see now.
     part.owed.clear();
     part.owed.add(sequence);
     return isAllowed && wasOutside ? undefined : `${by} invited ${invitee}, who ${wasOutside ? 'may' : 'is there'}`;
@@ -129,7 +129,7 @@ export class SessionLog {
     return undefined;
   }
 
-  /** Who is not invited again in the same breath stands across a block, and has left without an event. */
+  /** Participants who are not invited again are blocked. They leave without an event. */
   #reopen(sequence: number, handle: string): string | undefined {
     const caller = this.parts.get(handle);
     if (this.state !== 'ended' || caller?.wasJoinedAtEnd !== true) return `${handle} reopened without right`;
@@ -151,7 +151,7 @@ export class SessionLog {
     return part !== undefined && (sequence <= part.sawThrough || part.sawAlone.has(sequence));
   }
 
-  /** What this agent may see now (the eligibility table); undefined: it has no part in the session. */
+  /** Returns what this agent may see now (the eligibility table), or undefined if it takes no part in the session. */
   visibleTo(handle: string): number[] | undefined {
     const part = this.parts.get(handle);
     if (part === undefined) return undefined;

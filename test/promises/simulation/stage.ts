@@ -4,7 +4,7 @@ import type { Link } from './link.js';
 import type { LiveReader } from './live-reader.js';
 import type { World } from './world.js';
 
-/** A call whose answer was recorded under its key, and the bytes of that answer. */
+/** A call whose answer the service recorded under its key, and the bytes of that answer. */
 export interface Recorded {
   readonly actor: Actor;
   readonly write: Write;
@@ -13,7 +13,7 @@ export interface Recorded {
   readonly at: number;
 }
 
-/** An operation whose effect bears a text of its own, and what its caller was told in the end. */
+/** An operation with a unique text in its effect, and whether the service refused it. */
 export interface Claim {
   readonly what: string;
   isRefused: boolean;
@@ -22,11 +22,11 @@ export interface Claim {
 interface Ways {
   readonly connect: () => Link | undefined;
   readonly operatorSecret: () => string;
-  /** Whether a service listens. */
+  /** Whether a service is listening. */
   readonly isUp: () => boolean;
 }
 
-/** What all actors of a run share. */
+/** The state that all actors of a run share. */
 export class Stage {
   readonly world: World;
   readonly books: Books;
@@ -36,9 +36,9 @@ export class Stage {
   readonly claims: Claim[] = [];
   rotations = 0;
   readonly uploads = new Map<Actor, string[]>();
-  /** The highest number that was acknowledged in each session. */
+  /** The highest acknowledged sequence of each session. */
   readonly acknowledged = new Map<string, number>();
-  /** They were open before their grant was revoked, which was acknowledged. */
+  /** Sockets that were open before the acknowledged revocation of their grant. */
   readonly doomed = new Set<LiveReader>();
   readonly #delivered = new Map<string, Set<number>>();
   readonly connect: () => Link | undefined;
@@ -59,18 +59,18 @@ export class Stage {
     return this.#readSecret();
   }
 
-  /** Some time later, when a service listens. */
+  /** Waits for some time, and until a service is listening. */
   async pause(): Promise<void> {
     if (!this.#isUp()) await new Promise<void>((resolve) => this.#callers.push(resolve));
     await this.world.turn('pause');
   }
 
-  /** To be called when a service listens. */
+  /** Call this when a service is listening. */
   callBack(): void {
     for (const call of this.#callers.splice(0)) call();
   }
 
-  /** A text that nobody else uses. */
+  /** Returns a unique text. */
   name(kind: string): string {
     this.#names += 1;
     return `${kind}-${this.#names}`;

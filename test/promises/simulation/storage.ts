@@ -20,17 +20,17 @@ const STATEMENT_PAUSE = 0.03;
 const LATE_MS = 2_500;
 
 interface DriverEvents {
-  /** Right after a commit, before anybody hears of it. */
+  /** Called right after a commit, before anyone learns of it. */
   committed(): void;
-  /** The process dies here. */
+  /** Makes the process die here. */
   crash(): void;
-  /** The database serves others, too: a commit that succeeded has succeeded for them. */
+  /** Whether other processes use the database too. A successful commit then counts even if this process dies. */
   readonly isShared?: boolean;
 }
 
 type Open = (path: string) => SqliteConnection;
 
-/** What fails on purpose. */
+/** An error from an injected fault. */
 class InjectedFault extends Error {
   override readonly name = 'InjectedFault';
 }
@@ -43,13 +43,13 @@ export function isInjected(error: unknown): boolean {
 
 const dead = (): Error => new InjectedFault('This process is dead.');
 
-/** The real driver, whose disk can fail, and whose process can die before and after each commit. */
+/** Wraps the real driver. Its disk can fail, and its process can die before and after each commit. */
 export function faultyDriver(world: World, life: Life, open: Open, events: DriverEvents): Open {
   let opened = 0;
   return (path) => {
     if (life.isDead) throw dead();
     const real = open(path);
-    // The service writes over the first connection to its database, and reads over the second.
+    // The service writes over the first connection to its database and reads over the second.
     const isWriter = path.endsWith(DATABASE_FILE) && ++opened === 1;
     const assertAlive = (): void => {
       if (life.isDead) throw dead();
@@ -73,7 +73,7 @@ export function faultyDriver(world: World, life: Life, open: Open, events: Drive
         });
       },
       close: () => {
-        // The dead let go of what they held when they are cleared away.
+        // Connections of a dead process are closed when it is cleared away.
         if (!life.isDead) real.close();
       },
     };
@@ -113,7 +113,7 @@ function faultyCommit(
         throw dead();
       }
       if (world.fires('commit failed')) {
-        // Some failures end the transaction, some leave it to whoever asked.
+        // Some failures end the transaction, others leave that to the caller.
         if (world.chance(0.5)) connection.prepare('ROLLBACK').run();
         throw new InjectedFault('database or disk is full');
       }
@@ -128,7 +128,7 @@ function faultyCommit(
   };
 }
 
-/** Each read and write waits for its turn, and now and then each statement of it. */
+/** Makes each read and write wait for its turn, and sometimes each of their statements. */
 export function scheduledDatabase(world: World, life: Life, real: Database): Database {
   const pausing = <Part extends Query>(query: Part): Part => {
     const paused = async <T>(run: () => Promise<T>): Promise<T> => {
@@ -170,24 +170,21 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
   };
 }
 
-/** What several processes share: a database, as they would share PostgreSQL, and how they notify each other. */
+/** What several processes share, as they would share PostgreSQL: a database and notifications. */
 export interface SharedStore {
   readonly database: Database;
   readonly limits: RateLimits;
   readonly listeners: Set<(text: string) => void>;
 }
 
-/** The statements that only PostgreSQL knows. */
+/** Translates statements that only PostgreSQL knows. */
 function toSqlite(sql: string, now: number): string {
   return sql
     .replaceAll(/FLOOR\(EXTRACT\(EPOCH FROM clock_timestamp\(\)\) \* 1000\)::bigint/g, String(Math.floor(now)))
     .replaceAll('::bigint', '');
 }
 
-/**
- * The database that several processes share, as one of them sees it: what a dead process began is rolled back, and has no
- * effects in it.
- */
+/** Gives one process its view of the shared database. Transactions of a dead process roll back without effect. */
 export function sharedDatabase(world: World, life: Life, { database, listeners }: SharedStore): SharedDatabase {
   const alive = async <T>(label: string, go: () => Promise<T>): Promise<T> => {
     await world.turn(label, life);
@@ -224,7 +221,7 @@ export function sharedDatabase(world: World, life: Life, { database, listeners }
     dialect: 'sqlite',
     all: (sql, ...parameters) => once((query) => query.all(toSqlite(sql, world.now), ...parameters)),
     get: (sql, ...parameters) => once((query) => query.get(toSqlite(sql, world.now), ...parameters)),
-    // The limits are not in this database.
+    // This database does not store the limits.
     run: async (sql, ...parameters) =>
       sql.includes('rate_budget') ? 0 : once((query) => query.run(toSqlite(sql, world.now), ...parameters)),
   };
@@ -244,7 +241,7 @@ export function sharedDatabase(world: World, life: Life, { database, listeners }
   };
 }
 
-/** Notifications between processes that arrive late, twice, or not at all. Their senders do not know. */
+/** Delivers notifications between processes late, twice, or not at all. The sender does not notice. */
 function scheduledCalls(world: World, life: Life, listeners: Set<(text: string) => void>): Calls {
   const clock = world.clockOf({ isDead: false });
   return {
@@ -269,7 +266,7 @@ function scheduledCalls(world: World, life: Life, listeners: Set<(text: string) 
   };
 }
 
-/** Bells that ring later than the commit, out of order, twice, or not at all. */
+/** Delivers notifications after the commit: late, out of order, twice, or not at all. */
 export function scheduledBus(world: World, life: Life, real: Bus): Bus {
   const clock = world.clockOf({ isDead: false });
   const later = (ring: () => void): void => world.later('bell', ring, life);
@@ -293,7 +290,7 @@ export function scheduledBus(world: World, life: Life, real: Bus): Bus {
   };
 }
 
-/** Each touch of a file waits for its turn; those that write can fail. `opened` holds the files that are open. */
+/** Makes each file operation wait for its turn. Writes can fail. `opened` holds the open files. */
 export function scheduledFiles(
   world: World,
   life: Life,

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../../../src/kit/clock.js';
 import { createRandom, type SeededRandom } from '../../support/seeded-random.js';
 
-/** What can go wrong on purpose, and how likely it is each time that it could. */
+/** The faults, and the probability of each one at every opportunity. */
 export const FAULTS = {
   'bell lost': 0.1,
   'bell late': 0.08,
@@ -22,7 +22,7 @@ export const FAULTS = {
 } as const;
 export type Fault = keyof typeof FAULTS;
 
-/** One run of the service, from its start to its stop or death. What a dead one asks for is never given. */
+/** One run of the service, from its start to its stop or death. Requests of a dead one are never answered. */
 export interface Life {
   isDead: boolean;
 }
@@ -45,15 +45,15 @@ const TURNS_TO_REST = 3;
 const TRACE_KEPT = 5000;
 
 /**
- * Everything that decides what happens next: one seed, a clock that moves when it is told to, and all that waits at the
- * borders of the service and its clients, of which one goes on at a time.
+ * Controls what happens next: one seed, a clock that moves only on command, and a queue of all work at the borders of
+ * the service and its clients. One item runs at a time.
  */
 export class World {
   readonly random: SeededRandom;
   readonly counts: Record<string, number> = {};
   readonly violations: string[] = [];
   readonly recent: string[] = [];
-  /** No fault fires any more. */
+  /** Turns off all faults. */
   isCalm = false;
   steps = 0;
   #waiting: Waiting[] = [];
@@ -74,7 +74,7 @@ export class World {
     this.#temper = Object.fromEntries(names.map((name) => [name, this.random.pick([0, 0.5, 1, 1, 3])]));
   }
 
-  /** The state of the run so far in one number of 256 bits. */
+  /** Returns a 256-bit digest of the run so far. */
   digest(): string {
     return this.#hash.copy().digest('hex');
   }
@@ -98,7 +98,7 @@ export class World {
     return this.random.below(1_000_000) < share * 1_000_000;
   }
 
-  /** Whether this fault takes effect here and now; the answer true counts as one that did. */
+  /** Decides whether this fault happens now, and counts it if so. */
   fires(fault: Fault): boolean {
     if (this.isCalm || !this.chance(FAULTS[fault] * (this.#temper[fault] ?? 1))) return false;
     this.took(fault);
@@ -114,12 +114,12 @@ export class World {
     this.#waiting.push({ label, life, go });
   }
 
-  /** Resolves when the simulation chooses it; never for the dead. */
+  /** Resolves when the simulation chooses it; never after `life` has died. */
   turn(label: string, life?: Life): Promise<void> {
     return new Promise((resolve) => this.later(label, resolve, life));
   }
 
-  /** Work that the machine does on another thread: nothing else goes on meanwhile. */
+  /** Pauses everything else while the machine works on another thread. */
   async outside<T>(work: Promise<T>): Promise<T> {
     this.#outside += 1;
     try {
@@ -133,7 +133,7 @@ export class World {
     return this.#startMs + this.#passedMs + this.#shiftMs;
   }
 
-  /** How much time has passed, whatever the clock on the wall says. */
+  /** The time passed, independent of the wall clock. */
   get passedMs(): number {
     return this.#passedMs;
   }
@@ -150,13 +150,13 @@ export class World {
     };
   }
 
-  /** Sets the clock on the wall; what waits for time to pass does not notice. */
+  /** Sets the wall clock. Timers are not affected. */
   shift(ms: number): void {
     this.#shiftMs += ms;
     this.trace(`clock ${ms}`);
   }
 
-  /** Time passes. What is due then waits like everything else, the earliest first. */
+  /** Advances time. Timers that come due join the queue, earliest first. */
   advance(ms: number): void {
     this.#passedMs += ms;
     for (const timer of this.#timers) {
@@ -176,7 +176,7 @@ export class World {
     first.action();
   }
 
-  /** Until the next timer is due. False: there is none. */
+  /** Advances time until the next timer is due. Returns false if there is none. */
   advanceToTimer(): boolean {
     const ats = [...this.#timers].filter(({ life }) => !life.isDead).map(({ at }) => at);
     if (ats.length === 0) return false;
@@ -191,7 +191,7 @@ export class World {
       .map(({ at, action }) => `in ${at - this.#passedMs} ms: ${action}`);
   }
 
-  /** What waited for it is forgotten with it. */
+  /** Kills a process, and drops its waiting work and timers. */
   bury(life: Life): void {
     life.isDead = true;
     this.#waiting = this.#waiting.filter((one) => one.life !== life);
@@ -202,7 +202,7 @@ export class World {
     return this.#waiting.length === 0;
   }
 
-  /** Lets one of those that wait go on, and often all writes at once, which then share a transaction. */
+  /** Runs one item of the queue, and often all writes at once, which then share a transaction. */
   release(): void {
     const [chosen] = this.#waiting.splice(this.#choose(), 1);
     if (chosen === undefined) return;
@@ -222,7 +222,7 @@ export class World {
     return isReluctant && this.chance(0.85) ? this.random.below(this.#waiting.length) : index;
   }
 
-  /** Resolves when everything that could go on has come to a border, and no other thread works. */
+  /** Resolves when everything has reached a border and no other thread works. */
   async rest(): Promise<void> {
     for (let calm = 0; calm < TURNS_TO_REST; calm += 1) {
       await new Promise(setImmediate);
