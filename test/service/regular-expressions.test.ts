@@ -10,7 +10,7 @@ interface Expression {
   readonly file: string;
 }
 
-/** Every one that stands in the code of the service and of the contract. */
+/** Every regular expression in the code of the service and the contract. */
 const EXPRESSIONS: readonly Expression[] = ['src/service', 'src/wire'].flatMap((room) =>
   readdirSync(room, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
@@ -31,7 +31,7 @@ function expressionsOf(file: string): Expression[] {
 const REPEATED = [' ', '\t', '.', 'a', '0', '/', '-', '=', '"', '%', ':', ','];
 const LENGTH = 250_000;
 
-/** What must stand before the repetition, so that the expression gets as far as its first one. */
+/** Returns the text that must precede the repetition so that the expression reaches it. */
 function headOf({ pattern }: Expression): string {
   return (/^\^?((?:[\w "'@<>=:;,%&-]|\\[/.])*)/.exec(pattern)?.[1] ?? '').replaceAll('\\', '');
 }
@@ -39,7 +39,7 @@ function headOf({ pattern }: Expression): string {
 describe('A regular expression of the service', () => {
   it('is found', () => expect(EXPRESSIONS.length).toBeGreaterThan(40));
 
-  // One that begins anew at each character is busy for minutes, and with it the service; this test then never ends in time.
+  // An expression that starts over at each character would block the service for minutes, and this test would time out.
   it.each(EXPRESSIONS)('reads a long text once: $pattern in $file', (expression) => {
     const search = new RegExp(expression.pattern, expression.flags);
     const heads = new Set(['', headOf(expression)]);

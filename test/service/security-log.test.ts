@@ -26,7 +26,7 @@ import { createBrowser } from './authorization-server/browser.js';
 const SIGN_IN = '/oauth/sign-in';
 const PASSWORD = 'correct horse battery';
 
-/** The lines, each with the id of its request. */
+/** Returns the log lines, each with its request id. */
 const named = (lines: readonly Record<string, unknown>[]) =>
   lines.map((line) => ({ ...line, request_id: expect.stringMatching(/^req_/) }));
 
@@ -45,7 +45,7 @@ describe('the security log', () => {
   });
   afterEach(() => service.stop());
 
-  /** Somebody who signs up to let an application act as their new agent. */
+  /** Signs up a person who lets an application act as their new agent. */
   async function consent() {
     const clientId = await mustRegister(service.place);
     const { verifier, challenge } = createVerifier();

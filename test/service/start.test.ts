@@ -155,7 +155,7 @@ describe('seeds', () => {
   });
 });
 
-/** A request that names another host than that of its connection. */
+/** Sends a request whose Host header differs from its connection's address. */
 async function rawAs(url: string, host: string): Promise<string> {
   const { hostname, port, pathname } = new URL(url);
   const head = `GET ${pathname} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`;

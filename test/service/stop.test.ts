@@ -32,7 +32,7 @@ describe('a service that is stopped', () => {
     let isOver = false;
     const say = async (): Promise<void> => {
       while (!isOver) {
-        // A connection may end before it has answered: that is neither acknowledged nor refused.
+        // A connection may end before it has answered. Such a message is neither acknowledged nor refused.
         const answer = await alice.post(`/sessions/${id}/messages`, { content: 'x' }).catch(() => undefined);
         if (answer?.status === 201) acknowledged.add(text(answer.json, 'message_id'));
         else if (answer !== undefined) refusals.push(answer);

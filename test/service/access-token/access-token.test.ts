@@ -52,7 +52,7 @@ const outcomeOf = async (token: string, audience = REST): Promise<string> => {
   }
 };
 
-/** A token with the service's own key, and with whatever else in it. */
+/** Signs a token with the service's key and any claims and header. */
 async function forge(claims: Record<string, unknown>, header: Record<string, unknown> = {}): Promise<string> {
   const [row] = await stage.context.database.read(listSigningKeys);
   const key = await importJWK(JSON.parse(row?.private_jwk ?? '') as JWK, 'RS256');
@@ -276,7 +276,7 @@ describe('Authentication › Key rotation: the new key is published before signi
   });
 });
 
-/** The stage with its reads counted. */
+/** Returns the context with its reads counted. */
 function countReads({ context }: Stage) {
   let reads = 0;
   const database: Stage['context']['database'] = {

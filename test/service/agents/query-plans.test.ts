@@ -14,7 +14,9 @@ import { splitHandle } from '../../../src/wire/handle.js';
 import { upload } from '../attachments/desk.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
-/** Tables of one row, the few rows that limited subqueries gave, and a list that was given. */
+/**
+ * Scans that may walk everything: one-row tables, small results of limited subqueries, and lists passed as parameters.
+ */
 const SMALL =
   /^SCAN (service_key|search_progress|recent|found|newest)$|^SCAN (asked|each|word|json_each) VIRTUAL TABLE INDEX \d+:/;
 
@@ -29,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.close());
 
-/** The steps of what `work` asks that walk through a whole table. */
+/** Returns the query-plan steps of `work` that scan a whole table. */
 async function scansOf(work: (query: Query) => Promise<unknown>): Promise<string[]> {
   const scans: string[] = [];
   await stage.read(async (query) => {

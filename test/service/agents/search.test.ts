@@ -347,7 +347,7 @@ describe('Search › the words of messages', () => {
 
   it('that share a code with what is asked for are not taken for it', async () => {
     const session = must(await stage.create(alice, {})).session_id;
-    // Of the same 32 bits (FNV-1a).
+    // The two words have the same 32-bit hash (FNV-1a).
     await say(alice, session, 'liquid');
     for (let count = 0; count < 5; count += 1) await say(alice, session, 'costarring');
     await catchUp();
@@ -375,7 +375,7 @@ describe('Search › messages of an account', () => {
     );
   const saidIn = async (q: string, agents?: readonly AgentActor[], limit?: number) =>
     (await findAll(q, agents, limit)).map(({ message }) => message.content);
-  /** The same from the index as from what is not indexed yet. */
+  /** Expects the same result from the index and from messages not yet indexed. */
   const expectBoth = async (q: string, contents: readonly string[], agents?: readonly AgentActor[]): Promise<void> => {
     expect(await saidIn(q, agents)).toEqual(contents);
     await catchUp();

@@ -156,7 +156,7 @@ describe('States › rule 4: pending for an hour, then gone', () => {
     const crashed = await receiveFile(stage.context, fileOf());
     const unfinished = `att_${stage.context.ids.ulid()}`;
     await (await stage.context.files.create(unfinished)).close();
-    // Nobody holds them after a crash.
+    // After a crash, no process holds these files.
     for (const id of [crashed.id, unfinished]) stage.context.files.release(id);
     const claimed = await upload(stage, alice);
     must(await send(alice, claimed.id));

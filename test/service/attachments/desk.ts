@@ -21,7 +21,7 @@ export function partOf(given: Given & { readonly name?: string } = {}): UploadPa
   return { type: 'file', fieldname: given.name ?? 'file', filename, mimetype: type, file: stream };
 }
 
-/** An attachment of `actor`, pending. */
+/** Uploads an attachment of `actor` without sending it. */
 export async function upload(stage: Stage, actor: AgentActor, given: Given = {}): Promise<StagedUpload> {
   const staged = await receiveFile(stage.context, fileOf(given));
   await stage.write((transaction) => uploadAttachment(stage.context, actor, staged, transaction));
@@ -29,7 +29,7 @@ export async function upload(stage: Stage, actor: AgentActor, given: Given = {})
   return staged;
 }
 
-/** The code of the refusal, or `ok`. */
+/** Returns the error code of a refused call, or `ok`. */
 export async function codeOf(promise: Promise<unknown>): Promise<string> {
   try {
     await promise;

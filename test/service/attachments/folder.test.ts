@@ -32,7 +32,7 @@ const start = (data: Data, more: Partial<ServiceOptions> = {}): Promise<RunningS
   services.start(data, { metricsPort: 0, ...more });
 const stop = (service: RunningService): Promise<void> => services.stop(service);
 
-/** A service that holds one sent attachment; its id, and the address of its bytes. */
+/** Sends one attachment through the service. Returns its id and the address of its bytes. */
 async function withAttachment(service: RunningService): Promise<{ id: string; actor: Actor; url(): Promise<string> }> {
   const actor = await actorAt(service);
   const id = await actor.mustUpload();
@@ -50,7 +50,7 @@ function trashOf(data: Data): string[] {
   return existsSync(trash) ? readdirSync(trash).sort() : [];
 }
 
-/** Files without a row, of three hours ago. */
+/** Creates three-hour-old files that have no row. */
 function plantFiles(data: Data, count: number): void {
   mkdirSync(attachmentsOf(data), { recursive: true });
   for (let i = 0; i < count; i += 1)

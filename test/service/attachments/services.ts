@@ -8,23 +8,23 @@ import { discover } from '../../support/oauth.js';
 import { createSchema, type Schema, TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 
-/** Where the data of a service are: in a schema of PostgreSQL, or beside its attachments. */
+/** Where a service keeps its data: in a PostgreSQL schema, or next to its attachments. */
 export interface Data {
   readonly folder: string;
   readonly databaseUrl: string | undefined;
 }
 
-/** Services that a test starts and stops, in one folder and at one time. */
+/** Starts and stops services that share one folder and one clock. */
 export interface Services {
   readonly directory: string;
   readonly clock: TestClock;
-  /** What they have logged. */
+  /** The lines that the services logged. */
   readonly lines: string[];
   newData(folder?: string): Data;
   start(data: Data, more?: Partial<ServiceOptions>): Promise<RunningService>;
   stop(service: RunningService): Promise<void>;
   passMinutes(minutes: number): Promise<void>;
-  /** Lets time pass until a chore has done its work. */
+  /** Advances time until the sweep has done its work. */
   untilSwept(what: string, isDone: () => boolean): Promise<unknown>;
   dispose(): Promise<void>;
 }

@@ -1,10 +1,10 @@
 import { type Answer, formBody, request } from '../../support/http.js';
 
-/** A browser without script: it keeps cookies, sends forms with what they hold, and follows redirects on request. */
+/** A browser without scripts. It keeps cookies, sends forms with their values, and follows redirects on request. */
 export interface TestBrowser {
   readonly cookies: Map<string, string>;
   get(url: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
-  /** Sends the form of `page` that goes to `action`, with its hidden fields and `fields`. */
+  /** Sends the form of `page` whose action is `action`, with its hidden fields and `fields`. */
   submit(
     page: Answer,
     action: string,
@@ -38,7 +38,7 @@ export function createBrowser(origin: string): TestBrowser {
           method: 'POST',
           headers: {
             'content-type': 'application/x-www-form-urlencoded',
-            // As Chromium says it from a page without a referrer.
+            // What Chromium sends from a page with a no-referrer policy.
             origin: 'null',
             'sec-fetch-site': 'same-origin',
             ...cookieHeader(),
@@ -57,7 +57,7 @@ export function createBrowser(origin: string): TestBrowser {
   };
 }
 
-/** The hidden fields of the form that goes to `action`. */
+/** Returns the hidden fields of the form whose action is `action`. */
 export function hiddenFields(html: string, action: string): Record<string, string> {
   const form = html.split('<form').find((part) => part.includes(`action="${action}"`)) ?? '';
   const inputs = form

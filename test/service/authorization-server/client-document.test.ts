@@ -75,7 +75,7 @@ function send(reply: ServerResponse, body: unknown, headers: Record<string, stri
   reply.end(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
-/** The name leads to this machine, which only a test allows. */
+/** Resolves the name to this machine, which only tests allow. */
 const hereOnly = (): DocumentNetwork => ({
   resolve: async (hostname) => (hostname === HOST ? ['127.0.0.1'] : []),
   isAllowed: (address) => address === '127.0.0.1',
@@ -88,7 +88,7 @@ const authorizeUrl = (clientId = url(), redirectUri = REDIRECT): string =>
   authorizationUrl(desk.place, { clientId, redirectUri, challenge: createVerifier().challenge, agentHandle: ALICE });
 const show = (clientId?: string, redirectUri?: string): Promise<Answer> => request(authorizeUrl(clientId, redirectUri));
 
-/** The page that a person sees in place of a sign-in. */
+/** Expects an error page instead of a sign-in. */
 async function mustBeRefused(clientId: string, sentence: RegExp): Promise<void> {
   const page = await show(clientId);
   expect([page.status, page.headers['location']], page.text).toEqual([400, undefined]);

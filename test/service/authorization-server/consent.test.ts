@@ -45,7 +45,7 @@ async function signUp(given?: string): Promise<Person> {
 
 const newAgent = (name: string) => ({ decision: 'allow', agent: 'new', agent_name: name });
 
-/** Somebody who has an agent called `main`, with the consent page open. */
+/** Opens the consent page as a person who has an agent called `main`. */
 async function atConsent(): Promise<Person & { page: Answer; handle: string }> {
   const person = await signUp();
   const first = await person.browser.get(urlOf());

@@ -17,20 +17,20 @@ import { createHandClock, type HandClock } from '../sessions/stage.js';
 export const ALICE = '@alice.bot';
 export const BOB = '@bob.bot';
 
-/** What a public client has after a login. */
+/** The tokens of a public client after a login. */
 export interface TokenSet {
   readonly accessToken: string;
   readonly refreshToken: string;
 }
 
-/** A running service with two local accounts, and a clock that stands still until it is moved. */
+/** A running service with two local accounts and a clock that moves only when a test advances it. */
 export interface Desk {
   readonly service: RunningService;
   readonly place: Place;
   readonly clock: HandClock;
-  /** Approves as the local user does; the whole answer. */
+  /** Approves as the local user and returns the whole answer. */
   approve(parameters: Partial<AuthorizationParameters>, bearer?: string): Promise<Answer>;
-  /** A code for `clientId` and the verifier that redeems it. */
+  /** Returns a code for `clientId` and the verifier that redeems it. */
   authorize(
     clientId: string,
     overrides?: Partial<AuthorizationParameters>,
@@ -89,7 +89,7 @@ export async function openDesk(options: Partial<ServiceOptions> = {}): Promise<D
   };
 }
 
-/** A desk with one registered client. */
+/** Opens a desk with one registered client. */
 export async function openDeskWithClient(options: Partial<ServiceOptions> = {}): Promise<Desk & { clientId: string }> {
   const desk = await openDesk(options);
   return { ...desk, clientId: await mustRegister(desk.place) };

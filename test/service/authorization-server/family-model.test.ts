@@ -49,7 +49,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-/** What the specification says of a family, and nothing of how it is kept. */
+/** A family as the specification describes it, independent of how the service stores it. */
 interface Family {
   readonly owner: number;
   readonly tokens: string[];
@@ -151,7 +151,7 @@ async function take(next: Step, families: Family[], counts: Record<string, numbe
   family.newest += 1;
 }
 
-/** The rules of the specification in their order; presenting an ancestor ends the family. */
+/** Applies the specification's rules in order. Presenting an ancestor ends the family. */
 function expectedOf(family: Family, index: number, client: number, ask: string): string {
   if (client !== family.owner || family.isRevoked) return 'invalid_client';
   if (stage.clock.now() - family.usedAt > 30 * DAY_MS) return 'invalid_client';

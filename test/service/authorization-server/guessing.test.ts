@@ -20,7 +20,7 @@ describe('who guesses a password from many addresses', () => {
   });
   afterEach(() => service.stop());
 
-  /** A form of the sign-in page, sent by a new browser at this address. */
+  /** Sends a form of the sign-in page from a new browser at this address. */
   const send = async (address: string, action: string, fields: Record<string, string>): Promise<Answer> => {
     const from = { 'x-forwarded-for': address };
     const browser = createBrowser(service.webUrl);

@@ -24,7 +24,7 @@ afterAll(() => desk.stop());
 const rotate = (token: string, overrides: Record<string, string | undefined> = {}): Promise<Answer> =>
   refresh(desk.place, desk.clientId, token, overrides);
 const mustRotate = async (token: string): Promise<string> => text((await rotate(token)).json, 'refresh_token');
-/** Sends a whole request; its connection is cut when `whenToCut` says so. */
+/** Sends a complete request and cuts its connection when `whenToCut` calls back. */
 function refreshAndCut(
   { place, clientId }: Desk & { clientId: string },
   token: string,
@@ -146,7 +146,7 @@ describe('Authentication › Refresh', () => {
     }
   });
 
-  // Read off the disk, where SQLite's file is.
+  // This test reads SQLite's file from the disk.
   if (TEST_STORE !== 'postgres')
     it('keeps tokens, codes and secrets as hashes only', async () => {
       const directory = await mkdtemp(join(tmpdir(), 'asp-hashes-'));
@@ -175,7 +175,8 @@ describe('Authentication › Refresh, "when rotation completes" (D-26)', () => {
     const undone: unknown[] = [];
     let cut: (() => void) | undefined;
     const own = await openDeskWithClient({
-      // The successor is drawn in the middle of the rotation: that is when the connection goes. The id of the request is shorter.
+      // The service generates the successor in the middle of the rotation. That is when the test cuts the connection.
+      // Request ids are shorter.
       random: {
         ...systemRandom,
         bytes(count) {
@@ -204,7 +205,7 @@ describe('Authentication › Refresh, "when rotation completes" (D-26)', () => {
         });
         if ((await refresh(own.place, own.clientId, refreshToken)).status === 200) valid += 1;
       }
-      // What the kernel took before the cut counts as written: that window is known, and narrow.
+      // Bytes that the kernel accepted before the cut count as written, so a few rotations may stand.
       expect(undone.length).toBeGreaterThanOrEqual(rounds * 0.8);
       expect(undone.every((isUndone) => isUndone === true)).toBe(true);
       expect(valid).toBe(undone.length);

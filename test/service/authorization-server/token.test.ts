@@ -174,7 +174,7 @@ describe('POST /token', () => {
   describe('HTTP Basic client authentication (RFC 6749 §2.3.1, §5.2)', () => {
     const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` });
     const fields = { grant_type: 'client_credentials' };
-    /** As a library encodes that takes every character but letters and digits for special. */
+    /** Encodes like a library that escapes everything except letters and digits. */
     const encode = (text: string) =>
       text.replace(/[^A-Za-z0-9]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
 

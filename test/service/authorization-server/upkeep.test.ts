@@ -18,7 +18,7 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 
 type Stage = Awaited<ReturnType<typeof openStage>>;
 
-/** An app that holds the authorization server and nothing else. */
+/** Opens an app with only the authorization server. */
 async function openApp(context: ServiceContext, keys: SigningKeys) {
   const app = Fastify();
   registerAuthorizationServer(app, context, { keys, localSecret: 'secret', signInLinks: createSignInLinks(context) });

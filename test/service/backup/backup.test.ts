@@ -226,7 +226,7 @@ describe('a backup', () => {
       });
       expect(readdirSync(target)).toEqual([]);
     };
-    /** A good archive after tar has added a file to it. */
+    /** Takes a good archive and adds a file with tar. */
     const withFile = (name: string, path: string, text: string): Buffer => {
       const stage = join(folder, `stage-${name}`);
       mkdirSync(join(stage, 'attachments'), { recursive: true });

@@ -28,7 +28,7 @@ const reason = await whyNoNats();
 const noBinary = missing('nats-server');
 const because = (why: string | undefined): string => (why === undefined ? '' : ` (not here: ${why})`);
 
-/** What a service has said. */
+/** The log of a service. */
 interface Said {
   readonly log: NonNullable<ServiceOptions['log']>;
   readonly lines: string[];
@@ -49,7 +49,7 @@ function createLog(): Said {
   };
 }
 
-/** Two services on one database, whose clock stands still: nothing is found by the poll unless a test moves it. */
+/** Two services on one database with a frozen clock, so that the poll finds nothing unless a test advances it. */
 interface Pair {
   readonly clock: TestClock;
   readonly schema: Schema;
@@ -95,13 +95,16 @@ async function startPair(busOfOne: string, busOfTwo: string): Promise<Pair> {
   };
 }
 
-/** A socket may also bring what an earlier one of this agent has not confirmed in time, of other sessions. */
+/**
+ * Ignores other sessions: a socket may also receive events that an earlier socket of this agent did not confirm in
+ * time.
+ */
 const textsOf = (socket: LiveSocket, session: string): unknown[] =>
   socket.frames
     .filter((frame) => field(frame, 'type') === 'session.message' && field(frame, 'session_id') === session)
     .map((frame) => field(frame, 'payload.content'));
 
-/** The lines come up beside the start of a service; a probe that is heard says that they are. */
+/** A service connects to NATS while it starts. Once a probe arrives, it is connected. */
 async function mustHear(pair: Pair, socket: LiveSocket, session: string): Promise<void> {
   let count = 0;
   await until('a bell is heard', async () => {
@@ -112,7 +115,7 @@ async function mustHear(pair: Pair, socket: LiveSocket, session: string): Promis
   await until('all probes are there', async () => textsOf(socket, session).includes(`probe ${count}`));
 }
 
-/** The subject on which the services of a schema notify each other. */
+/** Returns the subject on which the services of a schema notify each other. */
 async function findSubject({ url }: Schema): Promise<string> {
   const database = await openPostgres(url);
   const sealed = await database.read((query) => seal(query, 'bells', 'subject'));

@@ -37,7 +37,7 @@ describe('notifications over PostgreSQL', () => {
     await schema.drop();
   });
 
-  /** Only a superuser, or the service's own role, can see it. */
+  /** Only a superuser or the service's role can see the channel. */
   const findChannel = (): Promise<string> =>
     until('both services listen', async () => {
       const { rows } = await admin.query<{ query: string }>(
@@ -136,7 +136,7 @@ describe('a notification', () => {
 });
 
 describe('a lost notification', () => {
-  /** Processes that hear each other through lines that the test controls. */
+  /** Connects processes over lines that the test controls. */
   function connectProcesses(...names: readonly string[]) {
     const clock = createTestClock();
     const lines = names.map((name) => {
@@ -158,7 +158,7 @@ describe('a lost notification', () => {
       const bus = createSharedBus(calls, { processId: `bus of ${name}`, onFault: () => {}, clock });
       return Object.assign(line, { name, bus, isLost: bus.watchLosses() });
     });
-    /** Three heartbeats: the longest that a beat may be late. */
+    /** Lets three heartbeats pass, the most that a beat may be late. */
     const beat = async (alive = lines): Promise<void> => {
       for (let count = 0; count < 3; count += 1) {
         for (const { bus, name } of alive)

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-/** The rows of the page, newest first, each as text. */
+/** Returns the rows of the page as text, newest first. */
 const rowsOf = async (visitor: Visitor): Promise<string[]> =>
   bodyOf(await visitor.open('/dashboard/settings/activity'))
     .split('<li class="row">')

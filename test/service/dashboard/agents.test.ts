@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => stage.close());
 
 const CREATE = /^create agent$/i;
-/** A new agent of Ada's, and its address in the dashboard. */
+/** Creates an agent for Ada. Returns its address in the dashboard too. */
 async function newAgent(): Promise<{ name: string; handle: string; path: string }> {
   names += 1;
   const name = `agent-${names}`;
@@ -143,7 +143,7 @@ describe('The overview of an agent', () => {
   });
 });
 
-/** The ids of what a page says is wrong, in the order of its summary, and of what has the focus. */
+/** Returns the ids of the fields that the error summary lists, in order, and of the focused field. */
 const mistakesOf = ({ answer: { text } }: Page) => ({
   told: [...text.matchAll(/<li><a href="#([^"]+)">/g)].map(([, id]) => id),
   beside: [...text.matchAll(/class="mistake" id="([^"]+)-mistake"/g)].map(([, id]) => id),

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 
-/** A stream of server-sent events, as far as it has come. */
+/** A stream of server-sent events, as received so far. */
 export interface Feed {
   readonly headers: IncomingHttpHeaders;
   text(): string;
-  /** The numbers of the entries in it, in order of arrival. */
+  /** The sequences of the received entries, in order of arrival. */
   sequences(): number[];
   until(fits: (sequences: readonly number[]) => boolean): Promise<void>;
   readonly ended: Promise<void>;

@@ -96,7 +96,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     await reader.getByRole('heading', { name: 'Messages' }).waitFor();
     await reader.getByRole('link', { name: 'Birds' }).first().focus();
     await reader.keyboard.press('Enter');
-    // The list of hits shows the same words.
+    // The hit in the list shows the same words.
     await reader.waitForURL(/\/dashboard\/sessions\//);
     await reader.getByText('There is a capercaillie').waitFor();
     expect(await reader.evaluate('document.querySelector(":target").textContent')).toContain('capercaillie');

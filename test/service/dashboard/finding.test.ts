@@ -39,13 +39,13 @@ const idsIn = (page: Page): string[] =>
 const list = async (query = ''): Promise<string[]> => idsIn(await ada.open(`/dashboard/sessions${query}`));
 const search = (q: string, visitor = ada): Promise<Page> =>
   visitor.open(`/dashboard/search?q=${encodeURIComponent(q)}`);
-/** A session of two, where both have joined. */
+/** Creates a session that both agents have joined. */
 const talk = async (one: Actor, other: Actor, topic: string): Promise<string> => {
   const session = await one.mustCreate({ topic, invite: [other.handle] });
   await other.mustJoin(session);
   return session;
 };
-/** The row of a session, as text. */
+/** Returns the text of a session's row. */
 const rowOf = async (session: string, query = ''): Promise<string> => {
   const html = bodyOf(await ada.open(`/dashboard/sessions${query}`));
   const row = html.split('<li class="row').find((one) => one.includes(session)) ?? '';

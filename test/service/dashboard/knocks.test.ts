@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => stage.close());
 
 let names = 0;
-/** A new agent of Ada's that holds strangers, and its page. */
+/** Creates an agent of Ada's that holds knocks from strangers. Returns its page too. */
 async function newHolder(): Promise<{ handle: string; path: string; knocks: string }> {
   names += 1;
   const handle = await ada.createAgent(`holder-${names}`);

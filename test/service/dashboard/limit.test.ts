@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { mustFindForm } from '../../support/person.js';
 import { bodyOf, openStage } from './stage.js';
 
-// On a store with a clock of its own a minute could pass while they are sent.
+// With a real clock, a minute could pass while the test sends the requests.
 it('a form beyond the limit keeps what was typed, and says in how many seconds it can be sent again', async () => {
   const stage = await openStage({ areLimitsOn: true });
   try {
@@ -11,7 +11,7 @@ it('a form beyond the limit keeps what was typed, and says in how many seconds i
     await ada.createAgent('second');
     const page = await ada.open('/dashboard/agents/main/blocks');
     const send = () => ada.browser.submit(page, mustFindForm(page, /^block$/i), { handle: 'nobody' });
-    // Making the agents were two.
+    // Creating the two agents used two requests.
     for (let sent = 2; sent < 300; sent += 1) expect((await send()).answer.status).toBe(400);
     const refused = await send();
     expect(refused.answer.status).toBe(429);
@@ -38,7 +38,7 @@ it('a form beyond the limit keeps what was typed, and says in how many seconds i
     expect([form.values['name'], form.ticked['scope']]).toEqual(['Nightly', ['sessions:read']]);
     expect(bodyOf(created)).toContain('value="second" selected');
 
-    // A single button is offered again, with what it stood for.
+    // A single button is offered again with its value.
     const paused = await ada.press('/dashboard/agents/main', /^pause$/i);
     expect([paused.answer.status, mustFindForm(paused, /^try again$/i).values['paused']]).toEqual([429, 'true']);
     expect((await ada.open('/dashboard/agents')).answer.status).toBe(200);

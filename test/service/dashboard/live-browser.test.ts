@@ -14,7 +14,7 @@ import { type SocketCutter, startSocketCutter } from '../../support/socket-cutte
 import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
 
-/** A picture of one color. */
+/** Draws a picture of one color. */
 function drawPng(width: number, height: number): Buffer {
   const chunk = (type: string, data: Buffer): Buffer => {
     const body = Buffer.concat([Buffer.from(type), data]);
@@ -40,14 +40,14 @@ function drawPng(width: number, height: number): Buffer {
 const PATIENCE_MS = 30_000;
 const HOSTILE = '<img src=x onerror="document.title=1"><script>document.title = 2</script></li></ol>';
 
-/** Keeps what the policy of a page has kept from running. */
+/** Records the page's violations of its content security policy. */
 const WATCH = `window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) => violations.push(event.effectiveDirective + ' ' + event.blockedURI));`;
 
 describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noChromium ?? ''}`, () => {
   let browser: Browser;
   let directory: string;
-  /** The address of the service, whichever process of its life answers there. */
+  /** The fixed address in front of the service, which restarts. */
   let cutter: SocketCutter;
   let service: RunningService;
   let alice: Actor;
@@ -79,7 +79,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     return discover(service.baseUrl);
   };
 
-  /** The transcript, reached as a person reaches it, in a browser that is closed after `work`. */
+  /** Opens the transcript the way a person does and runs `work`. Closes the browser afterward. */
   const withTranscript = async (options: BrowserContextOptions, work: (page: Page) => Promise<void>): Promise<void> => {
     const context = await browser.newContext(options);
     const page = await context.newPage();
@@ -116,7 +116,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
   it('grows on its own while two agents talk, and shows hostile text as text', { timeout: 120_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
-      // Only a page that is never loaded anew still has it at the end.
+      // Only a page that is never reloaded still has this at the end.
       await page.evaluate('window.hasStayed = true');
       for (let turn = 0; turn < 5; turn += 1) {
         await alice.mustSend(session, `alice says ${turn}`);
@@ -179,7 +179,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       expect(await group.count()).toBe(0);
       await untilSaid(second, 'yes');
       expect(await second.getByRole('group', { name: /^Answer message/ }).count()).toBe(0);
-      // What was being written is not sent, and not lost.
+      // The draft is neither sent nor lost.
       expect(await page.locator('#text').inputValue()).toBe('a draft');
       expect(await page.evaluate('violations')).toEqual([]);
     });
@@ -249,7 +249,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       context.on('request', (request) => request.resourceType() === 'eventsource' && open.add(request));
       context.on('requestfinished', (request) => open.delete(request));
       context.on('requestfailed', (request) => open.delete(request));
-      // A page that closes takes its stream along without an event.
+      // A closing page ends its stream without an event.
       const streamsOf = (those: readonly Page[]): Request[] =>
         [...open].filter((request) => those.some((one) => !one.isClosed() && request.frame().page() === one));
       const second = await alice.mustCreate({ topic: 'another session', invite: [bob.handle] });
@@ -276,7 +276,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       for (const one of [...pages.slice(0, 4), ninth]) await untilSaid(one, 'to all of them');
       for (const one of pages.slice(4, 6)) await untilSaid(one, 'to two of them');
       await list.getByText('to two of them').waitFor();
-      // The page that has the stream closes while messages arrive; the others miss none and repeat none.
+      // Messages keep arriving while the page with the stream closes. The other pages miss none and repeat none.
       for (const [turn, one] of pages.slice(0, 4).entries()) {
         const send = async (): Promise<void> => {
           for (let index = 0; index < 5; index += 1) await bob.mustSend(session, `turn ${turn}, message ${index}`);

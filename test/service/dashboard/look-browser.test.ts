@@ -11,10 +11,10 @@ import { openStage, type Stage } from './stage.js';
 const SMALLEST_TARGET = 24;
 const LONG = 'a'.repeat(64);
 
-/** Every color of highlighted code. */
+/** Code that uses every highlight color. */
 const CODE = '```js\n// Why\nlet a = f("b", 1);\n```\n\n```diff\n-old\n+new\n```\n\n```json\n{"a": [1, null]}\n```';
 
-/** Every text whose contrast with what is behind it is too low, by the colours that the browser has computed. */
+/** Lists every text with too little contrast, by the browser's computed colors. */
 const UNREADABLE = `(() => {
 const colour = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
 const over = ([r, g, b, a], under) => [r, g, b].map((part, index) => part * a + under[index] * (1 - a));
@@ -38,20 +38,20 @@ while (texts.nextNode()) {
 return found;
 })()`;
 
-/** Every control that is smaller than a finger finds; links within a sentence may be. */
+/** Lists every control that is too small for a finger. Links within a sentence may be smaller. */
 const TOO_SMALL = `(() => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea, summary')]
   .filter((one) => one.checkVisibility() && getComputedStyle(one).display !== 'inline')
   .map((one) => (one.matches('[type=radio], [type=checkbox]') ? one.closest('label') : one.matches('.row-link') ? one.closest('.row') : one))
   .filter((one) => { const { width, height } = one.getBoundingClientRect(); return Math.min(width, height) < ${SMALLEST_TARGET}; })
   .map((one) => one.textContent.trim()))()`;
 
-/** The edges of the fields that are wrong, and the colour in which that is said. */
+/** Returns the border colors of the invalid fields, and the color of the error text. */
 const WRONG = `(() => ({
   edges: [...document.querySelectorAll('[aria-invalid]')].map((one) => getComputedStyle(one.closest('.joined') || one).borderColor),
   words: getComputedStyle(document.querySelector('.mistake')).color,
 }))()`;
 
-/** What has the focus, whether that is seen, and whether it lies under the bar. */
+/** Describes the focused element: whether its focus is visible, and whether the bar covers it. */
 const FOCUSED = `(() => {
 const one = document.activeElement;
 if (one === document.body) return undefined;

@@ -19,13 +19,13 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-/** An agent that holds strangers, and its owner in front of the dashboard. */
+/** Creates an agent that holds knocks from strangers, and signs in its owner. */
 async function newOwner(): Promise<{ mine: Actor; owner: Visitor }> {
   const mine = await createActor(stage.desk.place, stage.operator, 'mine', { policy: 'hold' });
   return { mine, owner: await stage.enterLocally(mine.owner) };
 }
 
-/** The number beside the section, as a screen reader says it; undefined: none. */
+/** Returns the number next to the section as a screen reader announces it, or undefined. */
 const countOn = (page: Page): string | undefined =>
   /<a href="\/dashboard\/needs-you"[^>]*><span>Needs you(?: <span class="count">([^<]+)<)?/.exec(bodyOf(page))?.[1];
 
@@ -255,7 +255,7 @@ describe('A question on the Needs you page', () => {
         metadata: { in_reply_to: text(question, 'payload.id') },
       },
     });
-    // From a page that is still open, the same answer changes nothing, and another one comes too late.
+    // On a page that is still open, repeating the answer changes nothing, and a different answer comes too late.
     expect((await pressOn(owner, before, /^not </i)).text).toContain('Your answer was sent.');
     expect((await pressOn(owner, before, /^yes/i)).text).toContain('Nothing was changed');
     expect(await eventsOf(id)).toHaveLength(events.length);
@@ -360,7 +360,7 @@ describe('A question on the Needs you page', () => {
     expect(countOn(await owner.open(PATH))).toBe('4');
     const asked = (await eventsOf(answered)).find((event) => field(event, 'type') === 'session.message');
     const answer = { content: 'yes', metadata: { in_reply_to: text(asked, 'payload.id') } };
-    // What the asker itself adds is no answer.
+    // A message from the asker does not count as an answer.
     expect((await other.post(`/sessions/${answered}/messages`, answer)).status).toBe(201);
     expect(countOn(await owner.open(PATH))).toBe('4');
     expect((await mine.post(`/sessions/${answered}/messages`, answer)).status).toBe(201);

@@ -10,7 +10,7 @@ import { text } from '../../support/json.js';
 import { discover } from '../../support/oauth.js';
 import { until } from '../../support/until.js';
 
-/** Keeps the notifications that a page shows. A headless browser has no window that could cover its pages. */
+/** Records the notifications that a page shows. In a headless browser, no window can cover the pages. */
 const WATCH = `window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) => violations.push(event.effectiveDirective));
 window.notes = [];
@@ -73,7 +73,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await page.evaluate('notes.length = 0');
     await isListening(page);
   };
-  /** Some page holds the stream, and has heard what is there. */
+  /** Waits until a page holds the stream and has received the current state. */
   const isListening = (page: Page): Promise<boolean> =>
     until('a page listens', () => page.evaluate<boolean>('localStorage.getItem("asp-notified") !== null'));
   const titlesOn = async (pages: readonly Page[]): Promise<string[]> => {
@@ -81,7 +81,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     return (await Promise.all(lists)).flat().sort();
   };
   const hide = (page: Page, isHidden = true): Promise<void> => page.evaluate(`setHidden(${isHidden})`);
-  /** A session in which an invitation waits no longer. */
+  /** Creates a session and accepts its invitation. */
   const meet = async (): Promise<string> => {
     const id = await other.mustCreate({ invite: [mine.handle] });
     await mine.mustJoin(id);
@@ -130,7 +130,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       `${stranger.handle} knocked at ${mine.handle}`,
     ].sort();
     await until('all three were shown', async () => (await titlesOn(pages)).length >= titles.length);
-    // Whatever would come twice comes with the next look.
+    // A duplicate would arrive by the time this one does.
     await other.mustCreate({ invite: [mine.handle], topic: 'the last' });
     await until('the last was shown', async () => (await titlesOn(pages)).length > titles.length);
     expect(await titlesOn(pages)).toEqual([...titles, 'Invitation to a session'].sort());
@@ -138,7 +138,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       .flat()
       .sort();
     expect(bodies).toEqual(['Deploy?', 'Plan <b>it</b>', 'let me in', 'the last']);
-    // Another page goes on when the one that listened is closed.
+    // When the listening page closes, another one takes over.
     await first.close();
     const rest = pages.slice(1);
     await other.mustCreate({ invite: [mine.handle], topic: 'after' });

@@ -20,7 +20,7 @@ import { TEST_STORE } from '../../support/stores.js';
 import { openStage as openDomain } from '../sessions/stage.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
-/** Their addresses do not depend on what they show. */
+/** The row links do not depend on the data. */
 const OPERATOR_ROWS = createOperatorRows(undefined as never);
 const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 const AREA = '/dashboard/operator';
@@ -57,7 +57,7 @@ const post = async (visitor: Visitor, path: string, fields: Record<string, strin
     headers: { 'content-type': 'application/x-www-form-urlencoded', ...cookiesOf(visitor) },
     body: formBody(fields),
   });
-/** The rows of a list, each as text. */
+/** Returns the rows of a list as text. */
 const rowsOf = (page: Page): string[] =>
   bodyOf(page)
     .split('<li class="row">')
@@ -68,7 +68,7 @@ const rowsOf = (page: Page): string[] =>
         .replace(/\s+/g, ' ')
         .trim(),
     );
-/** The rows of the log, newest first. */
+/** Returns the rows of the log, newest first. */
 const logRows = async (path = `${AREA}/log`): Promise<string[]> => rowsOf(await olga.open(path));
 
 describe('The operator’s area', () => {
@@ -204,7 +204,7 @@ describe('The signing keys', () => {
 });
 
 describe('The overview', () => {
-  /** The numbers of a graph, as they are read aloud. */
+  /** Returns the numbers of a graph as a screen reader announces them. */
   const graph = async (about: string): Promise<string | undefined> => {
     const labels = [...(await olga.open(AREA)).answer.text.matchAll(/<svg [^>]*role="img" aria-label="([^"]+)"/g)];
     return labels.map(([, label = '']) => label).find((label) => label.startsWith(`${about}: `));

@@ -19,12 +19,12 @@ interface Credential {
   readonly signCount: number;
 }
 
-/** A window of its own, and the authenticator that is plugged into it. */
+/** A browser window with its own virtual authenticator. */
 interface Desktop {
   readonly context: BrowserContext;
   readonly page: Page;
   readonly complaints: string[];
-  /** Whether its person is there, with their finger. */
+  /** Sets whether the person is there to touch the authenticator. */
   setPresent(isPresent: boolean): Promise<void>;
   setVerified(isVerified: boolean): Promise<void>;
   credentials(): Promise<Credential[]>;
@@ -59,7 +59,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
   async function sitDown(colorScheme: 'light' | 'dark' = 'light', suggests = false): Promise<Desktop> {
     const context = await browser.newContext({ colorScheme, viewport: { width: 320, height: 800 } });
     const page = await context.newPage();
-    // The authenticator of the test takes a suggestion before anyone could press the button.
+    // The virtual authenticator would accept a suggestion before the test could press the button.
     if (!suggests) await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false');
     page.setDefaultTimeout(15_000);
     const complaints: string[] = [];
@@ -125,7 +125,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await setPresent(false);
   }
 
-  /** Someone with an account and a passkey, signed out. */
+  /** Creates a person who has an account with a passkey and is signed out. */
   async function meet(name: string, suggests = false): Promise<Desktop & { readonly person: Person }> {
     const desktop = await sitDown('light', suggests);
     const person = newPerson(name);
@@ -148,7 +148,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await setPresent(false);
   }
 
-  /** The form that the browser would send, kept back. */
+  /** Captures the form that the browser would send, without sending it. */
   async function capture({ page, setPresent }: Desktop): Promise<string> {
     const route = /\/oauth\/passkey$/;
     const taken = new Promise<string>((resolve) => {
@@ -183,7 +183,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await heading(page, 'Settings');
     const row = page.locator('li.row', { hasText: 'Laptop' });
     expect(await row.innerText()).toMatch(/Added .*, last used /);
-    // A device makes one passkey for each account.
+    // A device creates only one passkey for each account.
     await desktop.empty();
     await addPasskey(desktop, 'Second');
     expect(await page.locator('section[aria-labelledby=passkeys] li').count()).toBe(2);
@@ -225,7 +225,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await desktop.context.addCookies(cookies);
     const again = await send(desktop, body);
     expect([again.status, again.html.includes(REFUSED)]).toEqual([400, true]);
-    // The challenge alone refuses it: many authenticators do not count their signatures.
+    // The challenge alone refuses it, because many authenticators do not count their signatures.
     await desktop.page.goto(`${web}/oauth/sign-in`);
     await signIn(desktop);
     await desktop.page.goto(`${web}/dashboard/settings/activity`);
@@ -289,7 +289,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       body.set('credential', JSON.stringify(one));
       expect((await send(mia, body)).html).toContain(REFUSED);
     }
-    // Neither has used up the challenge.
+    // Neither attempt used up the challenge.
     body.set('credential', JSON.stringify(own));
     expect((await send(mia, body)).status).toBe(303);
     const signature = { ...foreign.response, signature: own.response.signature };
@@ -348,7 +348,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     const body = await capture(desktop);
     const credential = JSON.parse(new URLSearchParams(body).get('credential') ?? '');
     const [flags] = Buffer.from(credential.response.authenticatorData, 'base64url').subarray(32);
-    // Present, and not verified (Web Authentication Level 3 §6.1).
+    // User present but not verified (Web Authentication Level 3 §6.1).
     expect((flags ?? 0) & 0b101).toBe(0b001);
     const refused = await send(desktop, body);
     expect([refused.status, refused.html.includes(REFUSED)]).toEqual([400, true]);
@@ -400,7 +400,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await desktop.setPresent(true);
     await press(page, 'Use a passkey');
     await page.getByRole('button', { name: 'Create passkey' }).waitFor();
-    // A second one on the same device is refused by the browser itself.
+    // The browser itself refuses a second passkey on the same device.
     await press(page, 'Create passkey');
     await page.locator('#passkey-problem').getByText('already has a passkey').waitFor();
   });

@@ -18,7 +18,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
   let other: Page;
   beforeAll(async () => {
     stage = await openStage();
-    // Whoever comes when nobody has an account is asked to make one.
+    // Until there is an account, the first visitor is asked to create one.
     await stage.enter('eve');
     browser = await launchChromium();
     [page, other] = [await newPage(), await newPage()];

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-/** The same person in another browser. */
+/** Signs in the same person in another browser. */
 async function enterAgain(person: Person, userAgent?: string): Promise<Pick<Visitor, 'browser' | 'open'>> {
   const browser = openBrowser(userAgent);
   await signIn(browser, await browser.open(`${stage.web}/dashboard`), person);
@@ -139,7 +139,7 @@ describe('Signed-in browsers', () => {
     const left = [await isSignedIn(second), await isSignedIn(third)];
     expect(left.filter((one) => one)).toHaveLength(1);
     expect(browserIds(ended)).toEqual([ids[1]]);
-    // Twice is no mistake: a second tab may still show it.
+    // Ending it twice is not an error, because a second tab may still show it.
     expect((await end(ada, shown, ids[0] ?? '')).answer.status).toBe(200);
   });
 
@@ -314,7 +314,7 @@ describe('Deleting the account', () => {
       { username: eve.username, password: '' },
       { username, password: '' },
     ]);
-    // Another person’s name that exists is answered like one that does not.
+    // Another person’s existing name gets the same answer as an unknown name.
     const free = await deleted(ada, { username: 'nobody-here', password });
     expect(free.text.replace('nobody-here', eve.username)).toBe(other.text);
     expect((await ada.open('/dashboard/agents')).text).toContain(ada.handle);
@@ -347,7 +347,7 @@ interface Said {
   readonly payload: { readonly content?: unknown };
 }
 
-/** The answer of a form, of which nothing is read yet. */
+/** Posts a form and returns the answer before reading any of it. */
 function startPost(url: string, headers: Record<string, string>, body: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const type = 'application/x-www-form-urlencoded';

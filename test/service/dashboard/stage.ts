@@ -13,11 +13,11 @@ import { authorizationUrl, createVerifier, mustRegister, redeemCode, redirectPar
 import { mustFindForm, signUp } from '../../support/person.js';
 import { type Desk, openDesk, type TokenSet } from '../authorization-server/desk.js';
 
-/** Somebody in front of the dashboard. */
+/** A person who uses the dashboard. */
 export interface Visitor extends Person {
   readonly browser: Browser;
   open(path: string): Promise<Page>;
-  /** Opens a page, fills in the form of that button and presses it. */
+  /** Opens a page, fills in the form with that button, and presses it. */
   press(path: string, button: RegExp, values?: FormValues): Promise<Page>;
   createAgent(name: string, values?: FormValues): Promise<string>;
 }
@@ -26,11 +26,11 @@ export interface Stage {
   readonly desk: Desk;
   readonly web: string;
   readonly operator: Operator;
-  /** Somebody new, signed in; with an agent called `main`. */
+  /** Signs in a new person who has an agent called `main`. */
   enter(name: string): Promise<Visitor>;
-  /** The local account of that name, signed in by its operator. */
+  /** Signs in the local account with that name through its operator. */
   enterLocally(username: string): Promise<Visitor>;
-  /** An application that they allow to act as `main`, and its tokens. */
+  /** Connects an application that may act as `main`. Returns its tokens. */
   connect(visitor: Visitor, clientName: string): Promise<TokenSet & { readonly clientId: string }>;
   close(): Promise<void>;
 }
@@ -90,8 +90,8 @@ function visitorOf(web: string, browser: Browser, person: Person): Visitor {
   };
 }
 
-/** What a page holds below its head, where the frame has its script. */
+/** Returns a page's content after its head, which contains the frame's script. */
 export const bodyOf = ({ answer: { text: html } }: Page): string => html.slice(html.indexOf('<body'));
 
-/** Where a browser without a picture was led in the end. */
+/** Returns the path where the browser ended up. */
 export const pathOf = (page: Page): string => new URL(page.url).pathname;

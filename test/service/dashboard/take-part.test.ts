@@ -39,7 +39,7 @@ const typesOf = async (session: string): Promise<unknown[]> =>
 
 const cookieOf = ({ browser }: Visitor): string =>
   [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-/** As a browser sends the form with files. */
+/** Sends the form with files the way a browser does. */
 const upload = async (
   session: string,
   fields: Record<string, string>,
@@ -76,7 +76,7 @@ describe('A person who writes in a session', () => {
     expect(await messagesOf(session)).toMatchObject([
       { sender: mine.handle, content: 'Two lines\nof **mine**', metadata: { sent_by: 'dashboard' } },
     ]);
-    // The mark is said in words, and not repeated as data.
+    // The page shows the mark in words and does not repeat it as data.
     expect(bodyOf(page)).not.toContain('<summary>Metadata</summary>');
   });
 
@@ -151,7 +151,7 @@ describe('A person who writes in a session', () => {
     const session = await openSession();
     const files = [
       { filename: 'plot.png', type: 'image/png', bytes: SAMPLE['image/png'] ?? '' },
-      // As browsers call what they do not know.
+      // Browsers send this type for files they do not know.
       { filename: 'notes.md', type: 'application/octet-stream', bytes: '# notes' },
       { filename: '', type: 'application/octet-stream', bytes: '' },
     ];
@@ -252,7 +252,7 @@ describe('A person who is asked to choose', () => {
       metadata: { sent_by: 'dashboard', in_reply_to: field(question, 'id') },
     });
     expect(labelsOn(page)).toEqual([]);
-    // A second press of the same button, on the page as it was, changes nothing.
+    // Pressing the same button again on the old page changes nothing.
     await ada.browser.submit(before, mustFindForm(before, /^no$/), {}, /^no$/);
     expect(await messagesOf(session)).toHaveLength(2);
   });

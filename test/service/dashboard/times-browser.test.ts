@@ -9,7 +9,7 @@ import { openStage, type Stage } from './stage.js';
 const HOUR_MS = 3_600_000;
 const TOKYO = { timezoneId: 'Asia/Tokyo' } as const;
 
-/** Notes every text of a time that was there when the browser was about to paint. */
+/** Records every displayed time just before the browser paints. */
 const WATCH = `window.painted = new Set();
 const look = () => {
   for (const time of document.querySelectorAll('time')) painted.add(time.textContent);
@@ -25,7 +25,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
   beforeAll(async () => {
     stage = await openStage();
     browser = await launchChromium();
-    // The hand clock begins at 08:00 UTC of 15 January 2027.
+    // The hand clock begins at 08:00 UTC on January 15, 2027.
     stage.desk.clock.advance(13 * HOUR_MS);
     alice = await createActor(stage.desk.place, stage.operator, 'alice');
     session = await alice.mustCreate({ topic: 'over midnight' });

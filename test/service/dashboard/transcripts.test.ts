@@ -35,7 +35,7 @@ const get = (path: string, headers: Record<string, string> = {}): Promise<Answer
 const pathOf = (session: string): string => `/dashboard/sessions/${session}`;
 const sequencesOf = (html: string): number[] =>
   [...html.matchAll(/data-sequence="(\d+)"/g)].map(([, number]) => Number(number));
-/** A session of both, where both have joined. */
+/** Creates a session that both have joined. */
 const openSession = async (topic: string): Promise<string> => {
   const session = await mine.mustCreate({ topic, invite: [other.handle] });
   await other.mustJoin(session);
@@ -91,7 +91,7 @@ describe('The list of sessions', () => {
       }
     for (const state of ['all', 'active', 'ended']) {
       const { text: html } = await get(`/dashboard/sessions?state=${state}`);
-      // Invitations are above the list, too.
+      // Another list, of invitations, comes before this one.
       const list = html.slice(html.lastIndexOf('<ul class="rows">'));
       const listed = sessions.map(
         (session) => list.split(`row-link" href="/dashboard/sessions/${session}"`).length - 1,
@@ -329,7 +329,7 @@ describe('A transcript', () => {
     const { text: html } = await get(pathOf(session));
     expect(html).toContain('said by your agent');
     expect(html).not.toContain('not for an agent that has not joined');
-    // All it saw, and its new invitation; the replay of the agent itself shows the invitation alone.
+    // Everything it saw, and its new invitation. The agent's own replay shows only the invitation.
     expect(sequencesOf(html)).toEqual([1, 2, 3, 4, 5, 6, 8]);
     const replayed = await mine.mustReplay(session);
     expect(replayed.map((event) => field(event, 'sequence'))).toEqual([8]);
@@ -552,7 +552,7 @@ describe('A transcript, live', () => {
     const visitor = await own.enterLocally('ada');
     const feed = await createFeed(`${own.web}${pathOf(session)}/live?after=0`, { cookie: cookieOf(visitor) });
     await feed.until((seen) => seen.includes(1));
-    // The clock of the service stands still: what it waited for it would wait for until the end of time.
+    // The service's clock is frozen, so any wait on it would never end.
     await own.close();
     await feed.ended;
   });

@@ -11,9 +11,11 @@ describe('GET …/events: eligibility filtering', () => {
   let sessionId: string;
   const viewers: Record<string, { actor: AgentActor; sees: number[] }> = {};
 
-  /** The log: 1 invited bob, 2 invited carol, 3 message, 4 joined bob, 5 left bob, 6 ended, 7 reopened, 8 invited bob,
-   * 9 invited carol, 10 joined carol, 11 invited erin, 12 joined erin, 13 left erin, 14 invited dave, 15 invited frank,
-   * 16 left frank, 17 message, 18 left alice, 19 ended. */
+  /**
+   * The log: 1 invited bob, 2 invited carol, 3 message, 4 joined bob, 5 left bob, 6 ended, 7 reopened, 8 invited bob, 9
+   * invited carol, 10 joined carol, 11 invited erin, 12 joined erin, 13 left erin, 14 invited dave, 15 invited frank,
+   * 16 left frank, 17 message, 18 left alice, 19 ended.
+   */
   beforeAll(async () => {
     stage = await openStage();
     const account = await stage.addAccount('crew');

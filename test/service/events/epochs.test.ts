@@ -4,7 +4,6 @@ import { replayEvents } from '../../../src/service/messaging/events.js';
 import { beginEpoch, findCommonPosition, openEpoch, readEpoch } from '../../../src/service/store/epochs.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
-/** The history of the data as a stage of its own, without the service's clock. */
 const NOW = 1_800_000_000_000;
 
 async function withStage(work: (stage: Stage) => Promise<void>): Promise<void> {
@@ -16,7 +15,7 @@ async function withStage(work: (stage: Stage) => Promise<void>): Promise<void> {
   }
 }
 
-/** Data that were restored: the events of a session from `kept` on are gone. */
+/** Simulates a restore: removes the session's events after `kept`. */
 async function restore(stage: Stage, sessionId: string, kept: number): Promise<string> {
   return stage.write(async (transaction) => {
     await transaction.run('DELETE FROM event WHERE session_id = $1 AND sequence > $2', sessionId, kept);
@@ -64,7 +63,7 @@ describe('the epoch of the data', () => {
       expect(await common(third)).toBeUndefined();
       expect(await common(second)).toBe(await positionOf(6));
       expect(await common(first)).toBe(await positionOf(4));
-      // Of an epoch that this data has never been in, what neither has ever cut.
+      // For an epoch that this data has never had, the answer is the position before both restores.
       const unknown = 'f'.repeat(20);
       expect(await common(unknown)).toBe(await positionOf(4));
       expect(await common(`${unknown}.1`)).toBe(1);
@@ -91,7 +90,7 @@ describe('a replay after a restore', () => {
       expect(await replay(6, before)).toMatchObject({ sequences: [5, 6, 7], resumed_after: 4 });
       expect(await replay(3, before)).not.toHaveProperty('resumed_after');
       expect(await replay(3, before)).toMatchObject({ sequences: [4, 5, 6, 7] });
-      // Without an epoch the number tells that the cursor is past the end.
+      // Without an epoch, only the sequence shows that the cursor is past the end.
       expect(await replay(8)).toMatchObject({ sequences: [], last_sequence: 7 });
       expect(await replay(8)).not.toHaveProperty('resumed_after');
     }));

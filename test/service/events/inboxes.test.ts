@@ -24,7 +24,7 @@ async function addAgents(count: number): Promise<[AgentActor, AgentActor, ...Age
   return agents as [AgentActor, AgentActor, ...AgentActor[]];
 }
 
-/** A session that all of them have joined. */
+/** Creates a session that all of them have joined. */
 async function talk([host, ...guests]: readonly [AgentActor, ...AgentActor[]]): Promise<string> {
   const id = must(await stage.create(host, { invite: guests.map(({ handle }) => handle) })).session_id;
   for (const guest of guests) must(await stage.join(guest, id));
@@ -37,7 +37,7 @@ const inboxOf = (agent: AgentActor, sessionId: string) =>
     query.get<InboxRow>('SELECT * FROM inbox WHERE agent_id = $1 AND session_id = $2', agent.agentId, sessionId),
   );
 
-/** What one message asks of the database, and how many rows it writes. */
+/** Counts the statements and written rows of one message. */
 async function costOf(sender: AgentActor, sessionId: string): Promise<{ statements: number; rows: number }> {
   const cost = { statements: 0, rows: 0 };
   const counted = (transaction: Transaction): Transaction => ({
@@ -90,7 +90,7 @@ describe('an inbox', () => {
     stage.clock.advance(1000);
     for (let count = 0; count < 5; count += 1) must(await stage.send(agents[0], id, { content: 'hi' }));
     expect(await inboxOf(agents[1], id)).toEqual(before);
-    // The next process knows nothing but the database.
+    // The next process knows only the database.
     const next = createInboxes({ ...stage.context, bus: createLocalBus(() => {}) });
     await next.settle();
     expect(await inboxOf(agents[1], id)).toMatchObject({

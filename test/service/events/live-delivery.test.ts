@@ -111,7 +111,7 @@ describe('1,000 idle sockets', () => {
   const AGENTS = 63;
   const SOCKETS_EACH = 16;
   const SECONDS = 30;
-  /** What happens to be due in one half or the other. */
+  /** Allows for chores that happen to come due in one half or the other. */
   const CHORES = 5;
 
   it('ask the database no more than no sockets do, or one statement a second if services share it', async () => {
@@ -137,7 +137,7 @@ describe('1,000 idle sockets', () => {
     const more = withThem.length - without.length;
     expect(without.length).toBeGreaterThan(SECONDS / 2);
     expect(more).toBeLessThanOrEqual(TEST_STORE === 'postgres' ? 1.5 * SECONDS : CHORES);
-    // On PostgreSQL, the poll that runs every half minute all the same.
+    // On PostgreSQL, the poll runs every half minute anyway.
     expect(withThem.filter((sql) => sql.includes('inbox')).length).toBeLessThanOrEqual(
       TEST_STORE === 'postgres' ? 2 : 0,
     );

@@ -25,7 +25,7 @@ function replay(limit = 1000): Promise<ReplyText> {
   return stage.context.database.read((query) => replayEvents(stage.context, alice, input, query));
 }
 
-/** A replay as its reader gets it; what it takes is up to the test. */
+/** Opens a replay as its reader does. The test decides how much to take. */
 function open({ text, more }: ReplyText): { take(): Promise<boolean>; leave(): Promise<void>; text(): string } {
   const parts = [Buffer.from(text)];
   const rest = more?.[Symbol.asyncIterator]();

@@ -14,7 +14,7 @@ describe('faults of a service', () => {
   let service: TestService | undefined;
   afterEach(() => service?.stop());
 
-  /** A service whose faults begin with the agent's first call. */
+  /** Starts a service whose faults begin with the agent's first call. */
   const start = async (...faults: Fault[]): Promise<Actor> => {
     service = await startTestService({ faults: { faults, seed: 1 } });
     return service.createAgent('alice');
@@ -117,7 +117,7 @@ describe('faults of a service', () => {
 });
 
 describe('a plan of faults', () => {
-  /** What becomes of so many calls, one after the other. */
+  /** Returns the results of `calls` consecutive calls. */
   const outcomes = async (plan: FaultPlan, calls: number): Promise<string[]> => {
     const waits: number[] = [];
     const faults = createFaults(plan, {

@@ -29,7 +29,7 @@ const makeAgent = async (browser: TestBrowser, name: string) =>
 const makeClient = async (browser: TestBrowser, agent: string) =>
   browser.submit(await browser.get(NEW_CLIENT), NEW_CLIENT, { name: 'ci', agent, scope: 'sessions:read' });
 
-/** An agent of the account with a client that the operator has made. */
+/** Adds an agent to the account, with a client created by the operator. */
 async function actAs(username: string, name: string): Promise<Actor> {
   const handle = `@${username}.${name}`;
   const client = await operate(service.operator, 'POST', '/clients', { handle });

@@ -18,13 +18,13 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-/** Those of the store under test; each has subjects of its own. */
+/** Sets up the limits of the store under test. Each test has separate subjects. */
 function setUp() {
   const clock = createHandClock();
   const limits = isShared(database) ? createStoredLimits(database.aside, () => clock.now()) : createMemoryLimits(clock);
   const run = randomUUID();
   const subjectOf = (name: string): string => `${run} ${name}`;
-  /** Undefined: taken; else the Retry-After. */
+  /** Returns undefined if the request was counted, else the Retry-After. */
   const tryTake = async (budgets: readonly Budget[]): Promise<number | undefined> => {
     try {
       await limits.takeAll(budgets.map((budget) => ({ ...budget, subjectId: subjectOf(budget.subjectId) })));

@@ -31,14 +31,14 @@ const NAMES = [
   ...['session_join', 'session_leave', 'session_end', 'session_reopen', 'whoami', 'agent_search', 'agent_show'],
 ];
 
-/** What every request of revision 2026-07-28 says about its client. */
+/** The client information in every request of revision 2026-07-28. */
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
-/** A clock, and the calls that wait for so long. */
+/** Wraps a clock and records the calls that wait for `ms`. */
 function watchWaits<Given extends Clock>(given: Given, ms: number): { clock: Given; waits: ReadonlySet<object> } {
   const waits = new Set<object>();
   const schedule: Clock['schedule'] = (delayMs, action, isBackground) => {
@@ -211,7 +211,7 @@ describe('the tools for models at a URL', () => {
     expect(await delivered()).toBe('delivered');
     expect((await first.call('inbox')).value).toMatchObject({ sessions: [], has_more: false });
     expect((await first.call('read')).value.events).toEqual([]);
-    // A receipt for what is yet to come counts for nothing.
+    // The service ignores a receipt for future events.
     await first.call('read', { after: `${ids[0]}-999999` });
     await alice.mustSend(ids[0] ?? '', 'later');
     const later = await first.call('read', { wait_s: 10 });
@@ -251,7 +251,7 @@ describe('the tools for models at a URL', () => {
     expect(performance.now() - from).toBeLessThan(20_000);
     const nothing = await one.call('read', { session_id, after: '4', wait_s: 0.3 });
     expect(nothing.value).toMatchObject({ events: [], has_more: false });
-    // As many as may be open at once: the next one waits until they are gone.
+    // The maximum number of open calls. The next call waits until they are gone.
     const cancel = new AbortController();
     const held = Array.from({ length: 32 }, () =>
       one.call('read', { session_id, after: '99', wait_s: 50 }, cancel.signal).catch(() => 'cancelled'),
@@ -328,7 +328,7 @@ describe('the tools for models at a URL', () => {
     const marked = await alice.mustCreate({ invite: [carol.handle, dave.handle] });
     for (const { heard } of [one, other]) await until('the invitation', async () => heard.includes(INBOX_URI));
     one.heard.length = 0;
-    // Only members see these: to carol, who is merely invited, nothing happened.
+    // Only members see these events. Nothing happened for carol, who is only invited.
     await alice.mustSend(invited, 'for members');
     await alice.mustSend(foreign, 'for bob');
     await carol.mustSend(joined, 'by carol');
@@ -562,7 +562,7 @@ describe('a call that waits', () => {
       expect(heard.map(({ progress, total }) => [progress, total])).toEqual([5, 5, 10, 10].map((at) => [at, 40]));
       cancel.abort('enough');
       expect(await cancelled).toBe('cancelled');
-      // Over HTTP, clients of older revisions cannot cancel a call: they only stop listening to it.
+      // Over HTTP, clients of older revisions cannot cancel a call. They only stop listening.
       const isOlder = dialect === 'legacy' || dialect === 'first SDK';
       if (!isOlder) await until('one is left', async () => waits.size === 1);
       await alice.mustSend(id, 'news');
@@ -619,7 +619,7 @@ describe('a subscription', () => {
   });
 });
 
-/** Requests of a round. */
+/** The number of requests per round. */
 const ROUND = 1_000;
 const ROUNDS_MAX = 8;
 const BYTES_MAX = 150;
@@ -680,7 +680,7 @@ describe('what ended requests leave behind', () => {
         return process.memoryUsage().heapUsed;
       };
       await ask();
-      // What else happens in this process adds to some rounds. What a request leaves behind adds to each of them.
+      // Other work in this process adds to some rounds, but what a request leaves behind adds to all of them.
       let least = Number.POSITIVE_INFINITY;
       for (let round = 0; round < ROUNDS_MAX && least >= BYTES_MAX; round += 1) {
         const before = measure();

@@ -32,7 +32,7 @@ afterEach(async () => {
   await stage.close();
 });
 
-/** A call that waits, and how often it was woken. */
+/** Starts a call that waits, and counts how often it wakes. */
 function wait(watched: Watched): { readonly wakes: () => number; readonly end: () => void } {
   const watch = news.watch(watched);
   const until = new AbortController();
@@ -53,7 +53,7 @@ function wait(watched: Watched): { readonly wakes: () => number; readonly end: (
   };
 }
 
-/** Lets the time of gathering pass, and what it asks be answered. */
+/** Waits until the gathering time has passed and its queries are answered. */
 async function gather(): Promise<void> {
   clock.advance(250);
   await stage.database.behind.read((query) => query.all('SELECT 1 AS one'));

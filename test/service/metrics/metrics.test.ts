@@ -24,7 +24,7 @@ interface Rules {
   readonly groups: readonly { readonly rules: readonly { readonly alert: string; readonly expr: string }[] }[];
 }
 
-/** Every metric of an expression in PromQL, with the labels that it selects. */
+/** Returns every metric in a PromQL expression, with the labels that it selects. */
 function metricsIn(expression: string): { metric: string; labels: string[] }[] {
   return [...expression.matchAll(/\b((?:asp|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)].map(
     ([, metric = '', labels = '']) => ({
@@ -155,7 +155,7 @@ describe('the metrics of a service', () => {
     await alice.mustCreate();
     const text = await settled('asp_requests_total{method="POST",route="/v1/sessions",status="201"}', 1);
     const samples = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-    // Prometheus adds these two.
+    // Prometheus adds these two labels.
     const labelsOf = (metric: string): string[] => [
       'job',
       'instance',

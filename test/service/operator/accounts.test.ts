@@ -34,7 +34,7 @@ const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
 
 let people = 0;
 
-/** Somebody who signed up, with a browser that is signed in and an application that acts as their agent `main`. */
+/** A person who signed up: their signed-in browser, and an application that acts as their agent `main`. */
 interface Member {
   readonly username: string;
   readonly browser: TestBrowser;
@@ -146,7 +146,7 @@ describe('a suspended account', () => {
     await ask('PATCH', `/accounts/${member.username}`, { suspended: false });
     expect((await invite()).status).toBe(201);
     expect(await stateOf(member.username)).toBe('active');
-    // A client with a secret works again; whoever signed in by hand signs in again.
+    // A client with a secret works again. A person who signed in by hand must sign in again.
     expect((await askClientToken(service.place, agent.credentials, service.baseUrl)).status).toBe(200);
     expect((await refresh(service.place, member.clientId, member.refreshToken)).status).toBe(401);
     expect((await signIn(member.username)).status).toBe(303);
@@ -173,7 +173,7 @@ describe('a removed account', () => {
   });
 });
 
-/** A second agent of an account, with a client of its own, in a session with somebody else's agent. */
+/** Adds a second agent with its own client to an account, in a session with another account's agent. */
 async function joined(username: string): Promise<{ agent: Actor; peer: Actor; session: string }> {
   const peer = await service.createAgent('peer');
   const handle = `@${username}.second`;

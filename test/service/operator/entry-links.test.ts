@@ -28,7 +28,7 @@ const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
 const invite = async (): Promise<unknown> =>
   operate(service.operator, 'POST', '/invitations', { lifetime_ms: 24 * HOUR_MS });
 
-/** Signs up on the page at this address, with what its form holds and these fields. */
+/** Signs up on the page at this address with its form's values and these fields. */
 async function signUp(username: string, fields: Record<string, string> = {}, address = SIGN_IN): Promise<Answer> {
   const browser = createBrowser(service.webUrl);
   const page = await browser.get(address);

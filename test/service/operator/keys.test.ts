@@ -15,7 +15,7 @@ interface Key {
 
 const MINUTE_MS = 60_000;
 
-/** The machine's clock, moved on at will. */
+/** The machine's clock plus an adjustable shift. */
 function shiftedClock(): Clock & { shift(ms: number): void } {
   let shift = 0;
   return {
@@ -47,7 +47,7 @@ describe('the operator rotates the signing keys', () => {
     const { json } = await request(`${service.authUrl}/.well-known/jwks.json`);
     return (json as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
   };
-  /** A token that nobody has seen before. */
+  /** Requests a token that no service has seen before. */
   const freshToken = (): Promise<string> => actorOf(service.place, alice.handle, alice.credentials).token();
   const kidOf = (token: string): string => (headerOf(token) as { kid: string }).kid;
   const statusWith = async (token: string): Promise<number> => (await alice.get('/agents/me', { token })).status;

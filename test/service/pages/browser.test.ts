@@ -11,7 +11,7 @@ import { type Desk, openDesk } from '../authorization-server/desk.js';
 
 const NO_SCRIPT = { javaScriptEnabled: false } as const;
 
-/** A client's own end of the authorization: it answers the browser and keeps what it was sent. */
+/** Starts a client's redirect target. It answers the browser and records its requests. */
 async function openCallback(host: string): Promise<{ server: Server; url: string; requests: string[] }> {
   const requests: string[] = [];
   const server = createServer((incoming, answer) => {

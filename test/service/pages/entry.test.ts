@@ -19,7 +19,7 @@ const entryOf = (said: object, isWhole: boolean): string => {
   return renderEntry({ event, where: { path: '/p', username: 'ada', through: 100, isWhole } }).markup;
 };
 
-/** As large as a message may be, and as deep: laid out on lines of their own its brackets take sixty times the room. */
+/** The largest and deepest possible message. With each bracket on its own line, it takes sixty times the space. */
 const BRACKETS: unknown = JSON.parse(`[${'['.repeat(55)}${']'.repeat(55)}]`);
 const DEEP = { a: Array.from({ length: 2200 }, () => BRACKETS) };
 const MANY = Array.from({ length: 9000 }, (_, index) => ({ type: 'text', text: `part ${index}.` }));
@@ -62,7 +62,7 @@ describe('A message in a transcript', () => {
 const KNOWN_TAG =
   /^<(?:\/(?:li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|del|s|blockquote|button|table|thead|tbody|tr|td|th)|(?:hr|br|img|li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|s|blockquote|button|table|thead|tbody|tr|td|th|time)(?: (?:class|id|dir|tabindex|type|alt|title|datetime|rel|target|start|open|loading|decoding|width|height|aria-hidden|data-(?:sequence|message|sender|re|form))(?:="[^"]*")?| href="(?:\/p[/?]|https?:|mailto:)[^"]*"| src="(?:\/p\/|data:image\/)[^"]*")*|\/time|(?:\/?svg|path)(?: [\w-]+="[^"]*")*\/?)>$/;
 
-/** Tags that this service does not write itself, and angles outside of tags. */
+/** Returns tags that the service does not write, and angle brackets outside of tags. */
 const findForeign = (markup: string): string[] => {
   const tags = markup.match(/<[^>]*>?/g) ?? [];
   const between = markup.replace(/<[^>]*>/g, '');

@@ -24,14 +24,14 @@ const ofSession = (socket: LiveSocket, id: string): unknown[] =>
 const hasReceived = (socket: LiveSocket, id: string, count: number) =>
   until(`${count} events`, async () => ofSession(socket, id).length >= count);
 
-/** A session of two who have both joined. */
+/** Creates a session that both agents have joined. */
 async function talk(alice: Actor, bob: Actor): Promise<string> {
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
   return id;
 }
 
-/** Resolves when the service knows that everything sent over the socket has arrived: a new socket gets nothing again. */
+/** Waits until the service knows that the socket received everything: a new socket then gets nothing again. */
 async function untilDelivered(actor: Actor, socket: LiveSocket): Promise<void> {
   await socket.mustPing();
   await until('the delivery cursor has moved', async () => {

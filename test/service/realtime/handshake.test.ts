@@ -125,7 +125,7 @@ it('A socket is never compressed, whatever its client offers', async () => {
 
 describe('what a client sends', () => {
   const frame = (head: number[], payload = Buffer.alloc(0)): Buffer => Buffer.concat([Buffer.from(head), payload]);
-  /** A handshake, and frames behind it that no client library would send; what comes back. */
+  /** Sends a handshake followed by frames that no client library would send. Returns the answer. */
   const sendRaw = async (...frames: Buffer[]): Promise<Buffer> => {
     const head = [
       'GET /connect HTTP/1.1',

@@ -141,7 +141,7 @@ describe('a reader that does not read', () => {
       30_000,
     );
     const grown = process.memoryUsage().rss - before;
-    // What the healthy reader keeps of this, and each slow one's buffer; unbounded it would be 72 MB more.
+    // The healthy reader's copy and each slow reader's buffer. Without a bound, it would be 72 MB more.
     expect(grown).toBeLessThan(
       MESSAGES * MESSAGE.length * 4 + slow.length * SOCKET_BUFFER_MAX_BYTES + 64 * 1024 * 1024,
     );
@@ -155,7 +155,7 @@ describe('a reader that does not read', () => {
 
     const [again] = slowAgents;
     const socket = await again?.mustConnect();
-    // The slow one has proved that some of them arrived when it read again.
+    // The slow reader confirmed some of them when it resumed reading.
     await until('nothing is lost', async () => {
       const frames = [...(slow[0]?.frames ?? []), ...(socket?.frames ?? [])];
       const seen = frames.filter((frame) => field(frame, 'type') === 'session.message');

@@ -22,7 +22,7 @@ afterAll(() => service.stop());
 const send = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
   alice.post(`/sessions/${session}/messages`, body, { headers });
 const message = (content: string): string => JSON.stringify({ content });
-/** A message whose data part is nested so that the whole is `depth` deep. */
+/** Returns a message whose data part is nested, `depth` levels deep in total. */
 const nested = (depth: number): string => {
   const inner = depth - 4;
   return `{"content":[{"type":"data","data":{"a":${'['.repeat(inner)}${']'.repeat(inner)}}}]}`;
@@ -69,7 +69,7 @@ describe('a JSON body', () => {
     );
     const sent = await Promise.all(
       texts.map((text, index) =>
-        // One that is refused gives its memory back too.
+        // A refused message releases its memory too.
         index % 10 === 9
           ? send(message(text), { 'content-type': 'text/plain' })
           : alice.post(`/sessions/${own}/messages`, message(text)),

@@ -33,7 +33,7 @@ const PARAMETER = {
   blocked: '@no.body',
 };
 
-/** Every row and every alias: whatever is true of the table is true of all of them. */
+/** Every row and every alias. What holds for the table must hold for each of them. */
 const ADDRESSES: readonly Address[] = [
   ...(Object.entries(ENDPOINT) as [Operation, EndpointRow][]).map(([operation, row]) => ({
     operation,
@@ -61,7 +61,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** A call with everything in order but what the test takes away. */
+/** Makes a call that is valid except for what the test leaves out. */
 function call(address: Address, token: string | undefined, options: { key?: null; body?: unknown } = {}) {
   const { method } = address.row;
   const body = 'body' in options ? options.body : isWrite(address.row) ? {} : undefined;

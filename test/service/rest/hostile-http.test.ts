@@ -27,7 +27,7 @@ const send = (bytes: string | Uint8Array, deadlineMs = 2_000): Promise<string> =
 
 const ANSWER = /HTTP\/1\.1 (\d{3})[\s\S]*?\r\n\r\n([\s\S]*?)(?=HTTP\/1\.1 \d{3} |$)/g;
 
-/** Every answer among the bytes that came back is no fault of the service, and a refusal is the envelope. */
+/** Expects no 5xx among the answers, and an error envelope in every refusal. */
 function mustBeRefusals(bytes: string, what: string): void {
   for (const match of bytes.matchAll(ANSWER)) {
     const status = Number(match[1]);
@@ -39,7 +39,9 @@ function mustBeRefusals(bytes: string, what: string): void {
   }
 }
 
-/** Request lines and headers that no client sends, each with the status it deserves; undefined: the connection may just end. */
+/**
+ * Request lines and headers that no client sends, with the expected status. Without one, the connection may just end.
+ */
 const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
   ['no request at all', () => 'hello\r\n\r\n', 400],
   ['HTTP/0.9', () => 'GET /health\r\n\r\n', 400],

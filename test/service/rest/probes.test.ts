@@ -16,7 +16,7 @@ import { answerOf, request } from '../../support/http.js';
 import { startTestService } from '../../support/service.js';
 import { openStage } from '../sessions/stage.js';
 
-/** The probes of a service with this database. */
+/** Calls the probes of a service with this database. */
 async function probe(database: Database, whileAsked: (clock: ReturnType<typeof createTestClock>) => void = () => {}) {
   const stage = await openStage();
   const clock = createTestClock();

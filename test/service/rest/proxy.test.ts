@@ -13,7 +13,7 @@ import { startTestService, type TestService } from '../../support/service.js';
 import { until } from '../../support/until.js';
 import { openStage } from '../sessions/stage.js';
 
-/** Registrations are counted by address, which makes addresses visible from outside. */
+/** Registrations are limited by address, which makes the service's idea of the address visible from outside. */
 const register = (service: TestService, forwardedFor: string) =>
   request(service.place.registerUrl, {
     method: 'POST',

@@ -17,7 +17,7 @@ import { TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 import { createBrowser } from '../authorization-server/browser.js';
 
-/** A form whose body comes after its head, in an event of its own. */
+/** Posts a form whose body arrives in a separate event after the head. */
 function postSlowly(url: string, id: string, body: string): Promise<void> {
   const headers = { 'x-request-id': id, 'content-type': 'application/x-www-form-urlencoded' };
   return new Promise((resolve, reject) => {
@@ -86,7 +86,7 @@ describe('the id of a request', () => {
     for (const id of ids) expect(id).toMatch(OWN);
     expect(new Set(ids).size).toBe(answers.length);
     await until('each has its line', async () => lines.filter(({ event }) => event === 'request').length >= 8);
-    // The router gives up an address that cannot be decoded before any hook.
+    // The router rejects a path that cannot be decoded before it runs any hook.
     for (const [index, id] of ids.slice(0, -1).entries())
       expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'request', status: answers[index]?.status }));
   });
@@ -96,7 +96,7 @@ describe('the id of a request', () => {
     for (const id of good) expect(idOf(await ask({ 'x-request-id': id }))).toBe(id);
     const bad = ['', 'short', 'a'.repeat(65), '-leading-dash', 'with space', 'semi;colon', 'a"quote"b', 'ümläuteee'];
     for (const id of bad) expect(idOf(await ask({ 'x-request-id': Buffer.from(id).toString('latin1') }))).toMatch(OWN);
-    // As Node.js joins two headers.
+    // The form in which Node.js joins two headers.
     expect(idOf(await ask({ 'x-request-id': 'first-first, second-second' }))).toMatch(OWN);
   });
 

@@ -33,7 +33,7 @@ afterEach(async () => {
   await service.stop();
 });
 
-/** Time passes, and the service notices every five seconds of it. */
+/** Advances time in steps of five seconds, so that the service notices each. */
 async function passSeconds(seconds: number): Promise<void> {
   for (let passed = 0; passed < seconds; passed += 5) {
     clock.advance(5_000);
@@ -41,7 +41,7 @@ async function passSeconds(seconds: number): Promise<void> {
   }
 }
 
-/** A connection that reads nothing unless it is told to. */
+/** Opens a connection that reads only on demand. */
 function openSilent(
   head: readonly string[],
   body = '',
@@ -74,7 +74,7 @@ async function postHead(actor: Actor, path: string, length: number): Promise<str
   ];
 }
 
-/** A session whose replay is more than any buffer between two programs holds. */
+/** Creates a session whose replay is larger than all buffers between two programs. */
 async function createLargeSession(...invite: string[]): Promise<string> {
   const id = await alice.mustCreate(invite.length === 0 ? {} : { invite });
   for (let count = 0; count < 24; count += 1) await alice.mustSend(id, 'x'.repeat(255 * 1024));
@@ -111,9 +111,9 @@ describe('An answer that is not read', () => {
     expect(field(json, 'next_cursor')).toBe('17');
   });
 
-  /** A call of alice that waits, because nobody reads what she asked for before it. */
+  /** Makes a call of alice's that waits behind an unread answer. */
   async function waitBehindUnread(sessionId: string): Promise<{ asked: Promise<number> }> {
-    // The machine itself takes several MiB from a connection before it stands still.
+    // The kernel accepts several MiB from a connection before it blocks.
     const [line = '', authorization = ''] = await replayHead(alice, sessionId);
     const once = `${line}\r\n${authorization}`;
     const often = [once, once, once, once].join(`\r\nhost: 127.0.0.1:${service.port}\r\n\r\n`);
@@ -187,7 +187,7 @@ describe('A body that is too large', () => {
     const id = await alice.mustCreate();
     const eager = openSilent(await postHead(alice, `/sessions/${id}/messages`, 8 * MEGABYTE.length));
     for (let count = 0; count < 8; count += 1) {
-      // Without an answer from the other side each takes a moment.
+      // Without an answer from the other side, each takes a moment.
       await pause(20);
       await new Promise((resolve) => eager.socket.write(MEGABYTE, resolve));
     }
@@ -206,7 +206,7 @@ describe('A body that is too large', () => {
       new Promise((resolve) => endless.socket.write(MEGABYTE, (error) => resolve(error == null)));
     let sent = 0;
     while (sent < 200 && (await isTaken())) sent += 1;
-    // What the machine itself takes from a connection comes on top.
+    // The kernel's buffers come on top.
     expect(sent).toBeLessThan(100);
     await passSeconds(10);
     silent.socket.resume();

@@ -9,7 +9,7 @@ import { IS_LONG } from '../../support/tally.js';
 
 const STEPS = 700;
 
-/** What is known to be true of one recipient, whatever the service says. */
+/** The facts about one recipient, independent of what the service reports. */
 interface Recipient {
   readonly actor: Actor;
   readonly sockets: LiveSocket[];
@@ -19,7 +19,7 @@ interface Recipient {
   isSilent: boolean;
 }
 
-/** The messages that reached a client over any of its sockets. */
+/** Returns the messages that reached a client over any of its sockets. */
 const received = ({ sockets }: Recipient): Set<unknown> =>
   new Set(
     sockets.flatMap(({ frames }) =>
@@ -58,7 +58,7 @@ describe('what a service says became of messages is true', () => {
         if (one.open !== undefined) return;
         one.open = await one.actor.mustConnect();
         one.sockets.push(one.open);
-        // This one takes what comes and proves nothing.
+        // This socket receives but never confirms.
         if (random.below(3) === 0) one.open.stopReading();
       },
       async (one) => {
@@ -107,7 +107,7 @@ describe('what a service says became of messages is true', () => {
       }
     }
     for (const { open } of recipients) await open?.close();
-    // Each state was really met, or the run shows nothing.
+    // Every state must occur, or the run proves nothing.
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(10);
   });
 });

@@ -1,4 +1,6 @@
-/** A session as the specification describes it, in a few lines and without a database. Agents are named by a letter. */
+/**
+ * A session as the specification describes it, in a few lines and without a database. Each agent is named by a letter.
+ */
 export interface ModelEvent {
   type: string;
   subject?: string;
@@ -94,7 +96,7 @@ export class SessionModel {
     this.blocks.delete(caller + other);
   }
 
-  /** The numbers of the events that an agent may see now; undefined: the session does not exist for it. */
+  /** Returns the sequences that an agent may see now, or undefined if the session does not exist for it. */
   visible(viewer: string): number[] | undefined {
     const part = this.parts.get(viewer);
     if (part === undefined) return undefined;

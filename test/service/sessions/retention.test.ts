@@ -53,7 +53,7 @@ const indexAll = async (): Promise<void> => {
   while (await indexMessages(stage.context));
 };
 
-/** A session of the two in which everything happens that leaves a row. */
+/** Creates a session between the two with everything that leaves a row. */
 async function converse(words = 'a heron'): Promise<{ id: string; file: string }> {
   const { session_id: id } = must(await stage.create(alice, { invite: [bob.handle], topic: words }));
   must(await stage.join(bob, id));
@@ -84,7 +84,7 @@ async function converse(words = 'a heron'): Promise<{ id: string; file: string }
   return { id, file };
 }
 
-/** Brings inboxes and the search index up to date, and lets time pass. */
+/** Brings inboxes and the search index up to date, then advances time. */
 async function age(ms = AGE_MS): Promise<void> {
   await stage.read(async () => {});
   await indexAll();
@@ -104,7 +104,7 @@ const COLUMNS = {
     WHERE table_schema = current_schema()`,
 };
 
-/** The tables with rows about a session, by whatever column names it. */
+/** Returns the tables that have rows about a session in any column. */
 async function tracesOf(id: string): Promise<string[]> {
   return stage.database.read(async (query) => {
     const columns = await query.all<{ table: string; column: string }>(COLUMNS[TEST_STORE]);
@@ -121,7 +121,7 @@ async function tracesOf(id: string): Promise<string[]> {
 const countOf = async (table: string): Promise<number> =>
   Number((await stage.database.read((query) => query.get<{ n: number }>(`SELECT COUNT(*) AS n FROM ${table}`)))?.n);
 
-/** What agents find of a session; the same as for one that never existed: nothing. */
+/** Returns what agents can find of a session. For a deleted one, it must be nothing, as for one that never existed. */
 async function lookFor(id: string, file: string): Promise<unknown> {
   const list = await stage.read((query) => listSessions(stage.context, alice, { query: { limit: 50 } }, query));
   return {
@@ -352,7 +352,7 @@ describe('An account that is erased', () => {
     await removeAccount(stage.context, accountId, () => eraseAccount(stage.context, accountId, deleted));
     return deleted;
   };
-  /** A session of agents of one account, with an attachment. */
+  /** Creates a session among agents of one account, with an attachment. */
   const talkAlone = async (topic: string): Promise<string> => {
     const account = await stage.read((query) => findAccountByUsername(query, 'alice'));
     if (account === undefined) throw new Error('There is no account.');
@@ -532,7 +532,7 @@ describe('A service with --retention', () => {
       await actor.post(`/sessions/${id}/end`, {});
       const place = await discover(first.baseUrl);
       const read = async (sessionId: string) => {
-        // Tokens expire while the clock is turned.
+        // Tokens expire when the clock jumps.
         const { status, json } = await actorOf(place, actor.handle, actor.credentials).get(
           `/sessions/${sessionId}/events?after_sequence=${sequence}`,
         );

@@ -212,7 +212,7 @@ describe('sessions', () => {
     const { session_id } = must(await stage.create(alice, { invite: [a, b, alice.handle, a] }));
     expect(await stage.invite(alice, session_id, [c, d])).toEqual(tooMany);
     expect(must(await stage.invite(alice, session_id, [a, c]))).toEqual({ invited: [c] });
-    // Full: whether somebody could be invited is not told, not even by who left.
+    // The session is full. The answer does not reveal whether an agent could be invited, even if it left earlier.
     for (const handle of [d, '@no.body']) expect(await stage.invite(alice, session_id, [handle])).toEqual(tooMany);
     expect(must(await stage.invite(alice, session_id, [a, b]))).toEqual({ invited: [] });
     must(await stage.end(alice, session_id));

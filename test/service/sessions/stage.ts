@@ -45,10 +45,10 @@ export function createHandClock(start = 1_800_000_000_000): HandClock {
   };
 }
 
-/** What a refused call says, or `ok` with the reply. */
+/** The reply of a call, or the error code of a refused one. */
 export type Outcome<T> = { ok: true; reply: T } | { ok: false; code: string };
 
-/** The domain of the service on a database in memory, without HTTP. */
+/** The domain of the service on an in-memory database, without HTTP. */
 export async function openStage(
   options: { limits?: RateLimits; trust?: 'recipient' | 'symmetric'; participantsMax?: number } = {},
 ) {
@@ -205,7 +205,7 @@ async function settle<T>(promise: Promise<T>): Promise<Outcome<T>> {
   }
 }
 
-/** The reply of a call that was not refused. */
+/** Returns the reply, or throws if the call was refused. */
 export function must<T>(outcome: Outcome<T>): T {
   if (!outcome.ok) throw new Error(`refused with ${outcome.code}`);
   return outcome.reply;

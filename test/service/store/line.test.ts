@@ -10,7 +10,7 @@ interface Outcome {
   readonly waitsMs: readonly number[];
 }
 
-/** Calls that come at these times, each of which takes `serviceMs` of one of the slots; those that would wait longer are refused. */
+/** Makes calls at these times. Each occupies a slot for `serviceMs`. Calls that would wait too long are refused. */
 async function run(arrivalsMs: readonly number[], slotCount: number, serviceMs: number): Promise<Outcome> {
   const clock = createTestClock();
   const slots = createSlots(slotCount, 1_000_000, { clock, patienceMs: 1e9, isStuck: () => false });
@@ -45,7 +45,7 @@ async function run(arrivalsMs: readonly number[], slotCount: number, serviceMs: 
   return { refused, waitsMs };
 }
 
-/** So many calls a second, evenly. */
+/** Returns the times of evenly spaced calls. */
 const steady = (perSecond: number, seconds: number): number[] =>
   Array.from({ length: perSecond * seconds }, (_, index) => Math.floor((index * 1_000) / perSecond));
 
@@ -60,7 +60,7 @@ describe('The line for the database', () => {
     async (slots, ms, calls) => {
       const { refused, waitsMs } = await run(steady(calls, 5), slots, ms);
       expect(refused).toBeGreaterThan(0);
-      // What comes before the line tells how fast it moves is let in.
+      // Calls are admitted until the line has measured its speed.
       const unknown = (calls / 4) * (ms / slots);
       expect(Math.max(...waitsMs)).toBeLessThan(BOUND_MS + 250 + unknown);
       expect(waitsMs.length).toBeGreaterThan((4.5 * 1_000 * slots) / ms);

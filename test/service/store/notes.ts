@@ -1,11 +1,11 @@
 import type { Database } from '../../../src/service/core/database.js';
 
-/** A table of a test's own. */
+/** Creates a table for tests. */
 export const addNotes = (database: Database): Promise<number> =>
   database.write((transaction) =>
     transaction.run('CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL)'),
   );
-/** One row of it. */
+/** Inserts one row. */
 export const put = (database: Database, name: string, value = 'x'): Promise<number> =>
   database.write((transaction) => transaction.run('INSERT INTO note (name, value) VALUES ($1, $2)', name, value));
 export const names = async (database: Database): Promise<string[]> => {

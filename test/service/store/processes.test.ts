@@ -174,7 +174,7 @@ describe('a disk that fails to keep what it was given (EIO)', () => {
   );
 });
 
-/** One call of the database to its disk fails, or all from one on, the first of them while the data is still being set up. */
+/** Makes one disk operation fail, or all of them from one on. The first failure happens while the data is set up. */
 const FAILURES: readonly { calls: string; error: string; places: readonly number[]; isFromThereOn: boolean }[] = [
   {
     calls: 'fdatasync,fsync',
@@ -207,7 +207,7 @@ describe.each(FAILURES)('a disk that answers $calls with $error', ({ calls, erro
       const kept = names.length > 0 ? await noteNames(database) : new Set<string>();
       await database.close();
       expect(names.filter((name) => !kept.has(name))).toEqual([]);
-      // It says so, one way or the other: it refuses what it was asked to write, or ends.
+      // The process must report the failure: it refuses the write or exits.
       if (!child.lines.includes('done')) expect(names).toEqual([]);
     },
   );

@@ -6,23 +6,23 @@ import { prepareSchema, toSqlite } from '../../../src/service/store/sqlite.js';
 import { loadSqlite, type SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 
 const STORE = new URL('../../../src/service/store/', import.meta.url);
-/** Walks that are meant: of a few rows, from the oldest on with a limit, of a list that was given. */
+/** Intended scans: of a few rows, from the oldest with a limit, or of a list passed as a parameter. */
 const MAY_BE_WALKED: readonly RegExp[] = [
   /^SCAN (search_progress|inbox_progress|service_key|signing_key|server_process|deleted_session)\b/,
   /^SCAN (CONSTANT ROW|\d+ CONSTANT ROWS?)\b/,
   /^SCAN (absence USING INDEX absence_by_age|socket USING INDEX socket_by_process|account USING INDEX account_(with_password|local))$/,
   /^SCAN (asked|each|word|json_each) VIRTUAL TABLE INDEX \d+:$/,
 ];
-/** What the command line of the operator asks, rarely and for everything. */
+/** Queries of the operator's command line, which are rare and cover everything. */
 const ASKED_FOR_EVERYTHING =
   /^operator\.ts (countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations) /;
-/** The databases themselves, and what asks only one of them. */
+/** The databases themselves, and queries that only one of them uses. */
 const DATABASES = /^(insert|sqlite|postgres|prepare-postgres|schema|epochs|stored-limits)/;
 
-/** The rows of a subquery are found by the steps before it. */
+/** Earlier steps of the plan find the rows of a subquery. */
 const isSubquery = (detail: string, sql: string): boolean => sql.includes(`) AS ${detail.slice(5)}`);
 
-/** Stands for any argument: every member of it is another, it can be iterated, and as text it is `1`. */
+/** A stand-in for any argument: every member is another stand-in, it is iterable, and its text is `1`. */
 function anything(): never {
   const target = (): unknown => anything();
   return new Proxy(target, {
@@ -36,7 +36,7 @@ function anything(): never {
   }) as never;
 }
 
-/** Every statement that a function of a rows file makes, whatever it is given. */
+/** Returns every statement that a function of a rows file makes for any arguments. */
 async function statementsOf(make: (...parameters: never[]) => unknown): Promise<string[]> {
   const statements: string[] = [];
   const note =
@@ -59,7 +59,7 @@ async function statementsOf(make: (...parameters: never[]) => unknown): Promise<
     try {
       await make(recorder as never, ...Array.from({ length: 8 }, () => argument));
     } catch {
-      // What matters is what was asked before it found the rows missing.
+      // Only the queries before it found no rows matter.
     }
   }
   return statements;

@@ -86,7 +86,7 @@ describe('data directory', () => {
     await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp');
   });
 
-  /** Data that were in use when their process was killed. */
+  /** Returns data whose process was killed while using it. */
   const killed = async (): Promise<string> => {
     const copy = join(directory, 'killed');
     mkdirSync(copy);

@@ -26,7 +26,7 @@ const Span = z.strictObject({
   status: z.strictObject({ code: z.optional(z.int()) }),
 });
 
-/** A request of OTLP/HTTP in JSON, as a collector reads it (opentelemetry-proto, trace_service.proto). */
+/** An OTLP/HTTP request in JSON, as a collector reads it (opentelemetry-proto, trace_service.proto). */
 const ExportRequest = z.strictObject({
   resourceSpans: z.array(
     z.strictObject({
@@ -38,14 +38,14 @@ const ExportRequest = z.strictObject({
 
 export type ReceivedSpan = z.output<typeof Span>;
 
-/** A collector on this machine: it takes everything, unless a test says what it does instead. */
+/** A local collector. It accepts everything unless a test sets another answer. */
 export interface Collector {
   readonly url: string;
   readonly spans: ReceivedSpan[];
   readonly texts: string[];
   readonly headers: IncomingHttpHeaders[];
   readonly resources: unknown[];
-  /** The answer; `silence` is none. */
+  /** `silence` sends no answer. */
   answer: { status: number; body?: string } | 'silence';
   close(): Promise<void>;
 }
@@ -85,7 +85,7 @@ export async function startCollector(port = 0): Promise<Collector> {
   return collector;
 }
 
-/** Attributes as an object. */
+/** Returns attributes as an object. */
 export function plain(list: z.output<typeof attributes>): Record<string, string | number> {
   return Object.fromEntries(
     list.map(({ key, value }) => [key, 'stringValue' in value ? value.stringValue : Number(value.intValue)]),

@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => stage.close());
 
-/** Creates a session as a request does, with its key. */
+/** Creates a session with an idempotency key, as a request does. */
 function create(actor: AgentActor, body: BodyOf<'createSession'>, key: string = randomUUID()): Promise<string> {
   const request = { actorId: actor.agentId, endpoint: 'POST /sessions', key, fingerprint: '' };
   return codeOf(

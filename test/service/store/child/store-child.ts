@@ -11,7 +11,7 @@ import { openSqlite } from '../../../../src/service/store/sqlite.js';
 const WRITERS = 16;
 const VALUE = 'x'.repeat(8192);
 
-/** Says a line that is in the pipe when this returns, so that a kill cannot take it back. */
+/** Writes a line to the pipe before it returns, so that a kill cannot take it back. */
 const say = (line: string): void => {
   writeSync(1, `${line}\n`);
 };
@@ -30,7 +30,7 @@ const put = (name: string): Promise<boolean> =>
       () => false,
     );
 
-/** Appends events for ever and says the number of each that was acknowledged. */
+/** Appends events forever and prints the number of each acknowledged one. */
 async function appendForEver(): Promise<void> {
   while (true) {
     const sequence = await database.write((transaction) =>
@@ -40,7 +40,7 @@ async function appendForEver(): Promise<void> {
   }
 }
 
-/** Writes until the disk is full, goes on a while, then makes room and writes again. */
+/** Writes until the disk is full and a little longer, then makes room and writes again. */
 async function fill(): Promise<void> {
   await database.write((transaction) => transaction.run('CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT)'));
   let refusals = 0;
@@ -65,7 +65,7 @@ async function fill(): Promise<void> {
   await database.close();
 }
 
-/** Writes one after the other, whatever becomes of each. */
+/** Makes one write after another, whether they succeed or fail. */
 async function insist(): Promise<void> {
   await database.write((transaction) => transaction.run('CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT)'));
   for (let i = 0; i < 300; i += 1) say(`${(await put(`n${i}`)) ? 'ack' : 'refused'} n${i}`);

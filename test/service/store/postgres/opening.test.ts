@@ -239,7 +239,7 @@ describe.skipIf(whyNot !== undefined)('a server with a standby', () => {
     await client.query('SELECT pg_reload_conf()');
     await client.end();
   };
-  /** For a user without any privilege of an operator. */
+  /** Creates a database for a user without any operator privileges. */
   const createOwner = async (server: PrivatePostgres): Promise<string> => {
     const client = new pg.Client({ connectionString: server.url });
     await client.connect();

@@ -9,7 +9,7 @@ import { createSchema } from '../../../support/stores.js';
 
 const MINUTE_MS = 60_000;
 
-/** One clock for both services, moved on at will. */
+/** Moves the clock of both services. */
 let shift = 0;
 const clock: Clock = {
   now: () => systemClock.now() + shift,

@@ -70,7 +70,7 @@ describe('a service whose PostgreSQL is down', () => {
       expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
     }
     await until('it is not ready', async () => (await request(`${service.authUrl}/ready`)).status === 503, 30_000);
-    // By now it knows: nobody waits for the database any more.
+    // By now, the service has noticed, and no request waits for the database.
     const startedAt = performance.now();
     for (let i = 0; i < 40; i += 1) expect((await alice.get(`/sessions/${session}/events`)).status).toBe(503);
     expect(performance.now() - startedAt).toBeLessThan(40 * 1_000);
@@ -114,7 +114,7 @@ describe('a role with few connections', () => {
       try {
         const alice = await service.createAgent('alice');
         const session = await alice.mustCreate();
-        // Enough to ask for more connections than there are, and few enough for a busy machine to answer in time.
+        // More requests than connections, but few enough for a busy machine to answer in time.
         const answers = await Promise.all(Array.from({ length: 40 }, () => alice.get(`/sessions/${session}/events`)));
         expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
       } finally {
@@ -165,7 +165,7 @@ describe('chores', () => {
     two.running.kill('SIGTERM');
     await two.running.ended;
     await cluster.startAgain(two);
-    // A service that has just started looks at once, and it is not its turn.
+    // A newly started service checks at once whether chores are due, and they are not.
     expect(await turns()).toEqual(before);
     expect((await callApi(two.baseUrl, undefined, 'GET', '/agents/me')).status).toBe(401);
     await client.end();

@@ -9,9 +9,9 @@ import { startTestService, type TestService } from '../../../support/service.js'
 import { createSchema, type Schema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
 
-/** With these connections, one is for requests. */
+/** With this many connections, one is left for requests. */
 const CONNECTIONS = 7;
-/** So that the database accepts at most 50 messages a second, on any machine. */
+/** Limits the database to 50 messages per second on any machine. */
 const SLOW_SQL = `
   CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END';
   CREATE TRIGGER slow AFTER INSERT ON event FOR EACH ROW WHEN (NEW.type = 'session.message') EXECUTE FUNCTION slow()`;
@@ -82,6 +82,6 @@ it('six times more messages than the database accepts: refusals are 503, the ser
   for (const { agent, session } of members)
     for (const event of await agent.mustReplay(session)) kept.add(field(event, 'payload.content'));
   expect(accepted.filter(({ content }) => !kept.has(content))).toEqual([]);
-  // What was refused was not written either.
+  // Refused messages were not written either.
   expect(refused.filter(({ content }) => kept.has(content))).toEqual([]);
 });

@@ -27,7 +27,7 @@ afterEach(async () => {
   await schema.drop();
 });
 
-/** How PostgreSQL would answer what `work` asks. */
+/** Returns PostgreSQL's plan for the queries of `work`. */
 async function planOf(work: (query: Query) => Promise<unknown>): Promise<string> {
   const steps: string[] = [];
   await database.read(async (query) => {
@@ -54,7 +54,7 @@ it('the newest of a long session are read at the end of an index, not gathered a
     await indexTerms(transaction, { session_id: SESSION, position: 1 }, ['heron']);
     await transaction.run(`INSERT INTO message_word (session, word, position)
       SELECT session, word, later FROM message_word CROSS JOIN generate_series(2, 20000) AS later`);
-    // Said elsewhere too, in sessions of one message: so few of a word are in a session as a rule.
+    // Sends the words in sessions with one message each, so that most sessions contain few of them.
     for (const said of ['word', 'other % 997'])
       await transaction.run(`INSERT INTO message_word (session, word, position)
         SELECT other, ${said}, other FROM message_word CROSS JOIN generate_series(20001, 70000) AS other WHERE position = 1`);

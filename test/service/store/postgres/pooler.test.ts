@@ -25,7 +25,7 @@ afterEach(async () => {
   schema = undefined;
 });
 
-/** A PgBouncer in front of the database of the tests; a URL that leads through it to a schema of the test's own. */
+/** Starts a PgBouncer in front of the test database. Returns a URL through it to a separate schema. */
 async function startPooler(settings: Readonly<Record<string, string | number>>): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'asp-pooler-'));
   const server = new URL(POSTGRES_URL);

@@ -26,7 +26,7 @@ afterEach(async () => {
 
 const isOnline = (): Promise<boolean> => stage.read((query) => hasSocket(query, alice.agentId));
 
-/** A service with a clock of its own. */
+/** Starts a service with a separate clock. */
 async function startProcess(clock: TestClock): Promise<Presence> {
   const health = createHealth({ ...stage.context, clock });
   const presence = createPresence({ ...stage.context, clock }, health.processId, new Set());
@@ -41,7 +41,7 @@ async function startProcess(clock: TestClock): Promise<Presence> {
 }
 const open = (presence: Presence): Promise<void> =>
   presence.opened({ socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 });
-/** What a second wakes is done before the next one, however slow the database is. */
+/** Advances the clocks one second at a time and waits for all resulting work, even if the database is slow. */
 async function goOn(clocks: readonly TestClock[], seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second += 1) {
     for (const clock of clocks) clock.advance(1_000);

@@ -17,7 +17,7 @@ import { RATE_LIMIT } from '../../../../src/wire/limit.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
 
-/** Two services, each with connections of its own. */
+/** The two services have separate connections. */
 let schema: Schema;
 let one: SharedDatabase;
 let two: SharedDatabase;

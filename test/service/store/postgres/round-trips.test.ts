@@ -13,11 +13,11 @@ const WAITS = 4;
 let schema: Schema;
 let service: TestService;
 const sockets = new Set<Socket>();
-/** How often the service waited for an answer, on whichever connections at once. */
+/** How often the service waited for answers; parallel waits count once. */
 let waits = 0;
 let open = 0;
 const isNotification = (data: Buffer): boolean => data.includes('"sessions":[[');
-/** Holds back what the service sends, so that all that does not wait for an answer arrives together. */
+/** Delays what the service sends, so that queries that do not wait for an answer arrive together. */
 const relay = createServer((client) => {
   const target = new URL(POSTGRES_URL);
   const server = connect(Number(target.port === '' ? 5432 : target.port), target.hostname);
@@ -71,12 +71,12 @@ it(`a message with its key and its limits waits ${WAITS} times for PostgreSQL`, 
   await bob.mustJoin(id);
   const counts: number[] = [];
   for (let round = 0; round < 12; round += 1) {
-    // What happens behind the log, and what is due each second, is not part of it.
+    // Excludes work after the commit and the chores of each second.
     await pause(250);
     waits = 0;
     await alice.mustSend(id, `message ${round}`);
     counts.push(waits);
   }
-  // Now and then something else is due at the same time.
+  // Occasionally a chore comes due at the same time.
   expect(counts.sort((one, other) => one - other)[counts.length / 2]).toBe(WAITS);
 });

@@ -17,7 +17,7 @@ import { until } from '../../../support/until.js';
 
 const SECOND_MS = 1_000;
 const GRACE_MS = 600_000;
-/** Of these tests alone: a busy machine needs long for the minutes of a turned clock. */
+/** Generous, because a busy machine needs long for minutes of clock time. */
 const PATIENCE_MS = 45_000;
 const DATABASE_PORT = Number(new URL(POSTGRES_URL).port || 5432);
 
@@ -26,7 +26,7 @@ vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
 let schema: Schema;
 /** Between the first service and the database. */
 let cutter: SocketCutter;
-/** Each service has a clock of its own: whose clock stands still stands still. */
+/** Each service has a separate clock. A service whose clock stops stands still. */
 let clocks: readonly [TestClock, TestClock];
 let one: TestService;
 let two: TestService;
@@ -62,7 +62,7 @@ const isOnline = async (): Promise<boolean> => {
   const answer = await callApi(`http://127.0.0.1:${two.port}/v1`, await bob.token(), 'GET', '/agents/me');
   return field(answer.json, 'is_online') === true;
 };
-/** Lets a clock go on by seconds, and what it wakes be done, until `question` says yes. */
+/** Advances a clock second by second, letting the resulting work finish, until `question` returns true. */
 const goOnUntil = (what: string, clock: TestClock, question: () => Promise<boolean>): Promise<boolean> =>
   until(
     what,
@@ -72,7 +72,7 @@ const goOnUntil = (what: string, clock: TestClock, question: () => Promise<boole
     },
     PATIENCE_MS,
   );
-/** Twenty seconds, and no more, whatever has become of the database. */
+/** Expects a stop within twenty seconds, whatever the state of the database. */
 const stopInTime = async (): Promise<void> => {
   let isOver = false;
   const stopped = one.stop().then(() => {
@@ -85,13 +85,13 @@ const stopInTime = async (): Promise<void> => {
   }
   await stopped;
 };
-/** The first service says nothing for so long that the second takes it for gone, and closes its books. */
+/** Keeps the first service silent until the second considers it dead and closes its records. */
 const standStill = async (): Promise<void> => {
   await until('bob is online', isOnline);
   await goOnUntil('the one that stands still is taken for gone', clocks[1], async () => !(await isOnline()));
   clocks[0].advance(90 * SECOND_MS);
 };
-/** The code with which the service closes it, while its clock goes on. */
+/** Advances the service's clock until it closes the socket. Returns the close code. */
 const closedWith = async (socket: LiveSocket): Promise<number | undefined> => {
   let code: number | undefined;
   void socket.mustBeClosed(60_000).then((closed) => {
@@ -111,7 +111,7 @@ describe('a service that stood still until the others took it for gone', () => {
     for (let second = 0; second < 60; second += 1) {
       for (const clock of clocks) clock.advance(SECOND_MS);
       await again.mustPing();
-      // A write of one's own, so that those which a second wakes have their time.
+      // An unrelated write, so that the writes of each second have time to finish.
       await bob.patch('/agents/me', { description: `second ${second}` });
     }
     expect(again.isOpen).toBe(true);

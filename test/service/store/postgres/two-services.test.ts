@@ -18,7 +18,7 @@ const CALLERS = 64;
 const schema = createSchema();
 let one: RunningService;
 let two: RunningService;
-/** The same service by its two doors. */
+/** The service, through each of its two processes. */
 let places: readonly [Place, Place];
 let operator: Operator;
 let alice: Actor;
@@ -174,7 +174,7 @@ describe('what two do to one session at the same time', () => {
       const mine = (field(json, 'participants') as { handle: string; status: string }[]).find(
         (one) => one.handle === alice.handle,
       );
-      // Either the invitation came too late, or the block has taken alice out of what they shared.
+      // Either the invitation came too late, or the block removed alice from their shared session.
       expect([...statuses, mine?.status]).toSatisfy(
         (seen: string[]) => seen.join() === 'joined' || seen.join() === 'true invited,left',
       );
@@ -210,7 +210,7 @@ describe('the tools for models at two services', () => {
     await bobs[0].call('session_join', { session_id });
     const asking = alices[1].call('send', { to: session_id, text: 'well?', wait_s: 30 });
     const seen: unknown[] = [];
-    // The receipt of a page from one service counts at the other.
+    // A receipt for a page from one service counts at the other.
     for (let after = invited.next_cursor, turn = 0; !seen.includes('well?') && turn < 5; turn += 1) {
       const page = (await (bobs[turn % 2] ?? bobs[0]).call('read', { after, others_only: true, wait_s: 30 })).value;
       seen.push(...page.events.map(({ payload }) => payload.content));
