@@ -10,7 +10,7 @@ export interface Stage {
   readonly service: TestService;
   readonly alice: Actor;
   readonly bob: Actor;
-  /** Runs a command as this agent; its home stays the same. */
+  /** Runs a command as this agent. All runs share one home. */
   as(actor: Actor, words: string | readonly string[], options?: RunOptions): Promise<Ran>;
   stop(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export async function startStage(options: Parameters<typeof startTestService>[0]
   };
 }
 
-/** Runs the program with the client credentials of this agent, in this home. */
+/** Returns options for running the program with this agent's client credentials in this home. */
 export const optionsAs = (service: TestService, { credentials }: Actor, home: string): RunOptions => ({
   machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home },
   environment: {
@@ -48,13 +48,15 @@ export const optionsAs = (service: TestService, { credentials }: Actor, home: st
   },
 });
 
-/** The document that a command printed; it must have succeeded. */
+/** Returns the document that a successful command printed. */
 export function documentOf({ code, out, err }: Ran): Record<string, unknown> {
   if (code !== 0) throw new Error(`exit ${code}: ${err}`);
   return JSON.parse(out) as Record<string, unknown>;
 }
 
-/** A home in which `local` is this service, as `asp serve` leaves it to its OS user; logins go to a file. */
+/**
+ * Creates a home whose `local` profile is this service, as `asp serve` sets it up for its OS user. Logins go to a file.
+ */
 export function localHome(service: TestService): {
   run(words: string | readonly string[], options?: RunOptions): Promise<Ran>;
   directory: string;

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 
 import { freshHome, type Ran, runWords } from './captured-run.js';
 
-/** Runs asp in one home, with these programs on the PATH. */
+/** Creates a home and returns a function that runs asp in it with these environment variables. */
 function startHome(environment: Record<string, string> = {}) {
   const home = freshHome();
   const asp = (words: string | readonly string[], more: Record<string, string> = {}): Promise<Ran> =>
@@ -27,7 +27,7 @@ describe('an alias', () => {
     const direct = await asp('explain ASP_USAGE --json');
     expect((await asp('why --json')).out).toBe(direct.out);
     expect((await asp('--json why')).out).toBe(direct.out);
-    // The same word as the value of an option before it is not the alias.
+    // The first `why` is the value of an option, not the alias.
     expect((await asp('--jq .code --profile why why')).out).toBe('ASP_USAGE\n');
     expect((await asp('why extra')).code).toBe(2);
   });
@@ -57,7 +57,7 @@ describe('an alias', () => {
     expect(await asp('greet')).toMatchObject({ code: 0, out: `${file}\n` });
     for (const name of ['send', 'session', 'sessions', 'tail'])
       expect(errorIn(await asp(`alias set ${name} --json -- version`)).message, name).toContain('is a command of asp');
-    // Written by hand, it has no effect.
+    // Even an alias written by hand cannot replace a command.
     writeFileSync(file, JSON.stringify({ aliases: { version: ['config', 'path'] } }));
     expect((await asp('version')).out).toBe('1.2.3\n');
   });

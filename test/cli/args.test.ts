@@ -287,7 +287,7 @@ describe('help', () => {
         expect(line.length <= width || word, `${page}: ${line}`).toBe(true);
       }
     }
-    // The same words, however wide the page is.
+    // Collapses whitespace, so that the comparison ignores line breaks.
     const words = (text: string): string => text.replace(/\s+/g, ' ');
     const wide = await runWords('help tail', { columns: 1000 });
     expect(words((await runWords('help tail', { columns: width })).out)).toBe(words(wide.out));

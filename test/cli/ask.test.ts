@@ -23,7 +23,7 @@ interface Asked {
   readonly question: Readonly<Record<string, unknown>>;
 }
 
-/** A question that bob has got in a new session. */
+/** Asks bob a question in a new session. */
 async function ask(...words: readonly string[]): Promise<Asked> {
   const ended = stage.as(alice, ['ask', bob.handle, 'Deploy?', '--timeout', '20s', ...words]);
   const session = await until('the question', async () => {

@@ -10,7 +10,7 @@ export interface Ended {
   readonly err: string;
 }
 
-/** Both streams whole, and how the process ended. */
+/** Collects both output streams and the exit of a process. */
 export function collect(child: ChildProcess): Promise<Ended> {
   const parts = { out: '', err: '' };
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {

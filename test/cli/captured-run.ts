@@ -25,7 +25,7 @@ export interface Ran {
   readonly err: string;
 }
 
-/** A home directory of its own, so that no test reads what another one wrote. */
+/** Creates a separate home directory, so that no test reads what another one wrote. */
 export function freshHome(): string {
   return mkdtempSync(join(tmpdir(), 'asp-home-'));
 }
@@ -62,7 +62,7 @@ export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {
   };
 }
 
-/** Words as a shell would split them: quotes hold a word together. */
+/** Splits a line into words as a shell would. Quotes keep a word together. */
 export function splitWords(line: string): string[] {
   return [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
     ([, single, double, bare]) => single ?? double ?? bare ?? '',
@@ -78,7 +78,7 @@ export async function runWords(words: string | readonly string[], options: RunOp
   return { code, out: streams.out(), err: streams.err() };
 }
 
-/** What the words become before anything happens: the options of their command. */
+/** Parses the words and returns the options of their command without running it. */
 export async function optionsOf(words: string | readonly string[], options: RunOptions = {}): Promise<unknown> {
   const streams = captureStreams(options.isTerminal === undefined ? {} : { isTerminal: options.isTerminal });
   const argv = typeof words === 'string' ? splitWords(words) : words;

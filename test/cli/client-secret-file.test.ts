@@ -11,7 +11,7 @@ import { runWords } from './captured-run.js';
 
 const isRoot = process.getuid?.() === 0;
 const canMount = spawnSync('unshare', ['-rm', 'true'], { stdio: 'ignore' }).status === 0;
-/** A user who is not root. */
+/** The id of a user who is not root. */
 const NOBODY = 65_534;
 
 let service: TestService;

@@ -23,7 +23,7 @@ const OPTIONS = [
   { flags: '--from <handles>', about: 'a list', isRepeatable: true },
 ] as const satisfies readonly Option[];
 
-/** What a command parses from these options and arguments, typed as its definition types them. */
+/** Returns the typed arguments that a command parses from these options. */
 const parsed = (options: Record<string, boolean | string | readonly string[]>, positional: readonly string[] = []) => ({
   options: new Map(Object.entries(options)),
   positional,
@@ -63,7 +63,7 @@ describe('the arguments of a command', () => {
   });
 });
 
-// `npm run typecheck` covers this file: each line below an expected error compiles only as long as its error is there.
+// `npm run typecheck` covers this file. It fails if the line below an expected error compiles.
 describe('a misspelled option', () => {
   it('does not compile in the parser of a command', () => {
     command({
@@ -80,13 +80,13 @@ describe('a misspelled option', () => {
         args.flag('al');
         // @ts-expect-error: misspelled negation
         args.flag('no-jion');
-        // @ts-expect-error: it takes a value
+        // @ts-expect-error: takes a value
         args.flag('limit');
-        // @ts-expect-error: it takes none
+        // @ts-expect-error: takes no value
         args.text('all');
-        // @ts-expect-error: it may be repeated
+        // @ts-expect-error: may be repeated
         args.text('from');
-        // @ts-expect-error: it may not be repeated
+        // @ts-expect-error: may not be repeated
         args.texts('limit');
         // @ts-expect-error: a flag is not a count
         args.count('all');
@@ -105,7 +105,7 @@ describe('a misspelled option', () => {
         return { state, missing };
       },
       async run(_, options) {
-        // @ts-expect-error: the parser gives no such member
+        // @ts-expect-error: the parser returns no such member
         options.sate;
       },
     });
@@ -131,7 +131,7 @@ describe('a misspelled option', () => {
       options: pageOptions(50),
       effect: 'read',
       parse(args) {
-        // @ts-expect-error: a command that only reads takes no key
+        // @ts-expect-error: a read-only command has no key
         args.text('once');
         // @ts-expect-error: misspelled page option
         args.text('cursr');
@@ -143,7 +143,7 @@ describe('a misspelled option', () => {
       path: 'example agent',
       effect: 'write',
       makesOwnKeys: true,
-      // @ts-expect-error: a command that makes its own keys takes none
+      // @ts-expect-error: a command that generates its keys has no such option
       parse: (args) => args.text('once'),
     });
     const unpaged = createArgs<{ flags: '--limit <count>'; about: '' }>(parsed({}));

@@ -40,7 +40,7 @@ const fileOf = (shell: Shell): string => `${ROOT}completions/${FILE[shell]}`;
 const SESSION = `sess_${'0'.repeat(25)}7`;
 const OTHER_SESSION = `sess_${'0'.repeat(25)}8`;
 const ATTACHMENT = `att_${'0'.repeat(25)}7`;
-/** What breaks words in a bash that nobody has changed. */
+/** The default word breaks of bash. */
 const BREAKS = ' \t\n"\'@><=;|&(:';
 const hasShell = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
 const known: Vocabulary = collectVocabulary(PROGRAM);
@@ -52,7 +52,7 @@ function writeMemory(home: string, kind: string, text: string): void {
   writeFileSync(join(stateOf(home), 'completion', kind), text);
 }
 
-/** A home in which commands have run before, and its own `asp` on the path. */
+/** Creates a home in which commands have run, with its own `asp` on the path. */
 function usedHome(): string {
   const home = freshHome();
   writeMemory(home, 'handles', '@alice.bot\tAlice answers\n@albert.bot\n@bob.bot\n');
@@ -88,7 +88,7 @@ function answer(home: string, args: readonly string[]): string[] {
   return complete(args, known, { environment, machine }).split('\n').slice(0, -1);
 }
 
-/** The values after these words; the last is what is typed of the next. */
+/** Returns the values offered after these words. The last word is the beginning of the value. */
 function offered(home: string, ...words: string[]): string[] {
   return answer(home, ['zsh', '--', ...words])
     .filter((line) => !line.startsWith(':'))
@@ -118,7 +118,7 @@ describe('what completions offer', () => {
     expect(offered(home, 'mine', '--del')).toEqual(['--delivery']);
     expect(offered(home, 'mine', 'sess_')).toEqual([SESSION, OTHER_SESSION]);
     expect(offered(home, 'alias', 'remove', 'mi')).toEqual(['mine']);
-    // A command of asp comes first, and what is no alias is not offered.
+    // Real commands come before aliases, and invalid aliases are not offered.
     expect(offered(home, 'send', '--dry')).toEqual(['--dry-run']);
     expect(offered(home, 'send')).toEqual(['send']);
     expect(offered(home, 'bro')).toEqual([]);
@@ -266,7 +266,7 @@ describe('what completions offer', () => {
           : [],
       ),
     ]);
-    // These are words to type; anything else needs a row in PLACEHOLDERS.
+    // These are words to type. Any other placeholder needs a row in PLACEHOLDERS.
     expect([...new Set(undecided)].sort()).toEqual([
       'anyone',
       'controlled',
@@ -415,7 +415,7 @@ describe('the program when a shell asks it', () => {
   });
 });
 
-/** A file that ends Node.js as soon as it opens a socket or starts a process. */
+/** Writes a file that ends Node.js as soon as it opens a socket or starts a process. */
 function withoutNetwork(): string {
   const path = join(mkdtempSync(join(tmpdir(), 'asp-net-')), 'none.cjs');
   writeFileSync(
@@ -443,7 +443,7 @@ describe('asp completion', () => {
   });
 });
 
-/** A script of PowerShell without its comments, with every text in quotes as an empty one (about_Parsing, about_Quoting_Rules). */
+/** Removes comments from a PowerShell script and empties its quoted strings (about_Parsing, about_Quoting_Rules). */
 function withoutTexts(script: string): string {
   const token = /'(?:[^']|'')*'|"(?:[^"`]|`[\s\S]|"")*"|#[^\n]*/g;
   return script.replace(token, (text) => (text.startsWith('#') ? '' : text.charAt(0).repeat(2)));
@@ -473,7 +473,7 @@ describe('the script of PowerShell, by the rules of its parser', () => {
   });
 });
 
-/** Types each line into an interactive shell that runs in a terminal of zsh, and gives the words that were run. */
+/** Types each line into an interactive shell in a terminal of zsh. Returns the words that were run. */
 function typeInto(home: string, shell: string, setUp: string, lines: readonly string[]): string[] {
   const driver = `
 zmodload zsh/zpty
@@ -499,7 +499,7 @@ zpty -d z`;
 
 const LEFT = '\u0002';
 
-/** What is typed, with a tab at its end, and the words that the shell runs then. */
+/** The typed text, which ends with a tab, and the words that the shell then runs. */
 const TYPED: readonly (readonly [typed: string, ran: string])[] = [
   ['asp whoam', '[whoami]'],
   ['asp session reo', '[session][reopen]'],
@@ -548,7 +548,7 @@ describe.skipIf(!hasShell('zsh') || !hasShell('bash'))('bash', () => {
     );
   });
 
-  /** What bash would show after a second tab. */
+  /** Returns what bash would list after a second tab. */
   const list = (line: string, more = ''): string[] => {
     const script = `source "$FILE"; COMP_TYPE=63; COLUMNS=60; COMP_LINE=$1; COMP_POINT=\${#1}; ${more} _asp; printf '%s\\n' "\${COMPREPLY[@]}"`;
     const env = { ...environmentOf(home), FILE: fileOf('bash') };

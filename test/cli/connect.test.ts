@@ -54,7 +54,7 @@ async function must(words: string, environment?: Readonly<Record<string, string>
   return ran;
 }
 
-/** Every file below the home except our own state, with its bytes and its mode. */
+/** Returns every file in the home except asp's own state, with its bytes and mode. */
 function everything(folder = home): string[] {
   return readdirSync(folder, { withFileTypes: true })
     .sort((a, b) => a.name.localeCompare(b.name))
@@ -67,7 +67,7 @@ function everything(folder = home): string[] {
     });
 }
 
-/** Settings as people have them: comments, odd layout, other servers, other line ends. */
+/** Realistic settings: comments, odd formatting, other servers, other line endings. */
 const SETTINGS: readonly [agent: string, path: string, text: string][] = [
   [
     'gemini',

@@ -138,7 +138,7 @@ describe('--edit', () => {
     service = await startScript([SENT]);
     const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
     const editor = join(home, 'editor.sh');
-    // Longer than the program outlives a signal that is its own.
+    // Sleeps longer than the program survives a signal sent only to it.
     const script = 'trap "" INT; echo drawn; kill -INT $PPID; sleep 1.5; echo written > "$1"';
     writeFileSync(editor, `#!/bin/sh\n${script}\n`, { mode: 0o700 });
     const environment = { ...service.environment, HOME: home, TMPDIR: home, EDITOR: editor };

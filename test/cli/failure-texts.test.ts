@@ -43,7 +43,7 @@ async function failureAgainst(script: readonly Expected[], words: string, option
   return failureOf(words, { ...options, environment: { ...service.environment, ...options.environment } });
 }
 
-/** A server that answers nothing, or each request in the same way. */
+/** Starts a server that never answers, or answers each request in the same way. */
 async function serverThat(answer: 'is silent' | 'knows nothing'): Promise<string> {
   server = createServer((_, response) => {
     if (answer === 'knows nothing') response.writeHead(404).end('<html>');

@@ -10,7 +10,7 @@ import { PROGRAM } from '../../src/cli/program.js';
 import { wrapPage } from '../../src/kit/wrap.js';
 import { optionsOf, runWords, splitWords } from './captured-run.js';
 
-/** What stands for something else in a page, and something it may stand for. */
+/** The placeholders of a page, and a possible value for each. */
 const STANDS_FOR: readonly (readonly [RegExp, string])[] = [
   [/\b(sess|msg|att)_…/g, `$1_${'0'.repeat(25)}7`],
   [/<code>/g, 'NOT_FOUND'],
@@ -19,8 +19,8 @@ const STANDS_FOR: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * The command lines of a page, a word list each: indented by two, up to a pipe, a closing bracket or the gap before the
- * explanation. A line that assigns is the line inside the brackets.
+ * Returns the command lines of a page as lists of words. They are indented by two and end at a pipe, a closing bracket,
+ * or the gap before an explanation. In an assignment, the command is inside the brackets.
  */
 function commandLines(page: string): string[][] {
   return page.split('\n').flatMap((line) => {
@@ -31,7 +31,7 @@ function commandLines(page: string): string[][] {
   });
 }
 
-/** Every `asp …` inside running text, with its words as far as they are plain. */
+/** Returns every `asp …` in running text with its plain words. */
 const mentions = (page: string): string[] =>
   [...page.matchAll(/\basp((?: [a-z]+)+)/g)].map(([, words = '']) => words.trim());
 

@@ -16,14 +16,14 @@ const OTHER = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKY';
 interface Scene {
   readonly subscriptions: Subscriptions;
   readonly clock: TestClock;
-  /** What the client subscribed to. */
+  /** The resources to which the client subscribed. */
   readonly own: Set<string>;
   readonly told: string[];
-  /** Lets the client take what was written, or no longer. */
+  /** Holds back what is written to the client. The returned function releases it. */
   hold(): () => void;
 }
 
-/** A real server of an older revision and its client. */
+/** Connects a real server of an older revision with its client. */
 async function open(): Promise<Scene> {
   const clock = createTestClock();
   let written = Promise.resolve();
@@ -147,7 +147,7 @@ describe('A subscriber of asp mcp', () => {
       yield Buffer.from(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params })}\n`);
       await until('the acknowledgment', async () => streams.out().includes('subscriptions/acknowledged'));
     }
-    // No time passes: anything that waits for it would wait forever.
+    // The clock does not move, so anything that waits for it would wait forever.
     const ran = await runWords('mcp', {
       streams: { ...streams, stdin: { isTerminal: false, read } },
       clock: createTestClock(),

@@ -47,7 +47,7 @@ function scriptOf(script: unknown): string {
   return path;
 }
 
-/** Starts `asp mock` as bob, with these rules. */
+/** Starts `asp mock` as bob with these rules. */
 function begin(rules: readonly unknown[], words: readonly string[] = []): Playing {
   const streams = captureStreams({ stdin: 'terminal' });
   const stop = new AbortController();
@@ -67,7 +67,7 @@ function begin(rules: readonly unknown[], words: readonly string[] = []): Playin
   return one;
 }
 
-/** The same, once it answers. */
+/** Starts `asp mock` with these rules and waits until it is ready. */
 async function play(rules: readonly unknown[], words: readonly string[] = []): Promise<Playing> {
   const one = begin(rules, words);
   await until('the mock answers', async () => one.err().includes('Answering as'));
@@ -85,7 +85,7 @@ const messagesIn = async (session: string): Promise<Message[]> =>
     .filter(({ type }) => type === 'session.message')
     .map(({ payload }) => payload);
 
-/** What bob said, once he has reported as many messages. */
+/** Returns what bob sent, once he has reported this number of messages. */
 async function heard(session: string, one: Playing, reports: number): Promise<unknown[]> {
   await until(`${reports} reports`, async () => one.records().length >= reports);
   return (await messagesIn(session)).filter(({ sender }) => sender === bob.handle).map(({ content }) => content);

@@ -12,7 +12,7 @@ import { discover, type Place } from '../support/oauth.js';
 import { until } from '../support/until.js';
 import { freshHome, type Ran, type RunOptions, runWords } from './captured-run.js';
 
-/** What becomes of the writes of a command, and what it says then. */
+/** How the writes of a command fail, and what the command then reports. */
 const TROUBLES = {
   'is limited for an hour': { exit: 7, code: 'RATE_LIMITED', outcome: 'not_applied', retryable: true },
   'answers 500 after the change was made': { exit: 9, code: 'INTERNAL_ERROR', outcome: 'unknown', retryable: true },
@@ -28,7 +28,7 @@ let place: Place;
 let alice: Actor;
 let bob: Actor;
 let trouble: Trouble | undefined;
-/** Lets go what waits for an answer. */
+/** Sends the answers that are held back. */
 let release = (): void => {};
 const home = freshHome();
 const file = join(home, 'note.txt');
@@ -44,7 +44,7 @@ beforeAll(async () => {
   place = await discover(service.baseUrl);
   alice = await newAgent('alice');
   bob = await newAgent('bob');
-  // What is loaded for the first time takes longer than the deadlines below.
+  // Load everything first, because that takes longer than the deadlines below.
   const warm = await session('joined');
   await asAlice(['send', warm, 'hello', '--wait', '--timeout', '3s']);
   await asAlice(['session', 'wait', warm, '--for', 'ended', '--timeout', '100ms']);
@@ -89,7 +89,7 @@ async function meet(request: Relayed): Promise<void> {
   }
 }
 
-/** As alice, with a token for the REST API alone unless said. */
+/** Runs as alice, with a token for only the REST API by default. */
 async function asAlice(words: readonly string[], options: RunOptions & { token?: string } = {}): Promise<Ran> {
   const environment = {
     ASP_PROFILE: place.baseUrl,
@@ -113,16 +113,16 @@ interface Told {
 }
 const errorIn = ({ err }: Ran): Told => (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: Told }).error;
 
-/** A command on something of its own, and how often the service did what it asks for. */
+/** A command with its own data, and a counter of how often the service applied it. */
 interface Subject {
   readonly words: readonly string[];
-  /** In place of alice's own: commands of the account need one of the account. */
+  /** Used instead of alice's token. Commands of the account need a token of the account. */
   readonly token?: string;
   readonly stdin?: string;
   count(): Promise<number>;
 }
 
-/** A session that alice is in; whether bob was invited or joined too. */
+/** Creates a session of alice's, in which bob may be invited or joined. */
 async function session(bobIs?: 'invited' | 'joined'): Promise<string> {
   const id = await alice.mustCreate(bobIs === undefined ? {} : { invite: [bob.handle] });
   if (bobIs === 'joined') await bob.mustJoin(id);
@@ -144,14 +144,14 @@ const statusIs = (id: string, handle: string, status: string) => async () => {
 };
 const listed = (path: string, handle: string) => () => countIn(path, handle);
 
-/** A token of the account that alice belongs to. */
+/** Returns a token of alice's account. */
 async function accountToken(): Promise<string> {
   const operator = { url: service.operatorUrl, secret: service.operatorSecret };
   const { accessToken } = await mustGrant(place, operator, alice.handle, { scope: 'account:read account:agents:read' });
   return accessToken;
 }
 
-/** Another agent of alice's account. */
+/** Creates another agent of alice's account. */
 const sibling = async (): Promise<string> =>
   (
     await createActor(place, { url: service.operatorUrl, secret: service.operatorSecret }, 'other', {
@@ -159,11 +159,11 @@ const sibling = async (): Promise<string> =>
     })
   ).handle;
 
-/** How many agents are there by this handle. */
+/** Returns a function that counts the agents with this handle. */
 const exists = (handle: string) => async () =>
   Number((await alice.get(`/agents/${handle.slice(1).replace('.', '/')}`)).status === 200);
 
-/** How many files the service has stored, by their bytes. */
+/** Counts the files that the service has stored. */
 async function storedFiles(): Promise<number> {
   const operator = { url: service.operatorUrl, secret: service.operatorSecret };
   const [owner = ''] = alice.handle.slice(1).split('.');
@@ -177,7 +177,7 @@ async function inSession(more: (id: string, marker: string) => readonly string[]
   return { words, ...(stdin !== undefined && { stdin: marker }), count: messages(id, marker) };
 }
 
-/** Every command that asks the service for one change. */
+/** Every command that makes one change on the service. */
 const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
   'send to a handle': async () => {
     const topic = randomUUID();
@@ -295,14 +295,14 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
     calm();
     const { exit, ...facts } = expected;
     expect(ran.code, ran.err).toBe(exit);
-    // What `asp api` prints is the answer, whatever it is.
+    // `asp api` prints every answer, even an error.
     if (command !== 'api') expect(ran.out).toBe('');
     const error = errorIn(ran);
     expect(error).toMatchObject(facts);
     const happened = await count();
     if (error.outcome === 'not_applied') expect(happened).toBe(0);
     if (name.includes('after the change') && command !== 'send a file') expect(happened).toBe(1);
-    // What is proposed runs, ends, and leaves the change made once.
+    // The suggested command runs and ends, and the change has been made exactly once.
     const again = error.outcome === 'unknown' ? error.next?.slice(1) : words;
     if (again === undefined) throw new Error(`no next: ${ran.err}`);
     const second = await asAlice([...again, '--json'], given);
@@ -323,7 +323,7 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
     calm();
     expect(ran.code, ran.err).toBe(expected.exit);
     const isUnknown = expected.outcome === 'unknown';
-    // What `asp api` prints is the answer, and these read what is there before they change it.
+    // `asp api` prints the answer, and these commands read the current state before they change it.
     const isRead = (/^(allowlist|knock)/.test(command) || command === 'agent create') && name === 'is not there';
     if (command !== 'api' && !isRead)
       expect(ran.err).toMatch(isUnknown ? /may have been (sent|made)/ : /Nothing was (sent|changed)/);
@@ -334,7 +334,7 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
 
 describe('asp send --lines', () => {
   const LINES = ['one', 'two', 'three', 'four'].join('\n');
-  /** The service is limited from the third message on. */
+  /** Makes the service fail from the third message on. */
   const limitThird = (how: Trouble): void => {
     let count = 0;
     relay.onRequest = async (request) => {

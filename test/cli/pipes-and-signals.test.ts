@@ -161,7 +161,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     const folder = freshHome();
     const paths = { OUT: join(folder, 'out'), CURSOR: join(folder, 'cursor') };
     const line = 'asp tail "$S" --after 0 --no-follow --cursor-file "$CURSOR" >>"$OUT"';
-    // No file may grow beyond 4 KiB: the system then writes a part of a line, and refuses the rest.
+    // With a file limit of 4 KiB, the system writes part of a line and refuses the rest.
     const first = await runShell(`ulimit -f 4; ${line}`, { ...environment, S: id, ...paths });
     expect(first.code).toBe(1);
     expect(first.err).toMatch(/EFBIG: file too large/);
@@ -191,7 +191,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     expect(first.code).toBe(1);
     expect(first.err).toMatch(/ENOSPC/);
     const second = await runShell(`${line} --timeout 20s`, environment);
-    // The reply itself was sent by the first run, and is not sent again.
+    // The first run sent the reply, so it is not sent again.
     expect(JSON.parse(second.out)).toMatchObject({ session_id: id, outcome: 'answered' });
     const { json } = await alice.get(`/sessions/${id}/events`);
     expect(JSON.stringify(json).split('"answer"')).toHaveLength(2);

@@ -15,7 +15,7 @@ const SESSION = 'sess_01J00000000000000000000000';
 
 type Event = Readonly<Record<string, unknown>>;
 
-/** A recording, an event a line. */
+/** Builds a recording with one event per line. */
 class Recorder {
   readonly events: Event[] = [];
 
@@ -55,7 +55,7 @@ const replayFile = (
   options: RunOptions = {},
 ): Promise<Ran> => runWords(['replay', path, '--as', ME, '--exec', exec, ...words], options);
 
-/** Runs a command on a recording: the exit code, and the verdict on each message. */
+/** Replays a recording with a command. Returns the exit code and the verdict on each message. */
 async function verdicts(recorder: Recorder, exec: string, words: readonly string[] = []): Promise<unknown[]> {
   const { code, out } = await replayFile(fileOf(recorder.events), exec, [...words, '--json']);
   const lines = out.split('\n').slice(0, -1);
@@ -75,7 +75,7 @@ describe('asp replay of a session', () => {
   });
   afterAll(() => stage.stop());
 
-  /** Bob's agent runs this command until it has answered as many messages. */
+  /** Runs this command as bob's agent until it has answered every message. */
   async function record(exec: string, texts: readonly string[]): Promise<string> {
     const session = await alice.mustCreate({ invite: [bob.handle] });
     const streams = captureStreams({ stdin: 'terminal' });

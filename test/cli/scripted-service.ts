@@ -1,16 +1,16 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** One call the service expects, and its answer. */
+/** One expected call, and its answer. */
 export interface Expected {
-  /** `POST /sessions`, below the base URL, with its query. */
+  /** The method, the path below the base URL, and the query: `POST /sessions`. */
   readonly call: string;
   readonly status?: number;
   readonly reply?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A call as it came. */
+/** A received call. */
 export interface Received {
   readonly call: string;
   readonly key: string | undefined;
@@ -23,7 +23,7 @@ export interface ScriptedService {
   readonly received: Received[];
   /** The environment of a program that uses this service with a token. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Throws when a call was not expected, or an expected one did not come. */
+  /** Throws if an unexpected call came or an expected one did not. */
   close(): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   return request.headers['content-type']?.startsWith('application/json') === true ? JSON.parse(text) : text;
 }
 
-/** A service that answers a script, call by call, and nothing else. */
+/** Starts a service that plays a script, call by call. */
 export async function startScript(script: readonly Expected[]): Promise<ScriptedService> {
   const waiting = [...script];
   const received: Received[] = [];
@@ -72,7 +72,7 @@ export async function startScript(script: readonly Expected[]): Promise<Scripted
   };
 }
 
-/** The error envelope of a service. */
+/** Returns the error envelope of a service. */
 export function envelope(code: string, message = 'said by the service'): { error: { code: string; message: string } } {
   return { error: { code, message } };
 }

@@ -382,7 +382,7 @@ describe('failures', () => {
     it(`${name} (${status}) ends with exit ${exit}, in at most four lines`, async () => {
       const script = [
         { ...SENT, status, reply: envelope(name), headers: status === 429 ? { 'retry-after': '7' } : {} },
-        // Why it cannot be done may be seen in the session.
+        // The command reads the session to find out why the message was refused.
         ...(name === 'NOT_FOUND' ? [{ call: `GET /sessions/${SESSION}`, status, reply: envelope(name) }] : []),
       ];
       const { code, err, out } = await runAgainst(script, `send ${SESSION} hi --retries 0`);

@@ -5,7 +5,7 @@ import { runWords, splitWords } from './captured-run.js';
 
 const [, front = '', body = ''] = /^---\n([\s\S]*?)\n---\n([\s\S]*)$/.exec(SKILL_TEXT) ?? [];
 
-/** Every command in blocks and between backticks, with real ids in place of the ellipses. */
+/** Returns every command in code blocks and between backticks, with real ids instead of ellipses. */
 function commandsIn(text: string): string[] {
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].flatMap(([, block = '']) => block.split('\n'));
   const inline = [...text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
@@ -29,7 +29,7 @@ describe('the skill', () => {
     expect(description.length).toBeLessThanOrEqual(1024);
     expect(description).not.toMatch(/[<>]/);
     expect(body.split('\n').length).toBeLessThan(500);
-    // Roughly the 5,000 tokens that its readers recommend as the most.
+    // Roughly 5,000 tokens, the recommended maximum for a skill.
     expect(body.length).toBeLessThan(20_000);
   });
 

@@ -7,7 +7,10 @@ import { readSourceFacts } from '../support/source-facts.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Parts of Node.js that are there anyway, or cost nothing. `node:fs/promises`, `node:http` and their like cost milliseconds. */
+/**
+ * Modules of Node.js that are already loaded or cost nothing. Others, such as `node:fs/promises` and `node:http`, cost
+ * milliseconds.
+ */
 const CHEAP = ['node:crypto', 'node:fs', 'node:os', 'node:path', 'node:util'];
 
 interface Loaded {
@@ -15,7 +18,7 @@ interface Loaded {
   readonly packages: ReadonlySet<string>;
 }
 
-/** What is loaded with a file: what it imports, and what that imports, but for what stands behind an `import()`. */
+/** Returns everything that loads with a file: its imports and their imports, but not what an `import()` loads later. */
 function loadedWith(path: string): Loaded {
   const files = new Set<string>();
   const packages = new Set<string>();
@@ -34,7 +37,7 @@ function loadedWith(path: string): Loaded {
 }
 
 describe('starting the program', () => {
-  // main.ts imports everything of its own at once, by import().
+  // main.ts loads all of its own modules at once with import().
   const { files, packages } = loadedWith('src/main.ts');
 
   it('loads the definition of every command, and no package', () => {

@@ -34,7 +34,7 @@ function settingsOf(actor: Actor) {
 const runAs = (actor: Actor, words: string | string[], stdin: string | 'terminal' = 'terminal'): Promise<Ran> =>
   runWords(words, { ...settingsOf(actor), stdin });
 
-/** Runs while something else happens; gives what stands on stdout so far, and the end. */
+/** Starts a run. Returns its stdout so far and a promise of its end. */
 function startAs(actor: Actor, words: string | string[]) {
   const streams = captureStreams();
   const stop = new AbortController();
@@ -54,7 +54,7 @@ const typesOf = (text: string): unknown[] => linesOf(text).map(({ type }) => typ
 const textsOf = (text: string): unknown[] =>
   linesOf(text).map(({ payload }) => (payload as { content?: unknown } | undefined)?.content);
 
-/** A session of alice and bob in which alice said these things. */
+/** Creates a session between alice and bob in which alice sent these texts. */
 async function sessionWith(...texts: string[]): Promise<string> {
   const { out } = await runAs(alice, `session create ${bob.handle} -q`);
   const sessionId = out.trim();

@@ -94,7 +94,7 @@ describe('text', () => {
   describe('of events into a pipe', () => {
     const eventOf = (sequence: number) =>
       ({ type: 'session.message', event_id: 'evt_1', session_id: 's', sequence, created_at: 1, payload: {} }) as const;
-    /** A printer of sequence numbers, whose writes end when the test says so. */
+    /** Starts a printer of sequence numbers whose writes finish when the test says so. */
     async function startPrinter(isFile = false) {
       const writes: { text: string; end: (error?: Error) => void }[] = [];
       const verbatim = (text: string): Promise<void> =>

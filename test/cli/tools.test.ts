@@ -73,7 +73,7 @@ describe('commands', () => {
     const takesAway = PROGRAM.commands.flatMap(({ path, isHidden }) =>
       !isHidden && /(^| )(remove|reset|reset-password|revoke|leave|end|logout|delete)$/.test(path) ? [path] : [],
     );
-    // `api` sends any request, and a blocked agent has left the sessions for good.
+    // `api` sends any request, and blocking an agent permanently ends its participation in the sessions.
     expect(destructive.sort()).toEqual(
       [...takesAway.filter((path) => !isUndone.includes(path)), 'api', 'block add'].sort(),
     );

@@ -14,7 +14,7 @@ afterEach(async () => {
   registry = undefined;
 });
 
-/** `asp version --check …` where the registry plays this scene below `path`. */
+/** Runs `asp version --check …` while the registry plays this scene below `path`. */
 async function check(words: string, scene: Partial<Scene>, path = ''): Promise<Ran> {
   registry = await startScriptedServer({ method: 'GET', path: `${path}/asp-cli/latest`, ...scene });
   return runWords(`version --check ${words}`, { environment: { npm_config_registry: `${registry.origin}${path}` } });
@@ -117,7 +117,7 @@ describe('asp version --check', () => {
 });
 
 describe('which version is newer', () => {
-  // Semantic Versioning 2.0.0 §11, in ascending order.
+  // The order of Semantic Versioning 2.0.0 §11, ascending.
   const ASCENDING = [
     ...['0.9.9', '1.0.0-alpha', '1.0.0-alpha.1', '1.0.0-alpha.beta', '1.0.0-beta', '1.0.0-beta.2', '1.0.0-beta.11'],
     ...['1.0.0-rc.1', '1.0.0', '1.0.1', '1.2.0', '1.10.0', '2.0.0'],

@@ -54,7 +54,7 @@ describe('a rate limit', () => {
 
 describe('a deadline', () => {
   it('that passes after failed tries says why they failed', async () => {
-    // The first connection is cut; from then on nothing answers.
+    // The first connection is cut. After that, nothing answers.
     let connections = 0;
     const server = createServer((socket) => {
       socket.on('error', () => {});

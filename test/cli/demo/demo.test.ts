@@ -6,7 +6,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createHome, type Home, json } from '../../acceptance/program.js';
 import { until } from '../../support/until.js';
 
-/** Programs whose environment names `folder`: what the demo started, and what it started. */
+/**
+ * Returns the commands of all processes whose environment names `folder`: those that the demo started, and their
+ * children.
+ */
 function programsIn(folder: string): string[] {
   return readdirSync('/proc').filter((pid) => {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return false;

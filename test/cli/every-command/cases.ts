@@ -1,36 +1,36 @@
 import { ATTACHMENT_ID, NEW_AGENT, PEER, SESSION_ID } from '../../support/canned-replies.js';
 
-/** Whom a command asks, which decides what a failure of the service means to it. */
+/** The part of the service that a command calls, which decides what a failure means for it. */
 export type Asks = 'the interface' | 'the sign-in' | 'the operator' | 'nobody';
 
-/** What stands in one cell where it is not what the table of exit codes says. */
+/** The expected exit code where it differs from the table of exit codes. */
 export interface Cell {
   readonly exit: number;
   readonly code?: string;
 }
 
-/** The columns of the matrix: what the service does. */
+/** The columns of the matrix: how the service responds. */
 export const COLUMNS = ['ok', '400', '401', '403', '404', '409', '429', '500', 'no network'] as const;
 export type Column = (typeof COLUMNS)[number];
 
 /** One way to run a command. */
 export interface Case {
-  /** Its words, without `asp`. */
+  /** The command line without `asp`. */
   readonly line: string;
   readonly asks: Asks;
   readonly stdin?: string;
-  /** A stored login; a token of the environment unless said. */
+  /** Uses a stored login instead of a token from the environment. */
   readonly isSignedIn?: boolean;
-  /** The document is that object of `asp schema`, not the command's own. */
+  /** The document is this object of `asp schema` instead of the command's own. */
   readonly object?: string;
-  /** It prints text that is no record of ours: a wire answer, or nothing with a schema. */
+  /** Prints text without a schema, such as an answer of the service. */
   readonly isFree?: boolean;
-  /** Once it is under way it goes on until it is told to stop: only its failures are looked at. */
+  /** Runs until stopped, so only its failures are tested. */
   readonly isEndless?: boolean;
-  /** The service refuses its metadata too. */
+  /** The service refuses requests for its metadata too. */
   readonly isEverythingRefused?: boolean;
   readonly cells?: Partial<Record<Column, Cell>>;
-  /** Why its cells are not those of the table. */
+  /** Why its cells differ from the table. */
   readonly because?: string;
 }
 
@@ -55,13 +55,13 @@ const NOT_OAUTH: Partial<Record<Column, Cell>> = {
 const NOT_OAUTH_REASON = 'no authorization server answers so: what is there is something else';
 const DRY: Partial<Case> = { asks: 'nobody', object: 'dry-run' };
 
-/** It asks only where the service has people sign in, which is refused to nobody. */
+/** Requests only the metadata that says where to sign in, which is never refused. */
 const METADATA_ONLY: Partial<Case> = {
   cells: all({ exit: 0 }, ['400', '401', '403', '404', '409', '429', '500']),
   because: 'it asks for the metadata of the service and nothing else',
 };
 
-/** Every command of the table, in the ways that differ. A command without a line here fails the tests. */
+/** The ways to run every command of the table. A command without an entry here fails the tests. */
 export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'auth login': [
     {
@@ -261,12 +261,12 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   explain: [local('explain NOT_FOUND')],
 };
 
-/** Those that end by themselves. */
+/** The cases that end on their own. */
 export const ENDING = Object.values(CASES)
   .flat()
   .filter(({ isEndless }) => isEndless !== true);
 
-/** What is not in the matrix, and where it is shown instead. */
+/** The commands that are not in the matrix, and the tests that cover them. */
 export const ELSEWHERE: Readonly<Record<string, string>> = {
   chat: 'it is a conversation on its streams: test/acceptance/chat.test.ts',
   mcp: 'it speaks a protocol of its own on its streams: test/acceptance/mcp.test.ts',

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ENDING } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
-/** The members of a document and their types, a line each. Of a list, its first item stands for all. */
+/** Lists the members of a document and their types, one line each. The first item of a list stands for all. */
 function membersOf(value: unknown, path = ''): string[] {
   if (Array.isArray(value)) return value.length === 0 ? [`${path}[]`] : membersOf(value[0], `${path}[]`);
   if (typeof value !== 'object' || value === null) return [`${path} ${value === null ? 'null' : typeof value}`];
@@ -19,7 +19,7 @@ describe('the documents that commands print with --json', () => {
   });
   afterAll(() => stage.close());
 
-  // After a change: npx vitest run --project sqlite test/cli/every-command --update. Fields are only ever added.
+  // After a change, run `npx vitest run --project sqlite test/cli/every-command --update`. Only ever add fields.
   it('have the members they had', async () => {
     const shapes: string[] = [];
     for (const one of ENDING) {

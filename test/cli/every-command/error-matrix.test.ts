@@ -10,7 +10,7 @@ import type { Ran } from '../captured-run.js';
 import { CASES, type Case, type Cell, COLUMNS, type Column, ELSEWHERE } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
-/** How the service refuses, in each column. */
+/** The refusal in each column. */
 const REFUSAL: Partial<Record<Column, Refusal>> = {
   '400': { status: 400, code: 'VALIDATION_ERROR', oauthError: 'invalid_request' },
   '401': { status: 401, code: 'UNAUTHORIZED', oauthError: 'invalid_client' },
@@ -55,7 +55,7 @@ interface Told {
 
 const lines = (text: string): string[] => text.split('\n').slice(0, -1);
 
-/** stderr with JSON asked for: lines of JSON, and where it failed one alone. */
+/** With `--json`, stderr contains lines of JSON. After a failure it is a single line. */
 function checkJsonFailure({ code, err }: Ran, cell: Cell, column: Column): void {
   if (cell.exit === 0) {
     const told = lines(err).filter((line) => !isForAPerson(line));
@@ -75,10 +75,10 @@ function checkJsonFailure({ code, err }: Ran, cell: Cell, column: Column): void 
     expect(error).toMatchObject({ retryable: false, outcome: 'not_applied' });
 }
 
-/** Where a browser is waited for, its address is told in the clear. */
+/** Matches the plain text that shows a sign-in address. */
 const isForAPerson = (line: string): boolean => /^(Open this address.*| {2}http:.*|)$/.test(line);
 
-/** stderr without: at most four lines, the last of which names the code. */
+/** Without `--json`, an error has at most four lines. The last one contains the code. */
 function checkHumanFailure({ err }: Ran, cell: Cell): void {
   if (cell.exit === 0) {
     expect(err).not.toMatch(/^error:/m);
@@ -89,7 +89,7 @@ function checkHumanFailure({ err }: Ran, cell: Cell): void {
   expect(told.at(-1)).toBe(`  code: ${cell.code} · exit ${cell.exit}`);
 }
 
-/** stdout with `--json`: one document; with `--jsonl`, or of a stream, lines. Nothing where it failed, unless findings. */
+/** stdout has one document with `--json`, and lines with `--jsonl` or for a stream. It may be empty after a failure. */
 function checkData(ran: Ran, isWhole: boolean, isEmptyAllowed: boolean): unknown[] {
   if (ran.out === '') {
     expect(isEmptyAllowed).toBe(true);
@@ -156,7 +156,7 @@ describe.each(COLUMNS)('what a command says when the service answers: %s', (colu
     });
 });
 
-/** What was printed is what `asp schema` says of it; of a list, each line is one of its items. */
+/** Checks the output against `asp schema`. With `--jsonl`, each line is one item of a list. */
 function checkShape(command: string, one: Case, format: string, documents: readonly unknown[]): void {
   if (one.isFree === true) return;
   const schemas: Record<string, z.ZodMiniType> = { ...COMMAND_OUTPUT, ...OBJECT };
@@ -169,7 +169,7 @@ function checkShape(command: string, one: Case, format: string, documents: reado
   }
 }
 
-/** A write that the service failed at may have been done; a read was not one. */
+/** After a server error, the outcome of a write is unknown. A read was not applied. */
 function checkOutcome({ err }: Ran, last: string): void {
   const rows: Record<string, { readonly method: string }> = { ...ENDPOINT, ...OPERATOR_ENDPOINT };
   const method = rows[last]?.method ?? last.split(' ')[0];
@@ -178,7 +178,7 @@ function checkOutcome({ err }: Ran, last: string): void {
   if (last !== 'connect') expect(request?.method).toBe(method);
 }
 
-/** What asks nobody sends nothing, and what asks somebody does. */
+/** Checks that exactly the commands that call the service send requests. */
 function checkAsked({ asks }: Case, column: Column, received: readonly string[]): void {
   if (asks === 'nobody') expect(received).toEqual([]);
   else if (column !== 'no network') expect(received.length).toBeGreaterThan(0);

@@ -10,12 +10,12 @@ import type { Ran, RunOptions } from '../captured-run.js';
 import { CASES, type Case, ENDING } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
-/** A thousand strings, or ten thousand, in every field of every answer to every command. */
+/** A thousand strings, or ten thousand in a long run, in every field of every answer to every command. */
 const [TEXTS, STRINGS_EACH] = IS_LONG ? [100, 100] : [4, 250];
 const MARK = '¤';
 const texts = hostileTexts(TEXTS, STRINGS_EACH).map((text) => `${MARK}${text}${MARK}`);
 
-/** Views of their own beside the cases of the table. */
+/** Views that the table's cases do not cover. */
 const VIEWS: readonly Case[] = [
   ...['--pretty', '--text', '--fence'].map((view) => `session events ${SESSION_ID} --after 0 ${view}`),
   `tail ${SESSION_ID} -n 9 -c 4 --pretty`,
@@ -45,13 +45,13 @@ function run(one: Case, more: readonly string[], options: RunOptions = {}): Prom
   return stage.run(one, ['--color', 'never', ...more], { columns: 100, ...options });
 }
 
-/** Everything that was written is fit for a terminal. */
+/** Checks that all output is safe for a terminal. */
 function checkHarmless({ out, err }: Ran): void {
   expect(out).not.toMatch(DANGEROUS);
   expect(err).not.toMatch(DANGEROUS);
 }
 
-/** Lines of JSON which stay lines for every reader, and hold the text as it was sent. */
+/** Checks that each line of JSON is one line for every reader and contains the original text. */
 function checkRecords({ out }: Ran, text: string): string[] {
   expect(out).not.toMatch(OTHER_LINE_BREAKS);
   const lines = out.split('\n').slice(0, -1);
@@ -122,14 +122,14 @@ const BEGIN = ask(0, 'initialize', {
   ...{ protocolVersion: '2025-11-25', capabilities: {} },
   clientInfo: { name: 'test', version: '1' },
 });
-/** What a model reads through `asp mcp`, beside the inbox. */
+/** What a model reads through `asp mcp` besides the inbox. */
 const MODEL_READS = [
   ask(1, 'resources/read', { uri: `asp://sessions/${SESSION_ID}` }),
   ask(2, 'tools/call', { name: 'read', arguments: { session_id: SESSION_ID } }),
   ask(3, 'tools/call', { name: 'session_show', arguments: { session_id: SESSION_ID } }),
 ];
 
-/** A host: it asks for all of them, and for the inbox until something is in it. */
+/** Acts as a host that requests all of them, and the inbox until it contains something. */
 function hostStreams(): CapturedStreams {
   const streams = captureStreams();
   async function* read(): AsyncGenerator<Uint8Array> {
@@ -165,7 +165,7 @@ describe('whatever a peer wrote', () => {
 
 const noPython = missing('python3');
 
-/** Each line is one document for the readers of another language, too. */
+/** Checks that Python also reads each line as one document. */
 function checkInPython(lines: readonly string[]): void {
   if (noPython !== undefined || lines.length === 0) return;
   const script = 'import json, sys\nprint(len([json.loads(line) for line in sys.stdin.read().splitlines()]))';

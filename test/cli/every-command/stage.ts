@@ -10,15 +10,17 @@ import { copyFolder } from '../../support/copy-folder.js';
 import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';
 import type { Case } from './cases.js';
 
-/** A canned service, and homes in which everything that a command of the table needs is there. */
+/** A canned service, and homes that contain everything the commands of the table need. */
 export interface Stage {
   readonly service: CannedService;
-  /** Runs a case in a home of its own. `more` are further words. */
+  /** Runs a case in a fresh home, with the words of `more` at the end. */
   run(one: Case, more?: readonly string[], options?: RunOptions): Promise<Ran>;
   close(): Promise<void>;
 }
 
-/** What a browser does: it follows the address and where that leads. It starts in half the time that `fetch` takes. */
+/**
+ * A stand-in for the browser that follows the address and its redirects. It starts in half the time that `fetch` takes.
+ */
 const BROWSER = `
 import { get } from 'node:http';
 const open = (url) =>
@@ -29,7 +31,7 @@ const open = (url) =>
 open(process.argv[2]);
 `;
 
-/** An invitation with a message for `@me.bot`, which got no answer. */
+/** A recorded invitation with a message for `@me.bot`, which got no answer. */
 const RECORDED = {
   ...{ type: 'session.invited', session_id: SESSION_ID, event_id: 'evt_1', sequence: 1, created_at: TIME },
   payload: {
@@ -45,7 +47,7 @@ const RECORDED = {
   },
 };
 
-/** The data of a service that has ended, and a backup of them. */
+/** Creates the data of a stopped service and a backup of it. */
 async function createData(folder: string): Promise<void> {
   const directory = join(folder, 'data');
   const holder = await startService({ host: '127.0.0.1', port: 0, data: { directory } });

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Case, ENDING } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
-/** Forces colour wherever colour is possible. */
+/** Forces color wherever color is possible. */
 const COLOURFUL = { FORCE_COLOR: '1', TERM: 'xterm-256color' };
-/** What they print is new at every run: keys, tokens, addresses of a sign-in, the time and the folder of the test itself. */
+/** Cases whose output differs in every run: keys, tokens, sign-in addresses, times, and temporary folders. */
 const NEW_EVERY_TIME =
   /"(?:idempotency_key|login_id|authorize_url|expires_at|signed_in_at|registered_at|path|data|file|origin|config|state|runtime|duration_ms)":(?:"[^"]*"|\d+)|http:\S+authorize\S+|\/tmp\/[\w./-]+|\b\d+ (?:bytes|ms)\b/g;
 
@@ -28,10 +28,13 @@ async function outOf(one: Case, more: readonly string[], isTerminal: boolean): P
   return known(out);
 }
 
-/** Running text has its lines broken where the terminal ends. */
+/** Collapses whitespace, because a terminal's width breaks lines of text. */
 const words = (text: string): string => text.replace(/\s+/g, ' ');
 
-/** A list is a table for people and values between tabs for programs; beside the width that is the one difference there is. */
+/**
+ * Whether a case prints a list: a table for people, tab-separated values for programs. Besides the width, that is the
+ * only difference.
+ */
 async function isList(one: Case): Promise<boolean> {
   const { out } = await stage.run(one, ['--json']);
   return /^\{"items":/.test(out);

@@ -17,7 +17,7 @@ import {
 type Typed = readonly string[];
 type LookAt = (scene: Scene, handle: string) => Promise<unknown>;
 
-/** The account makes an agent with these words; its handle. */
+/** Creates an agent of the account with these words. Returns its handle. */
 async function createAgent({ number, asAccount }: Scene, typed: Typed = []): Promise<string> {
   const handle = `@ann.a${number}`;
   const { code, err } = await asAccount([`agent create ${handle}`, typed]);
@@ -25,7 +25,7 @@ async function createAgent({ number, asAccount }: Scene, typed: Typed = []): Pro
   return handle;
 }
 
-/** So many agents in all for the owner of alice. */
+/** Creates agents for alice's owner until there are `count`. */
 const fillOwner = async ({ service, alice }: Scene, count: number): Promise<void> => {
   for (let at = 1; at < count; at++)
     await operate(service.operator, 'POST', '/agents', { handle: `@${alice.owner}.n${at}` });
@@ -40,7 +40,7 @@ const card: LookAt = async ({ as, bob }, handle) => (await as(bob, `agent card $
 const foundByBob: LookAt = async ({ as, bob }, handle) => (await as(bob, `agent show ${handle}`)).code;
 const invitedByBob: LookAt = async ({ as, bob }, handle) => (await as(bob, `session create ${handle}`)).code;
 
-/** What bob finds after an agent was made, or changed, with the words. */
+/** Creates or changes an agent with the words and returns what bob sees of it. */
 function fieldOptions(run: (look: LookAt) => (scene: Scene, typed: Typed) => Promise<unknown>): Table[string] {
   return {
     '--display-name': shown("--display-name 'The Second'", 'The Second', run(member('display_name'))),
@@ -71,13 +71,13 @@ const updatedWith =
     return look(scene, handle);
   };
 
-/** Which agent the configuration names now, and whether the folder has a choice of its own. */
+/** Returns the configured agent, and whether the folder has its own choice. */
 const choices = async ({ asNobody, home }: Scene): Promise<unknown> => [
   (await asNobody('config get local_agent')).out.trim(),
   existsSync(join(home, '.asp.json')),
 ];
 
-/** Whether the acting agent tells what it takes after an update. */
+/** Whether the acting agent reports what it accepts after an update. */
 const reportsTaken =
   (before: string) =>
   async ({ as, alice }: Scene, typed: readonly string[]): Promise<unknown> => {

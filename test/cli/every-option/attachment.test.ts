@@ -15,7 +15,7 @@ import {
 
 type Typed = readonly string[];
 
-/** A session in which alice sent `a.png`, whose id is `$attachment`. */
+/** Creates a session in which alice sent `a.png`. Its id is `$attachment`. */
 async function sendPicture(scene: Scene): Promise<void> {
   const id = await scene.session();
   const attachmentId = await scene.alice.mustUpload({ filename: 'a.png' });
@@ -24,7 +24,7 @@ async function sendPicture(scene: Scene): Promise<void> {
   mkdirSync(join(scene.home, 'inbox'));
 }
 
-/** Bob downloads the picture: what is in his home then, and the exit code. */
+/** Downloads the picture as bob. Returns the files in his home and the exit code. */
 const downloaded =
   (line: string, look: (scene: Scene, code: number) => unknown) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {

@@ -9,24 +9,23 @@ type Typed = readonly string[];
 
 const AGENT_SCOPE = 'sessions:read';
 
-/** Whoever is signed in in the home, a handle each. */
+/** Returns the handles of the agents signed in in the home. */
 const signedIn = async ({ asNobody }: Scene): Promise<unknown> =>
   column(await asNobody('auth status --json'), 'handle');
 
-/** Alice and bob are both signed in. */
 async function signInBoth({ asNobody }: Scene): Promise<void> {
   for (const handle of ['$alice', '$bob']) await asNobody(`login ${handle} --yes`);
 }
 const signInAlice = async ({ asNobody }: Scene): Promise<unknown> => asNobody('login $alice --yes');
 
-/** A browser that writes its address to `$home/opened`. */
+/** Creates a browser that writes its address to `$home/opened`. */
 function browser({ home, file }: Scene): string {
   const script = file('browser.sh', `#!/bin/sh\necho "$1" > ${join(home, 'opened')}\n`);
   chmodSync(script, 0o700);
   return script;
 }
 
-/** What alice signed in with these words has: the scopes and the store of her login. */
+/** Signs alice in with these words. Returns a column of her login, such as its scopes or store. */
 const loggedIn =
   (name: string, environment = {}) =>
   async ({ asNobody }: Scene, typed: Typed): Promise<unknown> => {
@@ -45,14 +44,14 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** What the browser of a person who approves is sent to. */
+/** Approves as a person and returns the address to which the browser is redirected. */
 async function approve({ service }: Scene, url: string): Promise<string> {
   const headers = { authorization: `Bearer ${service.operatorSecret}` };
   const answer = await fetch(url, { method: 'POST', headers, redirect: 'manual' });
   return answer.headers.get('location') ?? '';
 }
 
-/** The token that alice gets with these words, and what it says of itself. */
+/** Gets a token for alice with these words and inspects it. */
 const token =
   (look: (token: string, scene: Scene) => unknown) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {

@@ -10,7 +10,7 @@ import { localHome } from '../acting.js';
 import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';
 import { type SentRequest, watchRequests } from './sent-requests.js';
 
-/** The commands of each test file here, by their first words; the longest that fit count. */
+/** The commands of each test file here, by their first words. The longest match wins. */
 export const FILES: Readonly<Record<string, readonly string[]>> = {
   agent: ['agent'],
   trust: ['allowlist', 'knock', 'block'],
@@ -41,8 +41,10 @@ export const FILES: Readonly<Record<string, readonly string[]>> = {
   global: [''],
 };
 
-/** What every look starts with: two agents and homes that nobody has used yet. In words and in what is seen `$alice`
- * stands for her handle, and so do the other names. */
+/**
+ * What every look starts with: two agents and fresh homes. In words and results, `$alice` stands for her handle, and
+ * likewise for other names.
+ */
 export interface Scene {
   readonly service: TestService;
   readonly alice: Actor;
@@ -51,24 +53,24 @@ export interface Scene {
   readonly home: string;
   /** A number that no other scene has. */
   readonly number: number;
-  /** What the runs have sent so far. */
+  /** All requests that the runs have sent so far. */
   readonly sent: readonly SentRequest[];
   as(actor: Actor, words: Words, options?: RunOptions): Promise<Ran>;
-  /** As an account that is signed in, in a home whose local service this is. All scenes of a file share it. */
+  /** Runs as a signed-in account in a home whose local service is this one. All scenes of a file share it. */
   asAccount(words: Words): Promise<Ran>;
-  /** As nobody, in a home whose local service this is. */
+  /** Runs without credentials in a home whose local service is this one. */
   asNobody(words: Words, options?: RunOptions): Promise<Ran>;
-  /** A run beside which something else happens. */
+  /** Starts a run that continues in the background. */
   start(actor: Actor, words: Words, options?: RunOptions): Started;
-  /** A run in another home, in which nothing is known, beside which something else happens. */
+  /** Starts a run in another, empty home that continues in the background. */
   startElsewhere(directory: string, words: Words, options?: RunOptions): Started;
-  /** A file in the home, and its path. */
+  /** Writes a file in the home and returns its path. */
   file(name: string, content: string): string;
-  /** A session of both in which alice said these things; `$session` in words. */
+  /** Creates a session of both in which alice sent these texts. Its name is `$session`. */
   session(...texts: string[]): Promise<string>;
-  /** Another name for words. */
+  /** Defines a name that can be used in words. */
   name(name: `$${string}`, text: string): void;
-  /** What was seen, with names in place of what they stand for. */
+  /** Replaces values in a result with their names. */
   rename(seen: unknown): unknown;
 }
 
@@ -78,10 +80,10 @@ export interface Started {
   stop(): void;
 }
 
-/** A line as in a shell, or several that make one, of which some are split already. */
+/** A shell line, or several parts of one, some of which may already be split. */
 type Words = string | readonly (string | readonly string[])[];
 
-/** The words with the option or the argument, or those in their place. */
+/** The words with the option or argument, or the words used instead. */
 type Typed = readonly string[];
 type Look = (scene: Scene, typed: Typed) => Promise<unknown>;
 
@@ -91,12 +93,12 @@ interface Shown {
   readonly look: Look;
   readonly instead: string;
 }
-/** The command (`session list`), then the option or the argument (`--limit`, `session`). */
+/** The command (`session list`), then the option or argument (`--limit`, `session`). */
 export type Table = Readonly<Record<string, Readonly<Record<string, Shown | readonly Shown[]>>>>;
 
 /**
- * `look` is called with these words, and sees this; with the words `instead` of them (none unless said) in another scene it
- * sees something else.
+ * Expects `look` to return `seen` with the words `typed`, and something else in another scene with the words `instead`,
+ * which are empty by default.
  */
 export const shown = (typed: string, seen: unknown, look: Look, instead = ''): Shown => ({
   typed,
@@ -105,10 +107,10 @@ export const shown = (typed: string, seen: unknown, look: Look, instead = ''): S
   instead,
 });
 
-/** What `session show` and its like are asked about when it is another one. */
+/** The id of a session that does not exist, for commands such as `session show`. */
 export const OTHER_SESSION = 'sess_01J00000000000000000000000';
 
-/** What the options of every write do to it; `prepare` gives the words of a write that is possible then. */
+/** Returns the tests of the options that every write has. `prepare` returns the words of a valid write. */
 export function writeOptions(
   prepare: (scene: Scene) => string | Promise<string>,
   run: (scene: Scene, words: Words) => Promise<Ran> = (scene, words) => scene.as(scene.alice, words),
@@ -142,7 +144,7 @@ export function writeOptions(
   };
 }
 
-/** What the options of a list do that is given page by page; `fill` makes so many items. */
+/** Returns the tests of the options of a paged list. `fill` creates `count` items. */
 export function pageOptions(
   line: string,
   defaultLimit: number,
@@ -177,13 +179,13 @@ export const pause = (ms: number): Promise<void> => new Promise((resolve) => set
 
 export const jsonOf = ({ out, err }: Ran): unknown => (out === '' ? err : JSON.parse(out));
 
-/** The values of this member in what a list printed. */
+/** Returns the values of this member in a printed list. */
 export function column(ran: Ran, name: string): unknown {
   if (ran.code !== 0) return ran.err;
   return (JSON.parse(ran.out) as { items: Record<string, unknown>[] }).items.map((item) => item[name]);
 }
 
-/** Defines the tests of one file here: each entry of the table, and that none is missing. */
+/** Defines the tests of one file: each entry of the table, and the completeness of the table. */
 export function everyOption(file: string, table: Table): void {
   let ground: Ground;
   beforeAll(async () => {
@@ -218,7 +220,7 @@ export function everyOption(file: string, table: Table): void {
   });
 }
 
-/** Some run was of this command and had these words. */
+/** Whether some run was of this command and contained these words. */
 function isTyped(runs: readonly string[][], command: string, name: string, typed: string): boolean {
   const path = command.split(' ').filter(Boolean);
   const last = path.at(-1);
@@ -230,14 +232,14 @@ function isTyped(runs: readonly string[][], command: string, name: string, typed
   });
 }
 
-/** What all scenes of a file stand on. */
+/** What all scenes of a file share. */
 interface Ground {
   readonly service: TestService;
   readonly requests: ReturnType<typeof watchRequests>;
   readonly account: () => Promise<ReturnType<typeof localHome>>;
 }
 
-/** The home of an account with one agent, which signs in when it is first asked for. */
+/** Opens the home of an account with one agent. The account signs in on first use. */
 function openAccount(service: TestService): () => Promise<ReturnType<typeof localHome>> {
   const signIn = async () => {
     const home = localHome(service);
@@ -354,7 +356,7 @@ export async function listCommands(): Promise<readonly Listed[]> {
   return (JSON.parse(out) as { items: Listed[] }).items;
 }
 
-/** The test file for this command. */
+/** Returns the test file for this command. */
 export function fileOf(words: readonly string[]): string | undefined {
   const path = words.join(' ');
   const fitting = Object.entries(FILES).flatMap(([file, starts]) =>
@@ -363,7 +365,7 @@ export function fileOf(words: readonly string[]): string | undefined {
   return fitting.sort((one, other) => other.length - one.length)[0]?.file;
 }
 
-/** What is to be done, a sentence each: entries that are missing, and those of what is no more. */
+/** Lists what to do, one sentence each: entries to add, and entries whose option no longer exists. */
 async function listGaps(file: string, table: Table): Promise<string[]> {
   const globals = new Set(GLOBAL_OPTIONS.map(({ flags }) => /--[a-z-]+/.exec(flags)?.[0] ?? ''));
   const wanted = new Map<string, string[]>();

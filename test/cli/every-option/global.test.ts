@@ -8,7 +8,7 @@ import { everyOption, fileOf, jsonOf, listCommands, pause, type Scene, shown, ty
 
 type Typed = readonly string[];
 
-/** What alice's run of this line comes to. */
+/** Runs this line as alice and inspects the result. */
 const run =
   (
     line: string,
@@ -22,7 +22,7 @@ const run =
 
 const isDocument = (out: string): boolean => out.startsWith('{') && out.trim().split('\n').length === 1;
 
-/** How often a service that always fails is asked. */
+/** Counts the requests to a service that always fails. */
 async function countTries({ as, alice }: Scene, typed: Typed, line: string): Promise<number> {
   let count = 0;
   const server = createServer((_, response) => {
@@ -40,7 +40,7 @@ async function countTries({ as, alice }: Scene, typed: Typed, line: string): Pro
   return count;
 }
 
-/** Bob answers when a short deadline is over. */
+/** Answers as bob after a short deadline has passed. */
 async function answerLate({ alice, bob }: Scene): Promise<void> {
   await pause(1500);
   const session = await until('the session', async () => {

@@ -9,7 +9,7 @@ type Typed = readonly string[];
 const BASE = '--base-url https://api.example/v1';
 const ADD = `profile add work ${BASE}`;
 
-/** The member of the profile `work` when the command is typed after `before`. */
+/** Runs the `before` lines and the command, then returns a member of the profile `work`. */
 const workAfter =
   (member: string, command: string, before: readonly string[] = []) =>
   async ({ asNobody }: Scene, typed: Typed): Promise<unknown> => {
@@ -21,7 +21,7 @@ const workAfter =
 
 const profiles = async ({ asNobody }: Scene): Promise<unknown> => column(await asNobody('profile list --json'), 'name');
 
-/** What this prints with these words. */
+/** Runs the line without credentials and inspects its output. */
 const printed =
   (line: string, look: (out: string) => unknown) =>
   async ({ asNobody }: Scene, typed: Typed): Promise<unknown> =>
@@ -36,12 +36,12 @@ const urlOptions = (command: string, before: readonly string[] = []): Table[stri
     }),
   );
 
-/** Where a coding agent keeps its settings, in the home of a scene. */
+/** A coding agent's settings file in the home of a scene. */
 const SETTINGS = '.codex/config.toml';
 const SKILL = '.codex/skills/asp/SKILL.md';
 const isThere = ({ home }: Scene, path: string): boolean => existsSync(join(home, path));
 
-/** Which of these files exist after the command. */
+/** Returns which of these files exist after the command. */
 const filesAfter =
   (line: string, paths: readonly string[], before: readonly string[] = []) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -71,7 +71,7 @@ const TABLE: Table = {
   },
   'skill install': {
     program: shown('codex', [true], filesAfter('skill install', [SKILL]), 'gemini'),
-    // The home is the working folder too. What is in a project stays when the agent is disconnected.
+    // The home is also the working folder. Disconnecting an agent keeps the files in projects.
     '--project': shown('--project', true, async (scene, typed) => {
       await scene.as(scene.alice, ['skill install codex', typed]);
       await scene.as(scene.alice, 'disconnect codex');

@@ -16,11 +16,11 @@ type Typed = readonly string[];
 
 const asBob = (scene: Scene, words: Parameters<Scene['as']>[1]) => scene.as(scene.bob, words);
 
-/** What bob's inbox shows: the topics, or the sessions. */
+/** Returns a column of bob's inbox, such as the topics or the sessions. */
 const listed = async (scene: Scene, typed: Typed, member = 'session_id'): Promise<unknown> =>
   column(await scene.as(scene.bob, ['inbox --json', typed]), member);
 
-/** An invitation for bob, `$invited`, and a session in which alice wrote something, `$session`. */
+/** Creates an invitation for bob, `$invited`, and a session with an unread message from alice, `$session`. */
 async function invitedAndUnread(scene: Scene): Promise<void> {
   scene.name('$invited', await scene.alice.mustCreate({ invite: [scene.bob.handle] }));
   await scene.session('hello');
@@ -36,7 +36,7 @@ const newestOf = async ({ alice }: Scene): Promise<string> => {
   return sessions[0]?.id ?? '';
 };
 
-/** The last message of the session, as alice sees it. */
+/** Returns the last message of the session as alice sees it. */
 async function lastMessage({ alice, rename }: Scene): Promise<Record<string, unknown>> {
   const { sessions } = (await alice.get('/sessions')).json as { sessions: { id: string }[] };
   const events = (await alice.mustReplay(sessions[0]?.id ?? '')) as {
@@ -134,7 +134,7 @@ const TABLE: Table = {
       const opened = join(scene.home, 'opened');
       const browser = scene.file('browser.sh', `echo "$1" > ${opened}\n`);
       await scene.as(scene.bob, ['open', typed], { environment: { BROWSER: `sh ${browser}` } });
-      // The browser that is not to be started has had its time.
+      // By now, a browser would have started.
       for (let waited = 0; waited < 40 && !existsSync(opened); waited += 1) await pause(25);
       return existsSync(opened);
     }),

@@ -21,7 +21,7 @@ interface Message {
   readonly metadata?: unknown;
 }
 
-/** The session that alice made last, and the messages in it. */
+/** Returns alice's newest session and its messages. */
 async function received({
   alice,
 }: Scene): Promise<{ id: string; topic: unknown; state: unknown; messages: Message[] }> {
@@ -35,13 +35,13 @@ async function received({
   return { ...session, messages };
 }
 
-/** The text, or the parts: of a text or a file its type. */
+/** Returns the text, or the type of each part. */
 const partsOf = (content: unknown): unknown =>
   typeof content === 'string'
     ? content
     : (content as { type: string; data?: unknown }[]).map(({ type, data }) => data ?? type);
 
-/** The names of the files that alice sends with these words. */
+/** Sends as alice with these words and returns the filenames. */
 const sentFiles =
   (line: string, prepare: (scene: Scene) => unknown, options: RunOptions = {}) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -50,7 +50,7 @@ const sentFiles =
     return column(await scene.as(scene.alice, `attachment list ${(await received(scene)).id} --json`), 'filename');
   };
 
-/** What bob receives when alice sends with these words: the content of the first message. */
+/** Sends as alice with these words and returns the content of the first message that bob receives. */
 const sent =
   (line: string, options: RunOptions = {}, prepare: (scene: Scene) => unknown = () => {}) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -66,7 +66,7 @@ async function uploaded({ alice, name }: Scene): Promise<void> {
   name('$attachment', await alice.mustUpload({ filename: 'before.png' }));
 }
 
-/** Bob answers whatever comes; what alice's command prints, and what becomes of the session. */
+/** Makes bob answer everything. Returns what alice's command prints and the session's final state. */
 async function answered(scene: Scene, typed: Typed): Promise<unknown> {
   const run = scene.start(scene.alice, ['send $bob ping', typed, '--timeout 20s']);
   const id = await until('the question', async () => (await received(scene)).id || undefined);
@@ -76,7 +76,7 @@ async function answered(scene: Scene, typed: Typed): Promise<unknown> {
   return [out, (await received(scene)).state];
 }
 
-/** Bob answers the first thing that alice says in the session; what her command prints. */
+/** Makes bob answer alice's first message in the session. Returns what her command prints. */
 async function asked(scene: Scene, words: Parameters<Scene['start']>[1], answer = 'pong'): Promise<Ran> {
   const run = scene.start(scene.alice, words);
   let isOver = false;
@@ -108,7 +108,7 @@ const contents =
     return column(await scene.as(scene.alice, [line, '--json', typed]), 'content');
   };
 
-/** Two sessions with the same word in them: `$session` is the one with bob. */
+/** Creates two sessions that contain the same word. `$session` is the one with bob. */
 async function twoTalks(scene: Scene): Promise<void> {
   const { alice, service } = scene;
   const carol = await service.createAgent('carol');

@@ -19,7 +19,7 @@ type Typed = readonly string[];
 const RUDE_AGENT = join(import.meta.dirname, '../../support/programs/acp-rude-agent.mjs');
 const SDK_AGENT = join(import.meta.dirname, '../../support/programs/acp-sdk-agent.mjs');
 
-/** What `actor` can read of the messages in a session. */
+/** Returns the messages of a session that `actor` can read. */
 async function textsIn(actor: Actor, sessionId: string): Promise<unknown[]> {
   const events = (await actor.mustReplay(sessionId)) as { payload: { content?: unknown } }[];
   return events.flatMap(({ payload }) => (payload.content === undefined ? [] : [payload.content]));
@@ -30,7 +30,7 @@ async function topicsOf(actor: Actor): Promise<unknown[]> {
   return sessions.map(({ topic }) => topic);
 }
 
-/** Bob's agent runs with these words. Once it answers, `ask` happens; after `isDone` and a little longer comes `look`. */
+/** Runs bob's agent with these words. Calls `ask` when it is ready, and `look` shortly after `isDone`. */
 async function running<Seen>(
   scene: Scene,
   words: readonly (string | Typed)[],
@@ -49,7 +49,7 @@ async function running<Seen>(
   return look(ended?.code ?? null);
 }
 
-/** Bob's agent is asked `ping` in a session; what stands in the session when it has run with these words. */
+/** Runs bob's agent with these words and sends it `ping`. Returns the messages in the session afterward. */
 const asked =
   (
     line: string,
@@ -68,7 +68,7 @@ const asked =
     );
   };
 
-/** What stands in a session, sorted, when alice has written `a` and `b` there. */
+/** Sends `a` and `b` as alice. Returns the messages in the session, sorted. */
 async function askTwice(scene: Scene, words: readonly (string | Typed)[]): Promise<unknown> {
   const id = await scene.session();
   const ask = async (): Promise<void> => {
@@ -84,7 +84,7 @@ const askedTwice =
   (scene: Scene, typed: Typed): Promise<unknown> =>
     askTwice(scene, [`run --from anyone --exec 'echo pong' ${more}`, typed]);
 
-/** Carol and alice ask bob's agent with these words, each in a session of her own; then `look`. */
+/** Asks bob's agent as carol and as alice, each in a separate session; then calls `look`. */
 async function twoAsk(
   scene: Scene,
   words: readonly (string | Typed)[],
@@ -111,7 +111,7 @@ async function twoAsk(
   );
 }
 
-/** Whether `$home/ready` is there while the agent answers, and after it. */
+/** Whether `$home/ready` exists while the agent answers, and afterward. */
 async function readiness(scene: Scene, words: readonly (string | Typed)[]): Promise<unknown> {
   const id = await scene.session();
   const path = join(scene.home, 'ready');
@@ -129,13 +129,13 @@ async function readiness(scene: Scene, words: readonly (string | Typed)[]): Prom
   );
 }
 
-/** Scripts for mocks: one that answers everything, and one that answers nothing. */
+/** Writes scripts for mocks: one that answers everything, and one that answers nothing. */
 function writeScripts(scene: Scene): void {
   scene.file('pong.json', '{ "rules": [{ "required": true, "do": [{ "reply": "pong" }] }] }');
   scene.file('not.json', '{ "rules": [{ "when": { "contains": "other" }, "do": [] }] }');
 }
 
-/** As `asked`, for a mock. */
+/** Does the same as `asked` for a mock. */
 const mocked =
   (line: string, look?: (scene: Scene, sessionId: string, code: number | null) => unknown) =>
   (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -143,7 +143,10 @@ const mocked =
     return asked(line, look, 3000)(scene, typed);
   };
 
-/** The exit code, and the first recorded answer, of a replay of `recording.jsonl`: `a`, from two agents that asked. */
+/**
+ * Replays `recording.jsonl`, in which two agents asked and got `a`. Returns the exit code and the first recorded
+ * answer.
+ */
 const replayed =
   (words: string) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -170,7 +173,7 @@ const mockedTwice =
     return askTwice(scene, [`mock --from anyone --script $home/pong.json ${more}`, typed]);
   };
 
-/** The answer to one request of the protocol, with these words. */
+/** Sends one MCP request to `asp mcp` with these words and returns the result. */
 async function askTools<Result>(
   scene: Scene,
   actor: Actor,
@@ -204,7 +207,7 @@ const tools = async (scene: Scene, typed: Typed): Promise<string[]> => {
   return listed.tools.map(({ name }) => name);
 };
 
-/** Whether each of two messages to alice is refused; she has written before each. */
+/** Sends two messages to alice, each after one from her. Returns whether each was refused. */
 const sendsTwice =
   (more = '', metadata?: object) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -317,7 +320,7 @@ const TABLE: Table = {
       const { alice, bob } = scene;
       const id = await alice.mustCreate({ invite: [bob.handle] });
       const other = await scene.session();
-      // The answer in another session tells that the invitation was seen.
+      // The answer in another session shows that the agent has seen the invitation.
       return running(
         scene,
         [`run --from anyone --exec 'echo pong'`, typed],
@@ -374,7 +377,7 @@ const TABLE: Table = {
     ),
     '--since': shown('--since 1h', 2, async (scene, typed) => {
       const id = await scene.session('ping');
-      // The service tells its time in whole seconds.
+      // The service reports times in whole seconds.
       await pause(1100);
       const words = [`run --from anyone --exec 'echo pong'`, typed];
       const isDone = (told: number): boolean => told > (typed.length > 0 ? 1 : 0);
@@ -449,7 +452,7 @@ const TABLE: Table = {
     '--since': shown('--since 1h', 2, async (scene, typed) => {
       writeScripts(scene);
       const id = await scene.session('ping');
-      // The service tells its time in whole seconds.
+      // The service reports times in whole seconds.
       await pause(1100);
       const isDone = (told: number): boolean => told > (typed.length > 0 ? 1 : 0);
       const pongs = async (): Promise<number> =>

@@ -3,13 +3,13 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 export interface SentRequest {
   readonly method: string;
   readonly path: string;
-  /** By their names in lower case. */
+  /** The names are lowercase. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 const CHANNEL = 'undici:request:create';
 
-/** What the HTTP library sends from now on, as the library itself tells it. */
+/** Records all requests that the HTTP library sends from now on, as the library itself reports them. */
 export function watchRequests(): { readonly sent: SentRequest[]; stop(): void } {
   const sent: SentRequest[] = [];
   const listen = (message: unknown): void => {

@@ -14,17 +14,17 @@ import { column, everyOption, jsonOf, pause, type Scene, shown, type Table } fro
 
 type Typed = readonly string[];
 
-/** A service that `asp serve` runs in a home of its own. */
+/** A service that `asp serve` runs in a separate home. */
 interface Served {
   readonly home: string;
   readonly url: string;
   readonly origin: string;
   readonly err: () => string;
-  /** The program in that home. */
+  /** Runs the program in that home. */
   run(words: string, options?: RunOptions): Promise<Ran>;
 }
 
-/** Starts `asp serve` with these words, looks, and stops it; null where it does not start. */
+/** Starts `asp serve` with these words, calls `look`, and stops it. Returns null if it does not start. */
 async function serving<Seen>(
   scene: Scene,
   words: readonly (string | Typed)[],
@@ -59,7 +59,7 @@ const served =
   async (scene: Scene, typed: Typed): Promise<unknown> =>
     serving(scene, [line, typed], (one) => look(one, scene));
 
-/** What is said when it does not start, or `started`. */
+/** Starts `asp serve` with these words and inspects its stderr, whether it starts or not. */
 const refusal =
   (line: string, look: (err: string) => unknown) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -70,7 +70,7 @@ const refusal =
     return look((await running.ended).err);
   };
 
-/** The value of a setting of a service with a database, which only PostgreSQL's own tests start. */
+/** Returns the value of a setting of a service with a database. Only PostgreSQL's own tests start such a service. */
 const printed =
   (name: string) =>
   async ({ asNobody }: Scene, typed: Typed): Promise<unknown> => {
@@ -92,7 +92,7 @@ interface SeenSession {
   readonly participants: readonly { readonly handle: string }[];
 }
 
-/** The session that a.bot sees after an event, and how many there are. */
+/** Triggers an event and inspects the first session that a.bot sees, and the number of sessions. */
 async function triggered(
   scene: Scene,
   event: string | Typed,
@@ -109,20 +109,20 @@ async function triggered(
 const agents = async ({ run }: Served, member = 'handle'): Promise<unknown> =>
   column(await run('serve agent list --json'), member);
 
-/** Signs in as these agents, and runs a line as one of them. */
+/** Signs in as this agent and runs a line as it. */
 async function asAgent({ run }: Served, handle: string, line: string): Promise<Ran> {
   await run(`login ${handle} --yes`);
   return run(`${line} --as ${handle}`);
 }
 
-/** An agent, with a client that the operator of the service has made. */
+/** Adds a client for an agent as the operator, and returns the agent. */
 async function actAs({ url, run }: Served, handle: string): Promise<Actor> {
   const client = jsonOf(await run(`serve client add ${handle}`)) as Record<string, string>;
   const credentials = { clientId: client['client_id'] ?? '', clientSecret: client['client_secret'] ?? '' };
   return actorOf(await discover(url), `@${handle}`, credentials);
 }
 
-/** A person who has signed up, with an agent `@ann.main`. */
+/** Signs up a person with an agent `@ann.main`. */
 async function signUp({ origin }: Served): Promise<TestBrowser> {
   const browser = createBrowser(origin);
   const person = { username: 'ann', display_name: 'Ann', password: 'correct horse battery' };
@@ -133,11 +133,11 @@ async function signUp({ origin }: Served): Promise<TestBrowser> {
 const makeAgent = async (browser: TestBrowser, name: string) =>
   browser.submit(await browser.get('/dashboard/new-agent'), '/dashboard/new-agent', { name, display_name: name });
 
-/** What the service answers to what a person does who has signed up. */
+/** Returns the status of a signed-up person's request. */
 const signedUp = (act: (browser: TestBrowser, served: Served) => Promise<{ readonly status: number }>) =>
   served(MEMORY, async (one) => (await act(await signUp(one), one)).status);
 
-/** The agents of alice's service: what the operator's list says of the one that the words are about. */
+/** Returns an agent of alice's service from the operator's list. */
 const agentOf = async ({ asNobody }: Scene, handle: string): Promise<Record<string, unknown> | null> => {
   const { items } = jsonOf(await asNobody('serve agent list --json')) as { items: Record<string, unknown>[] };
   return items.find((item) => item['handle'] === handle) ?? null;
@@ -151,7 +151,7 @@ const operated =
     return look(scene, `@s${scene.number}.bot`);
   };
 const ADD = 'serve agent add s$number.bot t$number.bot';
-/** What an account is after this line was typed about it. */
+/** Returns a member of an account after this line. */
 const accountIs =
   (member: string, line: string, before?: string) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -164,7 +164,7 @@ const accountIs =
 const ACCOUNT = 's$number';
 const ANOTHER = 't$number';
 
-/** A folder with the data of a service that has ended. */
+/** Creates a folder with the data of a stopped service. */
 async function data(scene: Scene): Promise<void> {
   const directory = join(scene.home, 'data');
   const service = await startTestService({ data: { directory } });

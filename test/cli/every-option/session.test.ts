@@ -15,7 +15,7 @@ import {
 
 type Typed = readonly string[];
 
-/** What stands in alice's newest session: its id, its topic, its state, and who is in it how. */
+/** Returns alice's newest session: its id, topic, state, and participants. */
 async function newest({ alice }: Scene): Promise<Record<string, unknown>> {
   const { sessions } = (await alice.get('/sessions')).json as { sessions: Record<string, unknown>[] };
   const [session = {}] = sessions;
@@ -31,14 +31,14 @@ async function newest({ alice }: Scene): Promise<Record<string, unknown>> {
 const statusOf = async (scene: Scene, handle: string): Promise<unknown> =>
   ((await newest(scene))['participants'] as Record<string, unknown>)[handle];
 
-/** The texts of alice's newest session. */
+/** Returns the texts in alice's newest session. */
 async function textsOf({ alice }: Scene): Promise<unknown[]> {
   const { sessions } = (await alice.get('/sessions')).json as { sessions: { id: string }[] };
   const events = (await alice.mustReplay(sessions[0]?.id ?? '')) as { payload: { content?: unknown } }[];
   return events.flatMap(({ payload }) => (payload.content === undefined ? [] : [payload.content]));
 }
 
-/** A second agent that nobody can reach, beside bob. */
+/** Creates a second agent, besides bob, that no one can reach. */
 async function withUnreachable({ service, name }: Scene): Promise<void> {
   const { handle } = await service.createAgent('closed', { policy: 'allowlist' });
   name('$closed', handle);
@@ -48,14 +48,14 @@ const createSessions = async ({ alice }: Scene, count: number): Promise<void> =>
   for (let at = 0; at < count; at++) await alice.mustCreate();
 };
 
-/** A session of both that has ended, `$ended`, and one that has not. */
+/** Creates an ended session, `$ended`, and an active one. */
 async function endedAndNot(scene: Scene): Promise<void> {
   await ended(scene);
   scene.name('$ended', (await newest(scene))['id'] as string);
   await scene.session();
 }
 
-/** A command of bob on a session: his status in it then. */
+/** Runs bob's command on a session. Returns his status in it afterward. */
 const bobThen =
   (command: string, prepare: (scene: Scene) => Promise<unknown> = invited) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -64,7 +64,7 @@ const bobThen =
     return statusOf(scene, scene.bob.handle);
   };
 
-/** A session to which bob is invited. */
+/** Creates a session to which bob is invited. */
 async function invited({ alice, bob, name }: Scene): Promise<void> {
   name('$session', await alice.mustCreate({ invite: [bob.handle] }));
 }
@@ -74,20 +74,20 @@ async function ended(scene: Scene): Promise<void> {
 async function joined(scene: Scene): Promise<void> {
   await scene.session();
 }
-/** A session of alice alone. */
+/** Creates a session with only alice. */
 async function alone({ alice, name }: Scene): Promise<void> {
   name('$session', await alice.mustCreate());
 }
 
 const asBob = (scene: Scene, words: Parameters<Scene['as']>[1]) => scene.as(scene.bob, words);
 
-/** What waiting for this ends with when it is over already, or does not come. */
+/** Returns the exit code of a wait that is over at once or times out. */
 const waitCode =
   (line: string) =>
   async (scene: Scene, typed: Typed): Promise<unknown> =>
     (await scene.as(scene.alice, [line, typed, '--timeout 3s'])).code;
 
-/** Exports a session with an attachment, and looks at what is in the home afterwards. */
+/** Exports a session with an attachment and inspects the home afterward. */
 const exportAndLook =
   (line: string, look: (scene: Scene, out: string, code: number) => unknown) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {

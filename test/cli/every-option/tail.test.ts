@@ -21,14 +21,14 @@ const eventsOf = (out: string): Event[] =>
 const sequencesOf = (out: string): unknown[] => eventsOf(out).map(({ sequence }) => sequence);
 const typesOf = (out: string): string[] => eventsOf(out).map(({ type }) => type);
 
-/** A session with the events 1 invited, 2 joined, 3 and 4 messages of alice, 5 a message of bob. */
+/** Creates a session with five events: 1 invited, 2 joined, 3 and 4 messages from alice, 5 a message from bob. */
 async function fiveEvents(scene: Scene): Promise<string> {
   const id = await scene.session('one', 'two');
   await scene.bob.mustSend(id, 'three');
   return id;
 }
 
-/** What bob is shown of such a session. */
+/** Returns what bob's command prints from such a session. */
 const shownOf =
   (line: string, look: (out: string, scene: Scene) => unknown = sequencesOf) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
@@ -36,7 +36,7 @@ const shownOf =
     return look((await scene.as(scene.bob, [line, typed])).out, scene);
   };
 
-/** An address that keeps what is posted to it, while `work` goes on. */
+/** Collects what is posted to an address during `work`. */
 async function posted(scene: Scene, work: () => Promise<unknown>): Promise<unknown[]> {
   const bodies: unknown[] = [];
   const server = createServer(async (request, response) => {
@@ -53,12 +53,12 @@ async function posted(scene: Scene, work: () => Promise<unknown>): Promise<unkno
   return bodies;
 }
 
-/** What both commands that print events can do; `line` prints all events of `$session`. */
+/** Returns the tests of the options that both event commands have. `line` prints all events of `$session`. */
 function eventOptions(line: string): Table[string] {
   return {
     '--last': shown('--last 2', [4, 5], shownOf(line)),
     '--after': shown('--after 3', [4, 5], shownOf(line)),
-    // Each reads the time of the third event from the service.
+    // Each test reads the time of the third event from the service.
     '--since': shown('--since $time', [3, 4, 5], async (scene, typed) => {
       await atThird(scene);
       return sequencesOf((await scene.as(scene.bob, [line, typed])).out);
@@ -109,7 +109,7 @@ function eventOptions(line: string): Table[string] {
   };
 }
 
-/** Five events of which the third lies apart: its time is `$time`. */
+/** Creates five events at three times. `$time` is the time of the third event. */
 async function atThird(scene: Scene): Promise<void> {
   const id = await scene.session();
   await pause(5);
@@ -121,7 +121,7 @@ async function atThird(scene: Scene): Promise<void> {
   scene.name('$time', String(events[2]?.created_at));
 }
 
-/** A tail that is live: `meanwhile` happens, and some time after that it is stopped if it has not ended. */
+/** Runs `meanwhile` during a live tail, then stops the tail after some time if it has not ended. */
 const live =
   (
     line: string,

@@ -1,13 +1,13 @@
 import type { Actor } from '../../support/actors.js';
 import { column, everyOption, pageOptions, type Scene, shown, type Table, writeOptions } from './every-option.js';
 
-/** What stands on alice's allowlist now, beside the agents of her owner, who are there from the start. */
+/** Returns alice's allowlist without the agents of her owner, which are always there. */
 async function listed({ as, alice }: Scene): Promise<unknown> {
   const { out } = await as(alice, 'allowlist list');
   return out.split('\n').filter((entry) => entry !== '' && entry !== `@${alice.owner}.*`);
 }
 
-/** Whom alice blocks now. */
+/** Returns the agents that alice blocks. */
 const blocked = async ({ as, alice }: Scene): Promise<unknown> =>
   column(await as(alice, 'block list --json'), 'blocked_handle');
 
@@ -18,11 +18,11 @@ const blockMany = async ({ alice, service }: Scene, count: number): Promise<void
   }
 };
 
-/** The agents that hold strangers, of which each scene has one at most. */
+/** The agent of each scene that holds knocks from strangers, if it has one. */
 const holders = new WeakMap<Scene, Actor>();
 const findHolder = (scene: Scene): Actor => holders.get(scene) ?? scene.alice;
 
-/** An agent that holds strangers, at which `$first`, `$second` and `$third` have knocked. */
+/** Creates an agent that holds knocks from strangers, with the knocks `$first`, `$second`, and `$third`. */
 async function haveKnocked(scene: Scene): Promise<void> {
   const holder = await scene.service.createAgent('holder', { policy: 'hold' });
   holders.set(scene, holder);
@@ -33,7 +33,7 @@ async function haveKnocked(scene: Scene): Promise<void> {
   }
 }
 
-/** Alice's list holds `carol.bot`, and her file `$home/friends` names `dave.bot`. */
+/** Puts `carol.bot` on alice's allowlist and `dave.bot` in her file `$home/friends`. */
 async function prepareFile({ as, alice, file }: Scene): Promise<void> {
   await as(alice, 'allowlist add carol.bot');
   file('friends', 'dave.bot\n');
@@ -73,7 +73,7 @@ const TABLE: Table = {
       await prepareFile(scene);
       return 'allowlist apply $home/friends';
     }),
-    // The second run is a repetition of the first, and so leaves alone what was taken away between them.
+    // With the same key, the second run repeats the first and does not restore what was removed in between.
     '--once': shown('--once nightly', ['@carol.bot'], async (scene, typed) => {
       const { as, alice } = scene;
       await prepareFile(scene);

@@ -39,7 +39,7 @@ async function open(): Promise<{ loopback: Loopback; port: number; received: Ret
 
 const statusOf = (answer: Buffer): number => Number(/^HTTP\/1\.1 (\d{3})/.exec(answer.toString('latin1'))?.[1]);
 
-/** One hostile request of each kind; `n` makes it differ from the others of its kind. */
+/** One hostile request of each kind; `n` makes each request unique. */
 const HOSTILE: Record<string, (n: number, port: number) => string | Buffer> = {
   'no state': (n, port) => get(`/callback?code=${n}`, port),
   'another state': (n, port) => get(`/callback?code=x&state=${n}&iss=${ISSUER}`, port),
@@ -84,7 +84,7 @@ function get(target: string, port: number, headers: Record<string, string> = {},
   return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n`;
 }
 
-/** Fires `count` of them, some at a time, each cut after its answer or soon. */
+/** Sends `count` hostile requests, several at a time, and cuts each one after its answer or soon. */
 async function bombard(port: number, count: number): Promise<void> {
   const kinds = Object.values(HOSTILE);
   let next = 0;
@@ -98,7 +98,7 @@ async function bombard(port: number, count: number): Promise<void> {
   await Promise.all(Array.from({ length: AT_ONCE }, fire));
 }
 
-/** Connections that send a byte and then nothing. */
+/** Opens connections that send one byte and then nothing. */
 function holdOpen(port: number, count: number): Socket[] {
   return Array.from({ length: count }, () => {
     const socket = connect({ host: '127.0.0.1', port });

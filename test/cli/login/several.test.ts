@@ -34,7 +34,7 @@ describe('a second login', () => {
     await home.run('login me.two --yes');
     await home.run('login me.one --yes');
     expect(await whoami()).toBe('@me.two\n');
-    // Signing in again moves nobody to the end.
+    // Signing in again does not change the order.
     await home.run('login me.two --yes');
     expect(await whoami()).toBe('@me.two\n');
     await home.run('logout me.two');

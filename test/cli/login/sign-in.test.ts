@@ -121,7 +121,7 @@ describe('signing in with the real program at a real service', () => {
     it('refuses a different agent than requested (exit 6), revokes the approval and stores nothing', async () => {
       const person = newPerson('wrong');
       const { login, url } = await startLogin(home, ['@demo.you', '--debug']);
-      // The address without the wish for an agent, as a person has it who picks another one.
+      // Without the requested agent in the address, the person can pick another one.
       const free = new URL(url);
       free.searchParams.delete('agent_handle');
       await request(await approve(openBrowser(), free.href, person));

@@ -6,13 +6,13 @@ import type { Browser, Person } from '../../support/browser.js';
 import { copyFolder } from '../../support/copy-folder.js';
 import { signUpAndAllow } from '../../support/person.js';
 
-/** A home whose local service has the demo's agents. */
+/** Creates a home whose local service has the demo's agents. */
 export async function createHomeWithService(): Promise<{ home: Home; service: ServiceProcess }> {
   const home = createHome();
   return { home, service: await startServe(home, ['--demo']) };
 }
 
-/** What `home` knows now, in another home: as after a backup or a theft. */
+/** Copies everything in `home` to another home, as a backup or a theft would. */
 export function copyHome(home: Home): Home {
   const copy = createHome();
   for (const folder of ['.config', '.local', 'run'])
@@ -23,14 +23,14 @@ export function copyHome(home: Home): Home {
   return copy;
 }
 
-/** `asp login` that waits for its browser, and the address it shows. */
+/** Starts `asp login` and waits for its address. */
 export async function startLogin(home: Home, words: readonly string[] = []): Promise<{ login: Running; url: string }> {
   const login = home.start(['login', '--no-browser', ...words]);
   const [, url = ''] = await login.until('stderr', /^\s*(http:\S+authorize\S+)$/m);
   return { login, url };
 }
 
-/** A new person approves with a new agent; the address the browser is then sent to. */
+/** Approves as a new person with a new agent. Returns the address to which the browser is redirected. */
 export async function approve(browser: Browser, url: string, person: Person): Promise<string> {
   const { answer } = await signUpAndAllow(browser, url, person);
   return answer.headers['location'] ?? '';

@@ -10,7 +10,7 @@ describe.skipIf(noPython !== undefined)(`on a terminal that does not know its si
   it('a question is printed as lines, and reads its answer', async () => {
     const { home, service } = await createHomeWithService();
     const runtime = home.environment['XDG_RUNTIME_DIR'];
-    // No store is named, and there is no keychain: the person is asked.
+    // Without a configured store or a keychain, asp asks the person.
     const own = createHome({ XDG_RUNTIME_DIR: runtime, ASP_TOKEN_STORE: undefined, TERM: 'xterm' });
     const login = own.terminal(['login', '@demo.you', '--no-browser']);
     await login.until('stdout', /This machine has no keychain\. Store logins in a file that only you can read\?/);
@@ -52,7 +52,7 @@ describe.skipIf(noPython !== undefined)(`a question at a terminal ${noPython ?? 
     await (await startServe(home, ['--data', join(home.directory, 'data')])).stop();
     for (const [key, status] of [
       ['n', 1],
-      // The end by SIGINT, as the pseudo-terminal's own program tells it.
+      // The exit status that the pseudo-terminal's program reports after SIGINT.
       ['\x03', 254],
     ] as const) {
       const reset = home.terminal(['serve', 'reset', '--data', join(home.directory, 'data')], {

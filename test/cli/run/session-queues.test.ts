@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { SessionQueues } from '../../../src/agent/session-queues.js';
 
-/** Work that ends when it is told to. */
+/** Returns work whose end the test controls. */
 function gates() {
   const open = new Map<string, () => void>();
   const begun: string[] = [];

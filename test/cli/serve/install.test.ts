@@ -8,7 +8,10 @@ import { createHome, type Ended, type Home, json } from '../../acceptance/progra
 
 const OPERATIONS = fileURLToPath(new URL('../../../docs/operations.md', import.meta.url));
 
-/** Writes down what it is asked to do; `broken` in its folder names the verb that fails. No systemd runs in a test. */
+/**
+ * A stand-in for systemctl that records its calls; `broken` in its folder names the verb that fails. Tests have no
+ * systemd.
+ */
 const SYSTEMCTL = `#!/bin/sh
 here=$(dirname "$0")
 echo "$@" >> "$here/asked"

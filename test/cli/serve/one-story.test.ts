@@ -73,7 +73,7 @@ describe('a local service that was killed', () => {
     await service.running.ended;
     const record = json<{ pid: number; process_start?: string }>(readFileSync(recordFile(), 'utf8'));
     expect(record.process_start).toMatch(/^\d+$/);
-    // With its start and, as a system that does not tell it would leave it, without.
+    // With the start time of the process, and without it, as on a system that does not report it.
     for (const start of [record.process_start, undefined]) {
       writeFileSync(recordFile(), JSON.stringify({ ...record, pid: process.pid, process_start: start }));
       for (const words of QUESTIONS)

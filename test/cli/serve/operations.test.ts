@@ -10,7 +10,7 @@ import { freshHome, optionsOf, runWords } from '../captured-run.js';
 
 const PAGE = readFileSync(fileURLToPath(new URL('../../../docs/operations.md', import.meta.url)), 'utf8');
 
-/** The lines of the code blocks in this language. */
+/** Returns the lines of the code blocks in this language. */
 const blocks = (language: string): string[] =>
   [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, text = '']) => text);
 
@@ -50,7 +50,7 @@ describe('docs/operations.md', () => {
       const { standard } = SETTING[name];
       const row = PAGE.split('\n').find((line) => line.startsWith(`| \`--${name}\``)) ?? '';
       if (typeof standard !== 'string' && typeof standard !== 'number') continue;
-      // Durations are in milliseconds, which the page may tell in seconds.
+      // The defaults are in milliseconds, but the page may show seconds.
       const shown = [String(standard), `${Number(standard) / 1000} s`];
       expect(
         shown.some((text) => row.includes(text)),

@@ -19,7 +19,7 @@ describe('asp serve reset', () => {
   });
   afterEach(() => home.dispose());
 
-  /** A stopped service with an agent, a session and an attachment. */
+  /** Creates a stopped service with an agent, a session, and an attachment. */
   const leaveData = async (): Promise<void> => {
     const service = await startServe(home, ['--seed', 'alice.bot,bob.bot']);
     await home.asp(['login', '@alice.bot', '--yes']);
@@ -90,7 +90,7 @@ describe('asp serve reset', () => {
     await leaveData();
     const answer = async (key: string): Promise<number | null> => {
       const asked = home.terminal(['serve', 'reset', '--data', data]);
-      // The terminal of a test has no width, so that no word stays together; the prompt has taken it over by now.
+      // The terminal of a test has no width, so words are broken. Once the circle appears, the prompt reads keys.
       await asked.until('stdout', /○/);
       asked.child.stdin?.write(key);
       return (await asked.ended).status;

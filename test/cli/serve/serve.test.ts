@@ -20,7 +20,7 @@ interface Failure {
 }
 const failureOf = (stderr: string): Failure['error'] => json<Failure>(stderr.trim().split('\n').at(-1) ?? '').error;
 const recordFile = (home: Home): string => join(home.directory, 'run/asp-cli/serve/default.json');
-/** One that has ended is not, though nobody may have asked for its exit code yet. */
+/** Whether a process is running. A zombie has ended, even if its exit code has not been read. */
 const isAlive = (pid: number): boolean => {
   const { status, stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
   return status === 0 && !stdout.startsWith('Z');

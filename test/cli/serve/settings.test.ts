@@ -13,7 +13,7 @@ interface Item {
   readonly source: string;
 }
 
-/** What `--print-config` says of each setting. */
+/** Returns what `--print-config` prints for each setting. */
 async function effective(words: string, options: RunOptions = {}): Promise<Record<string, Omit<Item, 'name'>>> {
   const { code, out, err } = await runWords(`serve ${words} --print-config --json`, options);
   expect(code, err).toBe(0);

@@ -6,7 +6,7 @@ import { createHome, type Home, type Running } from '../../acceptance/program.js
 import { request } from '../../support/http.js';
 import { until } from '../../support/until.js';
 
-/** Listens as systemd does, and prints each line that comes; the descriptor of a barrier is closed, which ends its wait. */
+/** Listens as systemd does and prints each line. It closes the descriptor of a barrier, which ends the wait for it. */
 const LISTENER = `
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
