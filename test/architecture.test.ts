@@ -4,17 +4,17 @@ import { describe, expect, it } from 'vitest';
 
 import { findViolations, type HouseRules, type RoomRow, type VirtualFiles } from './support/house.js';
 
-/** What the service does, whatever it is reached by. */
+/** The parts of the service, independent of how it is reached. */
 const SERVICE = ['core', 'store', 'agents', 'messaging', 'attachments', 'oauth'];
 
-/** What every folder of the command line may use: what a command is, what is typed, and the errors it leads to. */
+/** The files that every folder of the command line may use: commands, their input, and their errors. */
 const CLI_FILES = ['argv', 'command', 'errors', 'help', 'input', 'options', 'parser', 'ready-file', 'values'].map(
   (name) => `cli/${name}`,
 );
 
 /**
- * A part of the house: a folder of it imports those before it, what is `below`, and the part's own `files`. A file that
- * stands beside the folders imports all of them.
+ * A part of the project. Each of its folders may import the folders before it, `below`, and the part's own `files`. A
+ * file next to the folders may import all of them.
  */
 function part(
   name: string,
@@ -27,7 +27,7 @@ function part(
   return [{ room: name, mayImport: [name, ...below] }, ...layers];
 }
 
-/** The house: an hourglass, cli → client → wire ← service, and the order of the folders within each part. */
+/** The architecture: an hourglass, cli → client → wire ← service, and the order of the folders within each part. */
 const HOUSE: HouseRules = {
   rooms: [
     ...part('kit', [], []),
@@ -98,7 +98,7 @@ const HOUSE: HouseRules = {
     { what: /^process\.(exit|exitCode|abort|reallyExit|\*)$/, only: ['main'], reason: 'only main sets an exit code' },
     {
       what: /^(Date\.now|new Date\(\)|Math\.random|performance\.now|crypto\.(randomUUID|\*))$/,
-      // Scripts of pages run in a browser, where nothing injects a clock.
+      // Page scripts run in a browser, where nothing injects a clock.
       only: ['cli', 'main', 'start', 'kit', 'service/web/assets'],
       reason: 'time and chance are injected (Clock, Ids, Random)',
     },
@@ -123,7 +123,7 @@ function readHouse(): VirtualFiles {
 
 const check = (files: Record<string, string>): string[] => findViolations(HOUSE, new Map(Object.entries(files)));
 
-/** What a file exports with no comment before its first declaration: a type beside a schema shares the name and the comment. */
+/** Lists exports without a comment at their first declaration. A type shares the name and the comment of its schema. */
 function nameUndocumented([path, text]: [string, string]): string[] {
   const lines = text.split('\n');
   const before = new Map<string, string>();
@@ -165,7 +165,7 @@ describe('the house', () => {
   });
 });
 
-/** Planted violations: the files of a small house, and the one sentence the checker must say of it. */
+/** Planted violations: the files of a small project, and the sentence that the checker must report. */
 const PLANTED: Record<string, [files: Record<string, string>, sentence: string]> = {
   'the client imports the service': [
     { 'src/client/x.ts': "import { y } from '../service/y.js';" },
@@ -350,7 +350,7 @@ describe('the checker sees', () => {
   }
 });
 
-/** What looks like a violation and is none. */
+/** Code that looks like a violation but is not one. */
 const ALLOWED: Record<string, Record<string, string>> = {
   'serve and demo start the service': {
     'src/cli/commands/serve.ts': "const { startService } = await import('../../service/service.js');",

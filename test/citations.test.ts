@@ -6,7 +6,9 @@ import { describe, expect, it } from 'vitest';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(`${ROOT}${path}`, 'utf8');
 
-/** What may be cited of the contract: its headings, and below one the names in bold: `Live delivery, close codes`. */
+/**
+ * Returns what a citation of the contract may name: a heading, or a bold name below it: `Live delivery, close codes`.
+ */
 function placesOf(contract: string): Set<string> {
   const places = new Set<string>();
   for (const section of contract.split(/^## /m).slice(1)) {
@@ -26,7 +28,7 @@ interface Cited {
   readonly decisions: readonly string[];
 }
 
-/** A citation may go on in the next line of its comment. */
+/** A citation may continue on the next line of its comment. */
 function citedIn(source: string): Cited {
   const text = source.replace(/\n\s*(?:\*|\/\/) ?/g, ' ');
   return {

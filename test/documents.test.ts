@@ -16,7 +16,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 const variableOf = (setting: string): string => `${ENVIRONMENT_PREFIX}${setting.replaceAll('-', '_').toUpperCase()}`;
 
-/** The pages that people read. What is made of the command table is in them as far as it is right by itself. */
+/** The pages that people read. Generated pages are correct by construction and need no check. */
 const PAGES = ['README.md', ...readdirSync(join(ROOT, 'docs')).map((name) => `docs/${name}`)]
   .filter((path) => path.endsWith('.md'))
   .map((path) => [path, read(path)] as const);
@@ -32,12 +32,12 @@ const VARIABLES = new Set([
 ]);
 const CODES = new Set(Object.keys(MEANING));
 
-/** Where the programs that commands start are given variables of their own. */
+/** The files in which asp starts programs with extra environment variables. */
 const SOURCES = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.ts') && !path.includes('/help/'))
   .map((path) => read(`src/${path}`));
 
-/** Commands in code: between backticks, and at the beginning of a line of a block. */
+/** Returns the commands in code: between backticks, or at the beginning of a line in a block. */
 function commandsIn(text: string): string[] {
   const inline = [...text.matchAll(/`(asp [^`\n]+)`/g)].map(([, line = '']) => line);
   const blocks = [...text.matchAll(/```\w*\n([\s\S]*?)```/g)].flatMap(([, block = '']) =>
@@ -46,7 +46,7 @@ function commandsIn(text: string): string[] {
   return [...inline, ...blocks];
 }
 
-/** The leading words that are plain, as a command's own are. */
+/** Returns the leading plain words, which include the name of the command. */
 const plainWords = (line: string): string[] => {
   const words = line.trim().split(/\s+/).slice(1);
   const end = words.findIndex((word) => !/^[a-z]+(?:-[a-z]+)*$/.test(word));

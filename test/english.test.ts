@@ -8,7 +8,7 @@ import { walk } from './support/source-facts.js';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(`${ROOT}${path}`, 'utf8');
 
-/** "What was said is not read again", "Who reads must wait": a clause with one verb, and then the verb of the sentence. */
+/** Matches a clause used as the subject: "What was said is not read again", "Who reads must wait". */
 const VERB =
   '(?:is|are|was|were|has|have|had|do|does|did|must|may|can|cannot|could|will|goes|gets?|comes?|came|waits?|stays?|counts?|costs?|ends?|begins?|says?|reads?|holds?|fails?|needs?|stands?|works?|runs?)';
 const CLAUSE_AS_SUBJECT = new RegExp(String.raw`^(?:What|Who) (?:[^?.;:,]*? )?${VERB} \w[^?.;:,]* ${VERB}\b`);
@@ -67,10 +67,10 @@ const AVOID: readonly (readonly [phrase: RegExp, advice: string])[] = [
   [/\bpass(?:es|ed)? over\b/i, '"skips"'],
 ];
 
-/** Lists of common passwords, which are not prose. */
+/** Lists of common passwords are not prose. */
 const WORD_LISTS: ReadonlySet<string> = new Set(['src/service/web/passwords.ts']);
 
-/** A stretch of prose in a file, beginning in this line. */
+/** A piece of prose that begins on this line of a file. */
 interface Prose {
   readonly line: number;
   readonly text: string;
@@ -78,7 +78,7 @@ interface Prose {
 
 const lineAt = (text: string, position: number): number => text.slice(0, position).split('\n').length;
 
-/** Between two words of prose: spaces, line breaks, and what begins the next line of a comment. */
+/** What may separate two words of prose: spaces, line breaks, and the markers at the start of a comment's next line. */
 const GAP = String.raw`(?:\s|\*|//)+`;
 const SENTENCE = String.raw`(?<=^[\s/*]*|[.;:!?]${GAP})`;
 
@@ -101,11 +101,10 @@ function findPhrases(path: string, prose: readonly Prose[]): string[] {
 interface SourceProse {
   readonly comments: readonly Prose[];
   readonly strings: readonly Prose[];
-  /** The titles of tests. */
   readonly titles: readonly Prose[];
 }
 
-/** The text of a string or template literal, with `…` for what a template computes. */
+/** Returns the text of a string or template literal, with `…` for computed parts. */
 function textOf(node: Node): string | undefined {
   if (node.type === 'Literal') return typeof node.value === 'string' ? node.value : undefined;
   return node.type === 'TemplateLiteral' ? node.quasis.map(({ value }) => value.raw).join('…') : undefined;
@@ -128,7 +127,7 @@ function proseOf(source: string): SourceProse {
   return { comments: paragraphsOf(source, comments), strings, titles };
 }
 
-/** Comments of one line that follow each other are one text. */
+/** Joins consecutive one-line comments into one text. */
 function paragraphsOf(source: string, comments: readonly { start: number; end: number }[]): Prose[] {
   const spans: { start: number; end: number }[] = [];
   for (const { start, end } of comments) {

@@ -75,7 +75,7 @@ describe('what is locked', () => {
     expect(loose).toEqual([]);
   });
 
-  // Each reviewed: the package ships its compiled addon or executable, and works although its script never runs (.npmrc).
+  // Reviewed: each package ships a compiled addon or executable and works without running its script (.npmrc).
   it('has install scripts only in the reviewed native packages', () => {
     const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript === true).map(([path]) => path);
     const reviewed = ['@photostructure/sqlite', 'esbuild', 'fsevents', 'keytar'].map((name) => `node_modules/${name}`);
@@ -113,7 +113,7 @@ describe('what CI and releases run', () => {
   });
 });
 
-/** What a user gets, by name; anything else in the package is a leak. */
+/** The contents of the package. Anything else in it is a leak. */
 const PACKED = [
   /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
   /^bin\/(asp\.js|package\.json)$/,
@@ -126,7 +126,7 @@ const PACKED = [
   /^man\/asp(-[a-z]+)?\.1$/,
 ];
 
-/** Names that a declaration file exports with no comment before the first line that has them. */
+/** Returns names that a declaration file exports without a comment at their first line. */
 function undocumentedIn(declarations: string): string[] {
   const lines = declarations.split('\n');
   const first = new Map<string, string>();
@@ -259,7 +259,7 @@ describe('what is packed', () => {
 });
 
 describe('what is packed, where npm left out the optional packages', () => {
-  // A folder of its own: Node.js also looks for packages in the folders above.
+  // Outside this project, because Node.js also looks for packages in parent folders.
   const project = mkdtempSync(join(tmpdir(), 'asp-package-'));
   afterAll(() => rmSync(project, { recursive: true, force: true }));
   const program = join(project, 'node_modules/asp-cli/bin/asp.js');
@@ -285,7 +285,7 @@ describe('what is packed, where npm left out the optional packages', () => {
     expect(runToEnd(process.execPath, ['--input-type=module', '-e', importIt], project)).toBe('function\n');
   });
 
-  // Newer versions of Node.js have SQLite.
+  // Newer versions of Node.js include SQLite.
   it.skipIf(Number(process.versions.node.split('.')[0]) >= 24)('says what is missing where it is needed', () => {
     const missing = /SQLite library .*: install asp-cli with its optional packages/;
     const service = 'http://127.0.0.1:9/v1';

@@ -26,7 +26,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'asp-man-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const has = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
 
-/** What a program says of a page: its two streams. */
+/** Returns what a program writes about a page to its two streams. */
 function said(program: string, words: readonly string[], text: string): { out: string; err: string } {
   const file = join(scratch, 'page.1');
   writeFileSync(file, text);
@@ -74,7 +74,7 @@ describe.skipIf(!has('mandoc'))('mandoc', () => {
     expect(said('mandoc', ['-Tlint', '-Wwarning'], text)).toEqual({ out: '', err: '' });
   });
 
-  // Whatever a row may say one day.
+  // No matter what a future row contains.
   it('prints text as it was, whatever roff would make of it', () => {
     const lines = [
       '.SH not a heading',
@@ -172,7 +172,7 @@ describe('what documents draw on', () => {
   });
 });
 
-/** Read to see where the program runs; nobody sets them for its sake. */
+/** asp reads these variables to learn about its environment. No one sets them for asp. */
 const OF_THE_SYSTEM = [
   ...['DBUS_SESSION_BUS_ADDRESS', 'DISPLAY', 'WAYLAND_DISPLAY', 'SSH_CONNECTION', 'SSH_TTY'],
   ...['NODE_TLS_REJECT_UNAUTHORIZED', 'NPM_CONFIG_REGISTRY', 'APPDATA', 'LOCALAPPDATA'],

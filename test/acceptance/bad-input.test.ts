@@ -9,7 +9,7 @@ interface ErrorLine {
   error: { code: string; exit_code: number; outcome: string; retryable: boolean };
 }
 
-/** A refusal: nothing on stdout, one JSON line on stderr with this code, and the exit code of the table. */
+/** Expects nothing on stdout, one JSON line with this code on stderr, and this exit code. */
 function mustRefuse(ended: Ended, code: string, exitCode: number): ErrorLine['error'] {
   expect(ended.stdout).toBe('');
   expect(ended.stderr.trim().split('\n')).toHaveLength(1);

@@ -9,14 +9,14 @@ import { createHome, type Home, missing, type Running, type ServiceProcess } fro
 
 const noPython = missing('python3');
 
-/** Starts `asp login` and gives the address that it prints. */
+/** Starts `asp login` and returns the address that it prints. */
 async function startLogin(home: Home, words: readonly string[] = []): Promise<{ login: Running; url: string }> {
   const login = home.start(['login', '--no-browser', ...words]);
   const [, url = ''] = await login.until('stderr', /^\s*(http:\S+)$/m);
   return { login, url };
 }
 
-/** A person at the pages, by what they read and reach with a keyboard or a screen reader. */
+/** Signs up a person, using only labels and roles that a keyboard or screen-reader user can reach. */
 async function signUp(page: Page, username: string): Promise<void> {
   const form = page.getByRole('form', { name: 'Create an account' });
   if (!(await form.isVisible())) await page.getByText('New here? Create an account').click();

@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { launchChromium } from '../support/chromium.js';
 import { createHome, type Home, type ServiceProcess, startServe } from './program.js';
 
-/** A service with agents to try it with, in a home of its own, and a real browser. */
+/** A service in a separate home with agents to try it with, and a real browser. */
 export interface BrowserStage {
   readonly home: Home;
   readonly service: ServiceProcess;

@@ -17,7 +17,7 @@ afterAll(async () => {
 });
 
 const as = (handle: string, ...words: string[]) => home.asp([...words, '-a', handle]);
-/** A session of demo.you and alice.bot. */
+/** Creates a session between demo.you and alice.bot. */
 async function openSession(): Promise<string> {
   const id = (await as('demo.you', 'session', 'create', 'alice.bot')).stdout.trim();
   expect((await as('alice.bot', 'session', 'join', id)).status).toBe(0);
@@ -108,9 +108,9 @@ describe('asp chat in a pipe', () => {
 describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
   let terminals = 0;
   let close: () => Promise<unknown> = async () => undefined;
-  // Also of a test that failed: a chat would wait for its service for ever.
+  // Closes the chat after a failed test too, or it would wait for its service forever.
   afterEach(() => close());
-  /** A terminal of this width in which the chat runs, as a person sees it. */
+  /** Opens a terminal of this width in which the chat runs. */
   async function openTerminal(width: number, words: readonly string[], environment: Record<string, string> = {}) {
     terminals += 1;
     const tmux = (...rest: string[]) =>

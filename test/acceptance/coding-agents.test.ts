@@ -6,7 +6,7 @@ import { createHome, type Home, json, type ServiceProcess, startServe } from './
 
 const ME = '@demo.you';
 const BOT = '@alice.bot';
-/** An idle agent has a message within this time. */
+/** An idle agent receives a message within this time. */
 const WAKE_MS = 2_000;
 
 describe('coding agents', () => {

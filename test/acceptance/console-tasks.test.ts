@@ -24,22 +24,22 @@ const WAYS = [
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const DESKTOP = { viewport: { width: 1280, height: 900 } };
 
-/** What a task begins with: somebody who is signed in, with an agent, and others on the same service. */
+/** Where a task begins: a signed-in person with an agent, and others on the same service. */
 interface Scene {
   readonly hand: Hand;
   readonly page: Page;
-  /** The agent `main` of the one at the page. */
+  /** The person's agent `main`. */
   readonly main: Actor;
-  /** The one at the page: with a password, unless an owner. */
+  /** The person at the page. Everyone but an owner has a password. */
   readonly person: Person;
-  /** Somebody else, for operators. */
+  /** Another person, for operators. */
   readonly guest: Person;
   another(name: string, options?: AgentOptions): Promise<Actor>;
   change(person: Person, body: object): Promise<unknown>;
   stateOf(person: Person): Promise<{ readonly state: string; readonly tier: string }>;
-  /** An app that the one at the page has allowed to act for an agent. */
+  /** Connects an app that the person has allowed to act for an agent. */
   connectApp(name: string): Promise<{ isConnected(): Promise<boolean> }>;
-  /** A session of `main` with another agent, which has said something. */
+  /** Creates a session between `main` and another agent, which has sent a message. */
   talk(topic: string): Promise<{ readonly id: string; readonly other: Actor }>;
 }
 
@@ -52,8 +52,8 @@ interface Task {
 }
 
 /**
- * What people do with the dashboard, each with the presses it may take from the first page. An owner has the account of an agent
- * that programs use, a member signed up with a password, a visitor has no account.
+ * What people do with the dashboard, and the maximum number of presses from the first page. An owner has the account of
+ * an agent that programs use, a member signed up with a password, and a visitor has no account.
  */
 const TASKS: Readonly<Record<string, Task>> = {
   'A visitor makes an account and a first agent': {
@@ -648,7 +648,7 @@ describe.skipIf(noChromium !== undefined)(`In a real browser ${noChromium ?? ''}
   let browser: Browser;
   beforeAll(async () => {
     stage = await openStage({ areLimitsOn: false });
-    // The first page of a service without accounts asks for one.
+    // The first page of a service without accounts asks the visitor to create one.
     await stage.enter('first');
     browser = await launchChromium();
   });
@@ -716,7 +716,7 @@ describe.skipIf(noChromium !== undefined)(`In a real browser ${noChromium ?? ''}
 
   describe.each(Object.entries(TASKS))('%s:', (_, task) => {
     const index = Object.values(TASKS).indexOf(task);
-    // All in all ways takes minutes; each in one way shows that the page can be used, and all ways are taken by some.
+    // Testing every task in all ways takes minutes. By default, each is tested in one way, and some in each way.
     const ways = ALL_WAYS ? WAYS : [WAYS[index % WAYS.length] ?? WAYS[0]];
     it.each(ways)('with the %s on a %s', { timeout: 60_000 }, (...way) => perform(task, way));
   });

@@ -7,7 +7,7 @@ import { createHome, type Home, jsonLines, type ServiceProcess, startServe } fro
 
 const OPTIONS = ['--seed', 'ada.planner,ada.builder,bob.helper', '--limits', 'off'];
 const PATIENCE_MS = 30_000;
-/** What a program and a person say in a row: 1,002 messages in all in the long tests. */
+/** The number of consecutive messages from a program and from a person. Long tests send 1,002 messages in total. */
 const [SAID_BY_PROGRAM, SAID_BY_PERSON] = process.env['ASP_TEST_LONG'] === '1' ? [300, 50] : [60, 15];
 
 describe.skipIf(noChromium !== undefined)(`A person and a program in one session ${noChromium ?? ''}`, () => {
@@ -144,7 +144,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
       await untilSent();
     };
     const speak = async (from: string): Promise<void> => {
-      // One command sends no more to a session in a minute.
+      // One command can send no more messages than this to a session in a minute.
       for (let first = 0; first < SAID_BY_PROGRAM; first += 60)
         await home.asp(['send', session, '--lines', '--as', '@bob.helper'], {
           input: Array.from({ length: 60 }, (_, index) => `${from} ${first + index}\n`).join(''),
@@ -155,7 +155,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
       for (let index = 0; index < SAID_BY_PERSON; index += 1) await say(`person ${round} ${index}`);
       await program;
     };
-    // The page keeps the latest messages, so it is looked at all the time.
+    // The page keeps only the latest messages, so the test reads it continuously.
     const shown = new Map<number, string>();
     let isOver = false;
     const watching = (async () => {

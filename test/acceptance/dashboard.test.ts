@@ -135,13 +135,13 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await page.getByText('Last used').waitFor();
     await go('Nightly');
     await go('Revoke this API credential…');
-    // A name is a box of its own, so that it does not break, and boxes are set off by spaces.
+    // A name is in a separate box so that it does not wrap, and `innerText` surrounds boxes with spaces.
     await heading(/^Revoke “ ?Nightly ?”\?$/);
     await press('Revoke API credential');
     await told('The API credential was revoked');
     expect(await socket.mustBeClosed(10_000)).toBe(1008);
     expect((await askClientToken(place, actor.credentials, place.baseUrl)).status).toBe(401);
-    // The token that the first home has lives on for a quarter of an hour; another home needs a new one.
+    // The first home's token lives for another quarter of an hour. Another home needs a new one.
     const other = createHome();
     expect(await other.asp(['send', '@demo.echo', 'again'], { environment })).toMatchObject({ status: 4, stdout: '' });
     await other.dispose();

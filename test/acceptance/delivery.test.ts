@@ -21,7 +21,7 @@ describe('the delivery state of a message › as the programs report it', () => 
 
   const asp = (...words: string[]) => home.asp([...words, '-a', 'demo.you']);
   const asAlice = (...words: string[]) => home.asp([...words, '-a', 'alice.bot']);
-  /** A session of the two. */
+  /** Creates a session between the two. */
   const openSession = async (): Promise<string> => {
     const id = (await asp('session', 'create', 'alice.bot')).stdout.trim();
     expect((await asAlice('session', 'join', id)).status).toBe(0);

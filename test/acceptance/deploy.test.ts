@@ -32,7 +32,7 @@ interface Deployment {
 }
 
 const OF_A_PERSON: Record<string, string> = { ASP_DOMAIN: 'asp.example.org', ASP_DATABASE_PASSWORD: 'secret' };
-/** What a secret of the cluster would hold. */
+/** The environment from a secret of the cluster. */
 const OF_A_SECRET: Record<string, string> = {
   ASP_DATABASE: 'postgres://asp@db.example.org/asp',
   AWS_ACCESS_KEY_ID: 'key',
@@ -64,7 +64,7 @@ const PLACES = [
 ] as const;
 
 const seconds = (text: string): number => Number(/^(\d+)s$/.exec(text)?.[1]);
-/** Requests and sockets have this long to finish after the drain delay. */
+/** How long requests and sockets have to finish after the drain delay. */
 const FINISH_S = 20;
 
 let home: Home;
@@ -105,7 +105,7 @@ const reason = await whyNoPostgres();
 describe.skipIf(reason !== undefined)('A service that runs as the files in deploy say', () => {
   let schema: Schema;
   let running: Running;
-  /** Nothing can be written to the home, as in a container with a read-only file system. */
+  /** The home is not writable, as in a container with a read-only file system. */
   const inside = () => ({ HOME: '/proc/none', XDG_RUNTIME_DIR: join(home.directory, 'run-of-a-container') });
   let port: string;
 

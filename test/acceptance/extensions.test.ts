@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => home.dispose());
 
-/** A program on the PATH of the home. */
+/** Installs a program on the PATH of the home. */
 const install = (name: string, script: string, mode = 0o755, folder = 'bin'): void => {
   mkdirSync(join(home.directory, folder), { recursive: true });
   writeFileSync(join(home.directory, folder, name), `#!/bin/sh\n${script}\n`, { mode });

@@ -7,7 +7,7 @@ import { request } from '../support/http.js';
 import { until } from '../support/until.js';
 import { createHome, type Home, json, jsonLines, startServe } from './program.js';
 
-/** Why no small disk can be had, or undefined. */
+/** Returns why the test cannot create a small disk, or undefined. */
 function noDisk(directory: string): string | undefined {
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', directory], { stdio: 'ignore' });
@@ -76,12 +76,12 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
   });
 });
 
-/** Takes what is left of the disk. */
+/** Fills the rest of the disk. */
 function fill(path: string): void {
   for (let size = 4 * 1024 * 1024; size >= 4096; size = Math.floor(size / 2))
     try {
       writeFileSync(path, Buffer.alloc(size), { flag: 'a' });
     } catch {
-      // Too much for what is left: try less.
+      // This was too much. Try less.
     }
 }

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createHome, type Ended, type Home, json, missing, type ServiceProcess, startServe } from './program.js';
 
 const LIMIT_MS = 3000;
-/** What starting a process on a busy machine may cost beyond the rule. */
+/** The extra time for starting a process on a busy machine. */
 const START_MS = 4000;
 const noKeyring = missing('dbus-run-session', 'gnome-keyring-daemon', 'gdbus', 'python3');
 const UNLOCK = 'printf secret | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1';
@@ -24,7 +24,7 @@ describe('Keychain', () => {
     await home.dispose();
   });
 
-  /** A refusal within the limit, before any browser could open. */
+  /** Expects a refusal within the limit, before a browser opens. */
   const mustRefuse = async (run: () => Promise<Ended>, code: string): Promise<void> => {
     const begun = performance.now();
     const ended = await run();

@@ -19,7 +19,7 @@ import { createHome, type Home, json, type ServiceProcess, startServe } from './
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = join(ROOT, 'examples');
 
-/** Runtimes other than Node.js, and the options with which they run a program. */
+/** The runtimes besides Node.js, and the commands with which they run a program. */
 const RUNTIMES = { Bun: ['bun', 'run'], Deno: ['deno', 'run', '--allow-all', '--node-modules-dir=manual'] };
 
 function findOnPath(name: string): string | undefined {
@@ -27,7 +27,7 @@ function findOnPath(name: string): string | undefined {
   return paths.find((path) => existsSync(path));
 }
 
-/** A program of somebody else, with the packed package installed in it. */
+/** Someone else's program, with the packed package installed in it. */
 describe('the examples, with the package as it is published', () => {
   let home: Home;
   let service: ServiceProcess;
@@ -147,7 +147,7 @@ describe('the examples, with the package as it is published', () => {
     expect(said).toEqual(['@me.asker', '@me.echo']);
   });
 
-  /** Writes the programs of the page about the library; returns their names. */
+  /** Writes the programs from the library's page and returns their names. */
   const writePrograms = (): string[] => {
     const page = readFileSync(join(ROOT, 'docs/library.md'), 'utf8');
     const programs = [...page.matchAll(/^```js\n\/\/ (\S+)\n(.*?)^```$/gms)];
@@ -176,7 +176,7 @@ describe('the examples, with the package as it is published', () => {
     answering.kill('SIGTERM');
     const { status, stdout, stderr } = await answering.ended;
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-    // The asker ends its session as soon as it has the answer, before or after the agent knows that it was sent.
+    // The asker ends its session once it has the answer, which may be before or after the agent knows that it was sent.
     const replied = '@me.boss: replied';
     expect(stdout).toMatch(/^ready\n(.+\n){2}@me\.boss: replied\n$/);
     expect(stdout.trim().split('\n').sort()).toEqual(['@me.boss ended a session', replied, replied, 'ready'].sort());

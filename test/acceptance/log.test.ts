@@ -18,7 +18,7 @@ interface Line {
   readonly [field: string]: unknown;
 }
 
-/** Everything that must never stand in a log, gathered while it was used. */
+/** Makes traffic and returns every secret that it used, none of which may appear in a log. */
 async function makeTraffic(place: Place, operator: Operator): Promise<string[]> {
   const alice = await createActor(place, operator, 'alice');
   const bob = await createActor(place, operator, 'bob');
@@ -51,7 +51,7 @@ async function makeTraffic(place: Place, operator: Operator): Promise<string[]> 
   ];
 }
 
-/** Requests that go wrong in the places where a log might repeat them. */
+/** Makes requests that fail where a log might repeat their secrets. */
 async function failWithSecrets(place: Place, token: string, alice: Actor): Promise<void> {
   const { baseUrl } = place;
   await request(`${baseUrl}/sessions?access_token=${token}`);

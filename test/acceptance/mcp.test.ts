@@ -55,7 +55,7 @@ interface Connected {
   call(name: string, given?: Record<string, unknown>, signal?: AbortSignal): Promise<Result>;
 }
 
-/** What the SDKs return for a call, as the tests read it. */
+/** Reads what the SDKs return for a call. */
 function readResult(result: Readonly<Record<string, unknown>>): Result {
   const [block] = result['content'] as { text: string }[];
   const isError = result['isError'] === true;
@@ -67,7 +67,7 @@ function readResult(result: Readonly<Record<string, unknown>>): Result {
   };
 }
 
-/** What every request of the newest revision says about its client. */
+/** The client information in every request of the newest revision. */
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
@@ -77,7 +77,7 @@ const META = {
 const hello = (id: number, method: string, params: object): string =>
   `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`;
 
-/** The text of a resource, between its two lines. */
+/** Returns the text of a resource, between its two framing lines. */
 function readContents({ contents }: { readonly contents: readonly object[] }): { text: string; body: string } {
   const { text } = contents[0] as { text: string };
   const [head = '', body = '', tail = '', ...more] = text.split('\n');
@@ -86,7 +86,7 @@ function readContents({ contents }: { readonly contents: readonly object[] }): {
   return { text, body };
 }
 
-/** A client that subscribes as its revision has it, and what it was told. */
+/** A client that subscribes the way its revision does, and the updates it received. */
 interface Subscriber {
   readonly told: string[];
   read(uri: string): Promise<{ readonly contents: readonly object[] }>;
@@ -120,7 +120,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const client = new Client({ name: 'test', version: '1' });
     await client.connect(transport);
     open.push(client);
-    // As every host does: from then on the client checks structured content against the output schema of its tool.
+    // As in every host. From now on, the client checks structured content against the output schema of its tool.
     await client.listTools();
     return {
       client,
@@ -135,7 +135,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     };
   };
 
-  /** By the SDK that speaks revision 2026-07-28 too. */
+  /** Also connects through the SDK that speaks revision 2026-07-28. */
   const connectWide = async (handle: string, mode: VersionNegotiationMode, words: readonly string[] = []) => {
     const client = new WideClient({ name: 'test', version: '2' }, { versionNegotiation: { mode } });
     await client.connect(new WideTransport(commandOf(handle, words)));
@@ -189,7 +189,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     },
   };
 
-  /** Reads on until a message says this. */
+  /** Reads until a message has this text. */
   const readUntil = async (call: Connected['call'], text: string, after?: string): Promise<void> => {
     for (let cursor = after; ; ) {
       const { value } = await call('read', { wait_s: 40, ...(cursor !== undefined && { after: cursor }) });
@@ -350,7 +350,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const { session_id } = (await (await connect('demo.you')).call('send', { to: '@bob.bot', text: 'psst' })).value;
     const readOnce = async (isRead: boolean): Promise<string[]> => {
       const { call, client } = await connect('bob.bot');
-      // Whatever waits has come by the time that a call is answered.
+      // By the time a call is answered, everything held back has arrived.
       const { isError, text, value } = await (isRead ? call('read', { wait_s: 2 }) : call('session_list'));
       if (isError) throw new Error(text);
       await client.close();

@@ -145,7 +145,7 @@ describe('operating a service', () => {
   });
 });
 
-/** So many messages a second, whether the ones before were answered or not. */
+/** Sends messages at a steady rate, without waiting for answers. */
 async function sendSteadily(alice: Actor, session: string, sent: Promise<{ sequence: number }>[]): Promise<void> {
   const start = performance.now();
   for (let index = 0; index < RATE * SECONDS; index += 1) {

@@ -7,7 +7,7 @@ import { createHome, type Home, type Running, type ServiceProcess, startServe } 
 
 const COMMAND = /<pre class="command"[^>]*>([\s\S]*?)<\/pre>/g;
 
-/** The blocks of commands on a page, as a person would select and paste them. */
+/** Returns the command blocks of a page as a person would paste them. */
 const commandsOn = ({ answer }: Page): string[] =>
   [...answer.text.matchAll(COMMAND)].map(([, block = '']) =>
     block.split('<span class="line">').slice(1).map(visibleText).join('\n'),
@@ -52,7 +52,7 @@ describe('Every command that the dashboard prints', () => {
     expect([status, stderr]).toEqual([0, stderr]);
     return stdout;
   };
-  /** Pastes a command that goes on for ever, until it has written that. */
+  /** Pastes a command that runs forever, and stops it when its output matches. */
   const watchWith = async (command: string, pattern: RegExp, meanwhile: () => Promise<unknown>): Promise<void> => {
     const tail = start(command);
     try {

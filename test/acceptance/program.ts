@@ -5,10 +5,10 @@ import { join } from 'node:path';
 
 import { PROGRAM_FILE } from '../support/built-program-file.js';
 
-/** Runs its words on a pseudo-terminal and ends as they did. */
+/** Runs its arguments on a pseudo-terminal and exits with their exit code. */
 const PTY = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
 
-/** What a process left behind when it ended. */
+/** The output and the exit of a process. */
 export interface Ended {
   status: number | null;
   signal: NodeJS.Signals | null;
@@ -16,46 +16,45 @@ export interface Ended {
   stderr: string;
 }
 
-/** A process that runs, with what it has written so far. */
+/** A running process and its output so far. */
 export interface Running {
   readonly child: ChildProcess;
   readonly pid: number;
   stdout(): string;
   stderr(): string;
-  /** Resolves with the whole text once `pattern` stands in the stream; rejects when the process ends before. */
+  /** Resolves with the match once `pattern` appears in the stream. Rejects if the process ends first. */
   until(stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpMatchArray>;
   readonly ended: Promise<Ended>;
   kill(signal?: NodeJS.Signals): void;
 }
 
-/** One OS user's private home: nothing of the machine's own user is read or written. */
+/** The private home of one OS user. Nothing of the real user is read or written. */
 export interface Home {
   readonly directory: string;
   readonly environment: NodeJS.ProcessEnv;
-  /** Runs `asp` with these words to its end. */
+  /** Runs `asp` to its end. */
   asp(words: readonly string[], options?: RunOptions): Promise<Ended>;
-  /** Starts `asp` with these words. */
+  /** Starts `asp`. */
   start(words: readonly string[], options?: RunOptions): Running;
-  /** Runs a line of bash in which `asp` is the program, with pipefail off, as a person types it. */
+  /** Runs a line of bash, without pipefail, in which `asp` is the program. */
   shell(line: string, options?: RunOptions): Promise<Ended>;
-  /** Starts `asp` on a terminal of its own; what it shows, on either stream, is in `stdout`. */
+  /** Starts `asp` on its own terminal. `stdout` contains both streams. */
   terminal(words: readonly string[], options?: RunOptions): Running;
-  /** Whether a file is in this home. */
   exists(path: string): boolean;
   /** Starts any program in this home. */
   spawn(command: string, words: readonly string[], options?: RunOptions): Running;
-  /** Stops what still runs and removes the directory. */
+  /** Stops running processes and removes the directory. */
   dispose(): Promise<void>;
 }
 
 export interface RunOptions {
   environment?: NodeJS.ProcessEnv;
-  /** All of standard input; it is empty unless said, or left open with `isOpen`. */
+  /** All of standard input. It is empty by default; `isOpen` leaves it open. */
   input?: string | { isOpen: true };
   cwd?: string;
 }
 
-/** A new home. Logins go to a file unless `environment` says otherwise: there is no keychain in it. */
+/** Creates a home. It has no keychain, so logins go to a file unless `environment` sets another store. */
 export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
   const directory = mkdtempSync(join(tmpdir(), 'asp-home-'));
   const bin = join(directory, 'bin');
@@ -150,16 +149,16 @@ function startProcess(command: string, words: readonly string[], options: RunOpt
   };
 }
 
-/** A service of its own, started with the real program in `home`. */
+/** A service that the real program runs in `home`. */
 export interface ServiceProcess {
   readonly running: Running;
   readonly url: string;
   readonly data: string;
-  /** Ctrl-C, and the end that follows. */
+  /** Sends Ctrl-C and waits for the end. */
   stop(): Promise<Ended>;
 }
 
-/** Starts `asp serve` on a free port, or on the one of `url`, and waits until it accepts requests. */
+/** Starts `asp serve` on a free port or the port of `url` and waits until it accepts requests. */
 export async function startServe(home: Home, words: readonly string[] = [], url?: string): Promise<ServiceProcess> {
   const port = url === undefined ? '0' : new URL(url).port;
   const data = join(home.directory, 'serve-data');
@@ -176,12 +175,12 @@ export async function startServe(home: Home, words: readonly string[] = [], url?
   };
 }
 
-/** The JSON document of a text. */
+/** Parses one JSON document. */
 export function json<Value = Record<string, unknown>>(text: string): Value {
   return JSON.parse(text) as Value;
 }
 
-/** The JSON documents of a text, one a line. */
+/** Parses one JSON document per line. */
 export function jsonLines<Value = Record<string, unknown>>(text: string): Value[] {
   return text
     .split('\n')
@@ -189,7 +188,7 @@ export function jsonLines<Value = Record<string, unknown>>(text: string): Value[
     .map((line) => JSON.parse(line) as Value);
 }
 
-/** Why a tool that a test needs is missing, or undefined; the tests that need it are then skipped with this reason. */
+/** Returns why a required tool is missing, or undefined. The reason is shown for tests that are skipped. */
 export function missing(...programs: readonly string[]): string | undefined {
   const paths = (process.env['PATH'] ?? '').split(':');
   const absent = programs.filter((program) => !paths.some((path) => existsSync(join(path, program))));

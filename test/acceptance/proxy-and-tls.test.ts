@@ -17,7 +17,7 @@ interface Front {
   close(): void;
 }
 
-/** Ends TLS before the service on `port`. */
+/** Starts a TLS proxy in front of the service on `port`. */
 async function startFront({ certificate, key }: Certificate, port: number): Promise<Front> {
   const server = createTlsServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (socket) => {
     const service = connect(port, '127.0.0.1');

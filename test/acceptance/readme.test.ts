@@ -9,11 +9,11 @@ const noJq = missing('jq');
 
 interface Step {
   command: string;
-  /** What it shows, line by line; `…` stands for anything. */
+  /** The output, line by line; `…` matches anything. */
   shows: string[];
 }
 
-/** The commands of all console blocks, each with what the page says it shows. */
+/** The commands of all console blocks, each with the output that the page shows. */
 const STEPS: Step[] = [...README.matchAll(/^```console\n([\s\S]*?)^```$/gm)].flatMap(([, block = '']) =>
   block
     .split(/^\$ /m)
@@ -48,7 +48,7 @@ describe('README › every transcript is what the program says', () => {
     await home.dispose();
   });
 
-  /** Runs a line in the one shell, as a reader would, and gives what it wrote: stdout if there is any, else stderr. */
+  /** Runs a line in the shared shell and returns its stdout, or its stderr if stdout is empty. */
   const run = async (command: string, number: number): Promise<string[]> => {
     const before = { out: shell.stdout().length, err: shell.stderr().length };
     shell.child.stdin?.write(`${command}\necho "[step ${number}]"\n`);

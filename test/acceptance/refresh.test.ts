@@ -10,7 +10,7 @@ const { DatabaseSync } = createRequire(import.meta.url)(
   '@photostructure/sqlite',
 ) as typeof import('@photostructure/sqlite');
 
-/** How many refresh tokens the service has ever issued, and how many families live. */
+/** Counts the refresh tokens that the service has ever issued, and the live families. */
 function countTokens(data: string): { tokens: number; families: number } {
   const database = new DatabaseSync(join(data, 'asp.sqlite'), { readOnly: true });
   const count = (sql: string): number => Number((database.prepare(sql).get() as { n: number }).n);

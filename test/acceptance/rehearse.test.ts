@@ -42,7 +42,7 @@ describe('asp serve --clock', () => {
     await tail.until('stdout', /"session.message"/);
     await advance('16m');
     await tail.until('stderr', /closed 1008: token expired/);
-    // The access token has expired, and the refresh token has not.
+    // By now, the access token has expired, but the refresh token has not.
     expect((await sentAt()) - before).toBeGreaterThanOrEqual(16 * 60_000);
     await tail.until('stdout', /"session.message"[\s\S]*"session.message"/);
     tail.kill('SIGINT');
@@ -93,7 +93,7 @@ describe('asp serve trigger', () => {
   const trigger = async (...words: readonly string[]): Promise<Triggered> =>
     json<Triggered>(await succeed('serve', 'trigger', ...words, '--json'));
   const toAlice = (event: string, ...words: readonly string[]) => trigger(event, '--to', '@alice.bot', ...words);
-  /** Everything that Alice's program sees from now on. */
+  /** Starts a tail of everything that Alice's program receives. */
   const follow = async (): Promise<Running> => {
     const tail = home.start(['tail', '-v', '--json', '--retries', '20']);
     const { session_id: id } = await toAlice('invitation');
@@ -137,7 +137,7 @@ describe('asp serve trigger', () => {
     const tail = await follow();
     await toAlice('drop', '--code', '1001');
     await tail.until('stderr', /closed 1001/);
-    // The program comes back when it sees fit.
+    // The program chooses when to reconnect.
     const dropped = async () => (await home.asp(['serve', 'trigger', 'drop', '--to', '@alice.bot'])).status === 0;
     await until('there is a socket to drop', dropped, 30_000);
     await tail.until('stderr', /closed 1006/);
@@ -191,7 +191,7 @@ describe('asp serve trigger', () => {
     }
     const { items } = json<{ items: { content: string }[] }>(await succeed('message', 'list', session, '--json'));
     expect(items.map(({ content }) => content).filter((content) => content !== 'x')).toEqual(['first', 'lost', 'cut']);
-    // The second replaces what is left of the first.
+    // The second fault replaces what is left of the first.
     await trigger('503', '--times', '5');
     await trigger('503', '--times', '2');
     const { attempts } = json<{ attempts: number }>(await succeed('send', session, 'again', '--json'));

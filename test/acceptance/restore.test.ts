@@ -18,7 +18,7 @@ interface Line {
 const contentsOf = (lines: readonly Line[]): unknown[] =>
   lines.filter(({ type }) => type === 'session.message').map(({ payload }) => payload?.content);
 
-/** A service that was restored to where its session had four events; eight had been given. */
+/** Starts a service restored to a state in which its session had four of eight delivered events. */
 async function startRestored(url: string): Promise<Awaited<ReturnType<typeof startServe>>> {
   renameSync(join(home.directory, 'serve-data'), join(home.directory, 'before'));
   const restored = await home.asp(['serve', 'restore', 'backup.tar', '--data', join(home.directory, 'serve-data')]);

@@ -60,7 +60,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await agent.until('stderr', /Answering as @alice\.bot/);
     return agent;
   };
-  /** The agent on the official SDK, and what its model would have read. */
+  /** The agent on the official SDK, and a record of what its model would have read. */
   const polite = () => {
     logs += 1;
     const log = join(home.directory, `agent-${logs}.jsonl`);
@@ -80,7 +80,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
   };
   const ask = (target: string, text: string) => asp('send', target, text, '--wait', '--timeout', '60s');
 
-  /** The sessions of questions that the next run would end. */
+  /** Returns the sessions of questions that the next run would end. */
   const keptQuestions = async (): Promise<readonly string[]> => {
     const state = join(home.directory, '.local/state/asp-cli');
     const files = existsSync(state) ? readdirSync(state, { recursive: true, encoding: 'utf8' }) : [];
@@ -88,7 +88,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     return kept.flatMap((file) => json<{ questions: string[] }>(readFileSync(join(state, file), 'utf8')).questions);
   };
 
-  /** What became of the last message there. */
+  /** Returns the delivery state of the last message in the session. */
   const stateOf = async (sid: string): Promise<unknown> =>
     json<{ delivery: { recipients: { state: string }[] } }>(await asp('session', 'show', sid, '--delivery', '--json'))
       .delivery.recipients[0]?.state;
@@ -195,7 +195,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       readonly metadata: { readonly choices: readonly string[] };
     }
 
-    /** The question in the one session that invited the agent, which has joined it. */
+    /** Finds the question in the only session that the agent has joined by invitation. */
     const findQuestion = async (): Promise<Question> => {
       const sessionId = await until(
         'the invitation to the question',
@@ -213,9 +213,9 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     };
     const say = (sessionId: string, text: string, as = ASKED, ...words: readonly string[]) =>
       home.asp(['send', sessionId, text, '-a', as, ...words]);
-    /** A message whose turn asks for a permission; resolves with the reply. */
+    /** Sends a message whose turn asks for a permission. Resolves with the reply. */
     const requested = (request: object = { toolCall: TOOL_CALL }) => {
-      // Characters that are not seen would be removed on the way to the program.
+      // asp would remove invisible characters before the program sees them.
       const escaped = JSON.stringify(request).replace(
         /[^ -~]/g,
         (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -255,7 +255,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       await say((await findQuestion()).sessionId, 'No');
       expect(await second).toBe('no');
       await until('both turns are recorded', async () => told(agent).length === 2, 30_000);
-      // What was said in the sessions of the questions started no turns.
+      // Messages in the questions' sessions started no turns.
       expect(told(agent).map(({ turn }) => turn.permissions)).toEqual([
         { allowed: 1, refused: 0 },
         { allowed: 0, refused: 1 },
@@ -330,7 +330,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect(metadata.choices).toEqual(['Yes', 'Refuse']);
       expect(content.split('\n').filter((line) => line.startsWith('==='))).toHaveLength(2);
       await say(sessionId, 'Refuse');
-      // The program's own option that refuses is what it understands.
+      // The program understands only its own option for refusing.
       expect(await reply).toBe('o3');
     });
 

@@ -34,7 +34,7 @@ interface Told {
 const ME = '@demo.you';
 const BOT = '@alice.bot';
 
-/** Prints something of the event on standard input; no other program is needed for it. */
+/** Prints part of the event from standard input, without starting another program. */
 const printing = (what: string): string =>
   `node -p 'const event=JSON.parse(require("fs").readFileSync(0,"utf8"));${what}'`;
 const SAID = printing('event.payload.content');
@@ -51,7 +51,7 @@ describe('asp run › an agent out of any program', () => {
   let home: Home;
   let relay: HttpRelay;
   let service: ServiceProcess;
-  /** The one that asks, over the interface: a program started for each question costs a fifth of a second. */
+  /** The asker uses the REST API, because starting a program for each question takes a fifth of a second. */
   let me: Actor;
   const agents: Running[] = [];
 
@@ -88,7 +88,7 @@ describe('asp run › an agent out of any program', () => {
     await home.dispose();
   });
 
-  /** A script in the home, as the command of an agent. */
+  /** Writes a script in the home, to use as an agent's command. */
   const script = (name: string, lines: string): string => {
     const path = join(home.directory, name);
     writeFileSync(path, `#!/bin/bash\n${lines}\n`);
@@ -96,7 +96,7 @@ describe('asp run › an agent out of any program', () => {
     return path;
   };
 
-  /** An agent, once it listens. */
+  /** Starts an agent and waits until it listens. */
   const start = async (command: string, words: readonly string[] = []): Promise<Running> => {
     const from = words.includes('--from') ? [] : ['--from', ME];
     const agent = home.start(['run', '-a', BOT, '--exec', command, ...from, ...words]);
@@ -112,7 +112,7 @@ describe('asp run › an agent out of any program', () => {
     return stdout.trim();
   };
 
-  /** Says it in a session, or in a new one with the agent of this handle. The session. */
+  /** Sends a message to a session, or to an agent in a new session. Returns the session. */
   const say = async (to: string, content: string): Promise<string> => {
     if (to.startsWith('@')) return me.mustCreate({ invite: [to], initial_message: { content } });
     await me.mustSend(to, content);
@@ -122,7 +122,7 @@ describe('asp run › an agent out of any program', () => {
   const messagesOf = async (sessionId: string, after = 0): Promise<Envelope[]> =>
     ((await me.mustReplay(sessionId, after)) as Envelope[]).filter(({ type }) => type === 'session.message');
 
-  /** Asks and waits for the answer to just that: what was asked before in this session is done by then. */
+  /** Asks and waits for the answer to this question, which comes after all earlier ones in the session. */
   const ask = async (sessionId: string, text: string): Promise<string> => {
     const sent = await me.mustSend(sessionId, text);
     const answer = await until(
@@ -426,7 +426,7 @@ describe('asp run › an agent out of any program', () => {
     first.kill('SIGINT');
     await first.ended;
     await say(id, 'while it was away');
-    // The service tells its time in whole seconds.
+    // The service reports times in whole seconds.
     await setTimeout(1100);
     const second = await start('echo two', lost('second.json'));
     expect(second.stderr()).toMatch(
@@ -459,7 +459,7 @@ describe('asp run › an agent out of any program', () => {
     await next.until('stdout', /\n/);
     const replayed = ids.filter((id) => asked.some((path) => path.includes(`${id}/events`)));
     expect(replayed).toContain(ids[3]);
-    // Of the last few, the agent may have been stopped before it had its own reply.
+    // For the last few messages, the agent may have been stopped before it saw its own reply.
     expect(replayed.length).toBeLessThan(6);
     for (const id of ids) await me.mustEnd(id);
   });
@@ -493,7 +493,7 @@ describe('asp run › an agent out of any program', () => {
     expect(await ask(sid, 'still?')).toBe('here');
   });
 
-  /** Where a `kill -9` may hit an answer, from the invitation to the line that tells of it. */
+  /** The points at which a `kill -9` may interrupt an answer, from the invitation to the printed line. */
   const POINTS: Record<string, (kill: () => void) => (relayed: Relayed) => Promise<void>> = {
     'while it joins': (kill) => async (relayed) => {
       const pass = await relayed.forward();
@@ -515,7 +515,7 @@ describe('asp run › an agent out of any program', () => {
     },
   };
 
-  /** Every message of the other has one reply, and the replies are in order. */
+  /** Expects one reply to every message, in order. */
   const expectOneReplyEach = async (sessionId: string, texts: readonly string[]): Promise<void> => {
     const messages = await messagesOf(sessionId);
     const asked = messages.filter(({ payload }) => payload.sender === ME && payload.content !== 'before');
@@ -644,7 +644,7 @@ describe('asp run › an agent out of any program', () => {
     const sid = await asp('session', 'create', BOT);
     for (let number = 0; number < 8; number += 1) await say(sid, String(number));
     for (const round of ['8', '9', '10', '11']) {
-      // On a busy machine an agent may have answered everything before it is killed.
+      // On a busy machine, an agent may answer everything before it is killed.
       await say(sid, round);
       const agent = await start('cat >/dev/null; echo $$');
       await agent.until('stdout', /"outcome"/);

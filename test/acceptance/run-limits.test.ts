@@ -68,7 +68,7 @@ describe('asp run › agents that answer everything', () => {
     json<{ items: Said[] }>(await asp('message', 'list', sid, '--all', '--json')).items;
   const countOf = (messages: readonly Said[], handle: string) =>
     messages.filter(({ sender }) => sender === handle).length;
-  /** A session with both, once those that run have joined. */
+  /** Creates a session with both agents and waits until the running ones have joined. */
   const begin = async (running: readonly string[] = [ONE, TWO]): Promise<string> => {
     const sid = await asp('session', 'create', ONE, TWO);
     for (const handle of running)

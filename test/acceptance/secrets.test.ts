@@ -10,7 +10,7 @@ const PASSPHRASE = 'CANARY-passphrase-5e1f';
 const DATABASE_PASSWORD = 'CANARY-database-77ab';
 const AMBIENT = 'CANARY-ambient-token-90cd';
 
-/** Everything that must stay where it belongs, by what it is, in the forms in which it might turn up. */
+/** All secrets by name, with every form in which each might appear. */
 type Secrets = Map<string, string>;
 
 function formsOf(secret: string): string[] {
@@ -18,12 +18,12 @@ function formsOf(secret: string): string[] {
   return [secret, encodeURIComponent(secret), bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex')];
 }
 
-/** What of these a text holds. */
+/** Returns the names of the secrets that a text contains. */
 function findIn(text: string | Buffer, secrets: Secrets): string[] {
   return [...secrets].flatMap(([what, secret]) => (formsOf(secret).some((form) => text.includes(form)) ? [what] : []));
 }
 
-/** The command line of every process of this machine, looked at over and over. */
+/** Records the command line of every process on this machine. */
 function watchCommandLines(): { seen: Set<string>; stop(): void } {
   const seen = new Set<string>();
   const look = (): void => {
@@ -31,7 +31,7 @@ function watchCommandLines(): { seen: Set<string>; stop(): void } {
       try {
         if (/^\d+$/.test(pid)) seen.add(readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
       } catch {
-        // It has ended meanwhile.
+        // The process has ended.
       }
   };
   const timer = setInterval(look, 20);
@@ -44,7 +44,10 @@ function everyFile(folder: string): string[] {
   );
 }
 
-/** A program that a command starts: it tells its environment, its words and those of its parent, and prints what it is told to. */
+/**
+ * A program for commands to start. It reports its environment, its arguments, and those of its parent, and prints
+ * `prints`.
+ */
 const spyScript = (prints: string): string => `#!/bin/sh
 { env; tr '\\0' '\\n' < /proc/$PPID/cmdline; printf '%s\\n' "$@"; } >> "$HOME/spied.txt"
 cat > /dev/null < /dev/stdin || true
@@ -59,7 +62,7 @@ describe.skipIf(!existsSync('/proc/self/cmdline'))('secrets', () => {
   const told: { line: string; text: string }[] = [];
   const commandLines = watchCommandLines();
 
-  /** Runs a command, and keeps what it told; `isSecret`: to print a secret is what its stdout is for. */
+  /** Runs a command and records its output. With `isSecret`, the command prints a secret to stdout on purpose. */
   const run = async (
     line: string,
     options: { env?: NodeJS.ProcessEnv; input?: string; isSecret?: boolean; status?: number } = {},
@@ -95,7 +98,7 @@ describe.skipIf(!existsSync('/proc/self/cmdline'))('secrets', () => {
     await home.dispose();
   });
 
-  /** A sign-in through the browser, whose code and verifier are known here. */
+  /** Signs in through the browser with a known code and verifier. */
   async function signIn(): Promise<void> {
     const { stdout } = await run('login --start --json --debug');
     const started = json<{ authorize_url: string }>(stdout);
@@ -210,7 +213,7 @@ describe.skipIf(!existsSync('/proc/self/cmdline'))('secrets', () => {
   });
 
   it('are in no file except the stores for secrets', () => {
-    /** The record of the local service is how its OS user is known; the scripts of this test say what they print. */
+    /** The record of the local service identifies its OS user, and the scripts of this test contain what they print. */
     const kept: readonly [file: RegExp, what: string][] = [
       [/run\/asp-cli\/serve\/default\.json$/, 'operator secret'],
       [/\/credential$/, 'token of a program'],

@@ -19,7 +19,7 @@ afterAll(async () => {
   for (const home of homes) await home.dispose();
 });
 
-/** Where the compiled code of a command is kept. */
+/** Returns the file with the compiled code of a command. */
 function codeFile(home: Home, command: string): string {
   const root = join(home.directory, '.cache/asp-cli');
   const [folder = ''] = readdirSync(root);

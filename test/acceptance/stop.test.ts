@@ -13,10 +13,10 @@ const ROUNDS = process.env['ASP_TEST_LONG'] === '1' ? 100 : 4;
 const SENDERS = 8;
 
 interface Load {
-  /** The sequences that were acknowledged. */
+  /** The acknowledged sequences. */
   readonly acknowledged: number[];
   readonly refused: Answer[];
-  /** Resolves when no sender gets through any more. */
+  /** Resolves when no sender can send anymore. */
   readonly over: Promise<unknown>;
 }
 

@@ -37,7 +37,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     return started;
   };
 
-  /** Sends the messages with these numbers, one after the other, past the cutter. */
+  /** Sends the messages with these numbers, in order, past the cutter. */
   const send = async (from: number, to: number): Promise<void> => {
     for (let number = from + 1; number <= to; number += 1) {
       const answer = await fetch(`http://127.0.0.1:${cutter.targetPort}/v1/sessions/${sessionId}/messages`, {
@@ -85,7 +85,8 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     for (let cut = 0; cut < CUTS; cut += 1) {
       await send(cut * BATCH, cut * BATCH + BATCH / 2);
       const how = cut % 2 === 0 ? 'reset' : 'end';
-      // A connection that brought nothing is a failed one, and each of these in a row makes the pause before the next longer.
+      // A connection that delivers nothing counts as failed, and consecutive failures lengthen the pause before the
+      // next one.
       const first = `"message ${cut * BATCH + 1}"`;
       await expect.poll(() => cutter.carrying > 0 && tail.stdout().includes(first), PATIENCE).toBe(true);
       expect(cutter.cutAll(how)).toBeGreaterThan(0);

@@ -4,7 +4,9 @@ import { PEER, SESSION_ID } from '../support/canned-replies.js';
 import { type CannedService, startCannedService } from '../support/canned-service.js';
 import { createHome, type Ended, type Home, missing } from './program.js';
 
-/** Runs words with stdout, or both streams, on a terminal of that width that passes every byte on as it is. */
+/**
+ * Runs a command with stdout, or both streams, on a terminal of that width, and passes every byte through unchanged.
+ */
 const PTY = `
 import fcntl, os, pty, struct, subprocess, sys, termios
 width, streams = int(sys.argv[1]), sys.argv[2]

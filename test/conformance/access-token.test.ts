@@ -10,7 +10,7 @@ import { claimsOf, headerOf } from '../support/oauth.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Using tokens" and "Authentication failures"; RFC 8725. Every token here is made by a stranger out of a real one.
+// The specification, "Using tokens" and "Authentication failures"; RFC 8725. Each test forges tokens from a real one.
 
 const service = useService();
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');

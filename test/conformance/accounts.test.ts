@@ -20,14 +20,14 @@ import { allow, signUp } from '../support/person.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// What an account does with a token of its own: docs/contract.md.
+// What an account can do with an account token: docs/contract.md.
 
 const service = useService();
 const ACCOUNT_SCOPE = 'account:read account:agents:read';
 
 type Call = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-/** A token of the account that owns this agent. */
+/** Returns a token of the account that owns this agent. */
 async function asAccountOf(actor: Actor, scope = ACCOUNT_SCOPE): Promise<{ token: string; call: Call }> {
   const { accessToken } = await mustGrant(service.place, service.operator, actor.handle, { scope });
   return { token: accessToken, call: (...rest) => callApi(service.place.baseUrl, accessToken, ...rest) };

@@ -5,7 +5,8 @@ import { field, keysOf, list } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "GET /agents…" and docs/contract.md, as an agent sees them. What needs an account token is in accounts.test.ts.
+// The specification, "GET /agents…" and docs/contract.md, as an agent sees them. accounts.test.ts covers what needs an
+// account token.
 
 const service = useService();
 

@@ -7,7 +7,7 @@ import { multipart } from '../support/multipart.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// docs/contract.md "Aliases". Those of the account are in accounts.test.ts.
+// docs/contract.md "Aliases". accounts.test.ts covers those of the account.
 
 const service = useService();
 

@@ -17,12 +17,12 @@ import { allow, deny, mustFindForm, signIn, signUp, signUpAndAllow } from '../su
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "GET authorization endpoint" and the row of docs/contract.md, walked through by a person with a browser that knows no pictures: it
-// reads the real forms, fills them in and presses their buttons.
+// The specification, "GET authorization endpoint" and the row of docs/contract.md, from the view of a person with a
+// browser: it reads the real forms, fills them in, and presses their buttons.
 
 const service = useService();
 
-/** An authorization request of a new client. */
+/** Sends an authorization request of a new client. */
 async function ask(parameters: Partial<AuthorizationParameters> = {}) {
   const clientId = parameters.clientId ?? (await mustRegister(service.place));
   const { verifier, challenge } = createVerifier();

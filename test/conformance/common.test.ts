@@ -7,7 +7,7 @@ import { field } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// docs/contract.md "Common rules" and The specification, "Endpoints": what holds for every request.
+// docs/contract.md "Common rules" and The specification, "Endpoints": the rules for every request.
 
 const service = useService();
 

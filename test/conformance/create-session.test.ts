@@ -5,7 +5,8 @@ import { field, keysOf, list } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "POST /sessions" and the row of docs/contract.md. The creator is never named in the body: it is the token's agent.
+// The specification, "POST /sessions" and the row of docs/contract.md. The body never names the creator, which is the
+// token's agent.
 
 const service = useService();
 const typesOf = (events: readonly unknown[]): unknown[] => events.map((event) => field(event, 'type'));

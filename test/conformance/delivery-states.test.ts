@@ -7,8 +7,8 @@ import { until } from '../support/until.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// docs/contract.md, "Delivery": what became of a message, for each of its recipients. A state is only ever claimed when something
-// proves it: the service's own log, a pong, the recipient's word, or a message that names the one it answers.
+// docs/contract.md, "Delivery": the state of a message for each of its recipients. The service claims a state only with
+// proof: its own log, a pong, the recipient's report, or a message that names the one it answers.
 
 const service = useService();
 
@@ -22,7 +22,7 @@ const statesOf = async (actor: Actor, id: string, sequence: number): Promise<Rec
 
 const take = (actor: Actor, id: string, ...sequences: number[]) => actor.post(`/sessions/${id}/taken`, { sequences });
 
-/** A session of alice and bob, and the message that alice sent in it. */
+/** Creates a session between alice and bob in which alice has sent one message. */
 async function sendOne() {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
@@ -104,7 +104,7 @@ rule('wire/Delivery/GET', 'an end that reached an invited agent proves no messag
   const socket = await bob.mustConnect();
   await alice.mustEnd(id);
   await until('a frame', async () => socket.frames.some((frame) => field(frame, 'type') === 'session.ended'));
-  // The cursor follows the pong; so that it has moved, something after it is waited for.
+  // The cursor follows the pong, so wait for something later.
   await new Promise((resolve) => setTimeout(resolve, 400));
   await socket.close();
   await alice.mustReopen(id);

@@ -9,7 +9,7 @@ import { headerOf } from '../support/oauth.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Discovery" and docs/contract.md: what clients read instead of knowing it.
+// The specification, "Discovery" and docs/contract.md: what clients look up instead of assuming it.
 
 const service = useService();
 const AGENT_SCOPES = [

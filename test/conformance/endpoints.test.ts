@@ -8,8 +8,8 @@ import { rule } from './rule.js';
 import type { RuleId } from './rules.js';
 import { useService } from './service.js';
 
-// The specification, "Endpoints", row by row: no token, each scope alone, and the socket's token. A row answers its own scope with anything but
-// a denial of the token, and every other scope with 403 before it looks at anything else.
+// The specification, "Endpoints", row by row: no token, each scope alone, and the socket's token. With its own scope, a
+// row answers anything but a denial of the token. With any other scope, it answers 403 before it checks anything else.
 
 const service = useService();
 

@@ -4,8 +4,8 @@ import { field } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Events" and docs/contract.md: each type, its payload, and to whom it goes live. Every test ends with an invitation of
-// everybody to another session: once it has arrived, what must not be delivered is known not to have been.
+// The specification, "Events" and docs/contract.md: each type, its payload, and who receives it live. Every test ends
+// by inviting everyone to another session. Once that invitation arrives, nothing else can still be on its way.
 
 const service = useService();
 
@@ -17,7 +17,7 @@ const isInvitationOf = (frame: unknown, id: string, handle: string): boolean =>
   field(frame, 'type') === 'session.invited' &&
   field(frame, 'payload.invitee') === handle;
 
-/** alice and bob joined, carol invited, dave left; all four with a socket opened after that. */
+/** Creates a session in which alice and bob joined, carol is invited, and dave left. Then opens a socket for each. */
 async function gather() {
   const { alice, bob, carol, dave } = await service.actors('alice', 'bob', 'carol', 'dave');
   const id = await alice.mustCreate({ invite: [bob.handle, carol.handle, dave.handle], topic: 'plans' });
@@ -32,7 +32,7 @@ async function gather() {
   for (const socket of [toAlice, toBob, toDave]) await socket.mustReceiveEvent('session.left', id);
   await toCarol.mustReceiveEvent('session.invited', id);
   const seen = sockets.map((socket) => socket.frames.length);
-  /** What each of the four has received since. */
+  /** Returns what each of the four has received since. */
   const news = async (): Promise<unknown[][]> => {
     const last = (await alice.mustReplay(id)).at(-1);
     await toAlice.mustReceive('the last event', (frame) => field(frame, 'event_id') === field(last, 'event_id'));

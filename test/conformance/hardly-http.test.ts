@@ -5,7 +5,7 @@ import { rawBytes } from '../support/raw-http.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// Bytes on a connection that no client would send. Some get an answer, some none; none is a fault, and the service lives on.
+// Bytes that no client would send. The service may answer or not, but it never fails, and it keeps running.
 
 const service = useService();
 
@@ -63,7 +63,7 @@ function headersOf(head: string): Record<string, string> {
   );
 }
 
-/** A body of one chunk without its frame. */
+/** Removes the framing from a body that was sent as one chunk. */
 function unchunked(body: string): string {
   return body.replace(/^[0-9a-f]+\r\n/i, '').replace(/\r\n0(?:\r\n)*$/, '');
 }

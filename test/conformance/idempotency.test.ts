@@ -8,7 +8,8 @@ import { multipart } from '../support/multipart.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Idempotency" and docs/contract.md "Common rules". The day after which a key is new again is in lifetimes.test.ts.
+// The specification, "Idempotency" and docs/contract.md "Common rules". lifetimes.test.ts covers the day after which a
+// key can be used again.
 
 const service = useService();
 const MISSING = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';

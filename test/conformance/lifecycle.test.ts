@@ -5,7 +5,7 @@ import { field, list } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Lifecycle verbs" and the rows of docs/contract.md that give them bodies and answers.
+// The specification, "Lifecycle verbs" and the rows of docs/contract.md that define their bodies and answers.
 
 const service = useService();
 const typesOf = (events: readonly unknown[]): unknown[] => events.map((event) => field(event, 'type'));

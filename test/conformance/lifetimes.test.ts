@@ -13,8 +13,8 @@ import { until } from '../support/until.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// Everything in the specification that only time brings about, on a service whose clock is turned by hand. Each test states a boundary: still
-// so a second before, no longer so a second after.
+// Every rule of the specification that depends on time, on a service whose clock the test moves. Each test checks a
+// boundary: something still holds one second before and no longer holds one second after.
 
 const service = useService({ limits: 'on', clock: 'by hand' });
 const SECOND = 1000;
@@ -22,7 +22,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The same agent after its token ended, with a new one. */
+/** Returns the same agent with a new token. */
 const refreshed = (actor: Actor): Actor => actorOf(service.place, actor.handle, actor.credentials);
 const grantTo = (handle: string) => mustGrant(service.place, service.operator, handle);
 
@@ -196,7 +196,7 @@ rule('spec/Attachment/private', 'the bytes of a removed attachment are gone with
   service.advance(58 * MINUTE);
   const url = text(mustSucceed(await refreshed(alice).get(`/attachments/${id}`)), 'url');
   service.advance(2 * MINUTE + SECOND);
-  // The address itself still holds for three minutes.
+  // The address itself is valid for three minutes.
   let waited = 0;
   await until('the bytes are gone', async () => {
     waited += 5 * SECOND;

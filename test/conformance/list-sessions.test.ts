@@ -83,7 +83,7 @@ rule(['wire/Common/lists', 'spec/Errors/VALIDATION_ERROR'], 'a malformed cursor 
   const cursor = text((await alice.get('/sessions?limit=1')).json, 'next_cursor');
   for (const bad of ['x', '', '-1', '1e300', "' OR 1=1 --", `${cursor}x`, cursor.slice(1), '%00', 'A'.repeat(5000)])
     mustDeny(await alice.get(`/sessions?cursor=${encodeURIComponent(bad)}`), 400, 'VALIDATION_ERROR');
-  // A cursor carries no authority: in other hands it shows nothing of its owner's.
+  // A cursor carries no authority. It does not show another agent its owner's sessions.
   const other = await bob.get(`/sessions?cursor=${encodeURIComponent(cursor)}`);
   if (other.status === 200) expect(idsOf(other.json)).toEqual([]);
   else mustDeny(other, 400, 'VALIDATION_ERROR');

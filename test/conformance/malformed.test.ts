@@ -9,8 +9,9 @@ import { createRandom, type SeededRandom } from '../support/seeded-random.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// However malformed a request is, it is never the service's fault: no 5xx, no crash, always the one envelope. Here are bodies,
-// queries and OAuth forms near the shapes; hardly-http.test.ts has what is none. Every run names its seed; `ASP_TEST_SEED` repeats it.
+// No malformed request may cause a 5xx or a crash. Each gets the error envelope. This file covers bodies, queries, and
+// OAuth forms that resemble valid ones; hardly-http.test.ts covers bytes that do not. Every run prints its seed;
+// `ASP_TEST_SEED` repeats it.
 
 const service = useService();
 const seed = Number(process.env['ASP_TEST_SEED'] ?? randomInt(2 ** 31));
@@ -179,7 +180,7 @@ rule(
       mustNotBeAFault(answer, `${method} ${url} ${body ?? ''}`);
     };
     for (let done = 0; done < rounds; done += 20) await Promise.all(Array.from({ length: 20 }, once));
-    // A run in which nothing was understood, or nothing refused, has tested nothing.
+    // A run in which everything or nothing was refused has tested nothing.
     expect(counts.get(400) ?? 0).toBeGreaterThan(rounds / 10);
     expect((counts.get(200) ?? 0) + (counts.get(201) ?? 0)).toBeGreaterThan(rounds / 100);
     mustSucceed(await alice.get('/agents/me'));

@@ -6,8 +6,8 @@ import { AGENT_SCOPE } from '../support/oauth.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// Who may do what: every role, reached by real calls, times every verb, every state of the session and every token. What must come
-// out is computed from the model below, which is the States table of the specification and nothing else.
+// Who may do what: every role, reached through real calls, times every verb, every session state, and every token. The
+// model below computes the expected results from the specification's States table alone.
 
 const service = useService();
 
@@ -56,7 +56,7 @@ const VERBS: readonly Verb[] = [
   { name: 'reopen', path: '/reopen', ...write, isAllowed: (status, state) => status === 'joined' && state === 'ended' },
 ];
 
-/** A reopening by somebody else invites every earlier participant again. */
+/** If someone else reopens the session, all earlier participants are invited again. */
 function statusOf(role: Role, state: State): Status {
   if (role === 'none') return 'none';
   if (state === 'reopened') return 'invited';
@@ -64,7 +64,7 @@ function statusOf(role: Role, state: State): Status {
   return role === 'left' || role === 'creator who left' ? 'left' : 'invited';
 }
 
-/** A session in this state, in which `actor` has this role. */
+/** Creates a session in this state in which `actor` has this role. */
 async function stage(actor: Actor, host: Actor, role: Role, state: State): Promise<string> {
   const isCreator = role === 'creator' || role === 'creator who left';
   const [creator, guest] = isCreator ? [actor, host] : [host, actor];
@@ -85,7 +85,7 @@ function perform(id: string, verb: Verb, token: string | undefined) {
   return callApi(service.place.baseUrl, token, verb.method, `/sessions/${id}${verb.path}`, verb.body);
 }
 
-/** What every wrong token must answer, whatever the role: before anybody looks at the session. */
+/** The answer to every wrong token, whatever the role. The service checks the token before it looks at the session. */
 async function wrongTokens(actor: Actor, verb: Verb): Promise<readonly (readonly [string | undefined, string])[]> {
   const others = AGENT_SCOPE.filter((scope) => scope !== verb.scope);
   const tokens = await Promise.all(others.map((scope) => actor.token('api', [scope])));

@@ -8,8 +8,9 @@ import { rawRequest, withoutRequestIdentity } from '../support/raw-http.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Non-enumeration rules" (ASP section 6.2). Answers are compared as raw bytes off the socket: status line, header names,
-// their order and case, lengths and body. Only the date and an id of the request may differ.
+// The specification, "Non-enumeration rules" (ASP section 6.2). These tests compare answers as raw bytes from the
+// socket: status line, header names with their order and case, lengths, and body. Only the date and the request id may
+// differ.
 
 const service = useService();
 const MISSING = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
@@ -29,7 +30,7 @@ async function rawCall(actor: Actor, method: string, path: string, body?: unknow
   return withoutRequestIdentity(answer);
 }
 
-/** One session of alice, and an agent in every relation to it that denies something. */
+/** Creates alice's session, and an agent for every relation to it that has something denied. */
 async function cast() {
   const { alice, invited, left, stranger } = await service.actors('alice', 'invited', 'left', 'stranger');
   const id = await alice.mustCreate({ invite: [invited.handle, left.handle] });
@@ -75,7 +76,7 @@ rule('spec/Non-enumeration/rule-2', 'so it is for calls on an ended session', as
     messages: { content: 'x' },
     invite: { invite: [stranger.handle] },
   };
-  // Who was joined at the end may still leave, or reopen.
+  // A participant who was joined at the end may still leave or reopen.
   for (const actor of [alice, invited, left, stranger])
     for (const verb of ['join', 'invite', 'messages', 'end', ...(actor === alice ? [] : ['leave', 'reopen'])])
       expect(await rawCall(actor, 'POST', `/sessions/${id}/${verb}`, bodies[verb]), verb).toBe(

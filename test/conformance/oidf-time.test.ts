@@ -8,7 +8,7 @@ import { redeemCode, refresh } from '../support/oauth.js';
 import { oidfModule, reportVerdicts } from './oidf/oidf-module.js';
 import { useService } from './service.js';
 
-// The modules of the OpenID Foundation's suite that wait, on a service whose clock is turned by hand; see oidf/modules.ts.
+// The modules of the OpenID Foundation's suite that wait, on a service whose clock the test moves; see oidf/modules.ts.
 
 const service = useService({ clock: 'by hand' });
 reportVerdicts('oidf-time');
@@ -16,7 +16,7 @@ reportVerdicts('oidf-time');
 const FAPI = 'fapi2-security-profile-final';
 const SECOND = 1000;
 
-/** A code that is used twice, and what the tokens of its first use are good for after the second. */
+/** Uses a code twice. Returns what the tokens from the first use are good for after the second. */
 async function useTwice(pauseMs: number) {
   const { handle } = await service.actor('oidf');
   const { clientId, code, verifier } = await mustGetCode(service.place, service.operator, handle);

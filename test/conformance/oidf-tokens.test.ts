@@ -12,8 +12,8 @@ import { EXPECTED_DIFFERENCES, NOT_APPLICABLE, TESTED_ELSEWHERE } from './oidf/m
 import { oidfModule, reportVerdicts } from './oidf/oidf-module.js';
 import { useService } from './service.js';
 
-// The modules of the OpenID Foundation's suite for the token endpoint and what its tokens are good for, and the lists themselves; see
-// oidf/modules.ts. Those that need time to pass are in oidf-time.test.ts.
+// The modules of the OpenID Foundation's suite for the token endpoint and the use of its tokens, and checks of the
+// lists in oidf/modules.ts. oidf-time.test.ts has the modules that need time to pass.
 
 const service = useService();
 reportVerdicts('oidf-tokens');

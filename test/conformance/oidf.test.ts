@@ -30,11 +30,11 @@ async function ask(overrides: AuthorizationParameters['overrides'] = {}, metadat
   return { clientId, verifier, url: authorizationUrl(service.place, { clientId, challenge, overrides }) };
 }
 
-/** The answer to a request before anybody was asked. */
+/** Returns the answer to a request before anyone is asked to approve it. */
 const ofRequest = (overrides: AuthorizationParameters['overrides'], metadata?: Record<string, unknown>) => async () =>
   request((await ask(overrides, metadata)).url);
 
-/** From the request to the tokens, by a person with a browser. */
+/** Goes from the request to the tokens as a person with a browser. */
 async function complete(overrides: AuthorizationParameters['overrides'] = {}, metadata?: Record<string, unknown>) {
   const { clientId, verifier, url } = await ask(overrides, metadata);
   const { answer } = await signUpAndAllow(openBrowser(), url, newPerson('oidf'));
@@ -219,7 +219,7 @@ oidfModule(`${FAPI}-user-rejects-authentication`, 'access_denied goes to the cli
   asks: mustBeToldTheClient('access_denied'),
 });
 
-/** What somebody who is signed in is shown. */
+/** Returns what a signed-in person sees. */
 async function openSignedIn(overrides: AuthorizationParameters['overrides']) {
   const [browser, person] = [openBrowser(), newPerson('oidf')];
   await signUpAndAllow(browser, (await ask()).url, person);

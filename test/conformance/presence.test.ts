@@ -5,7 +5,8 @@ import { until } from '../support/until.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// docs/contract.md "Presence" with --presence-grace: the public network's rule, by which a lost connection ends a participation.
+// docs/contract.md "Presence" with --presence-grace: the public network's rule that a lost connection ends a
+// participation.
 
 const service = useService({ presenceGrace: '1s' });
 
@@ -67,7 +68,7 @@ rule(
     const watched = await third.mustConnect();
     await watched.mustPing();
     await watched.close();
-    // When the witness is gone for good, a whole grace has passed since bob's first socket closed.
+    // Once the witness has left, a whole grace period has passed since bob's first socket closed.
     await until('the witness has left', async () => typesOf(await other.mustReplay(witness)).includes('session.left'));
     expect(typesOf(await alice.mustReplay(id))).toEqual(['session.invited', 'session.joined']);
     expect(typesOf(await other.mustReplay(witness))).toEqual([

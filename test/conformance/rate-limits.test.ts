@@ -12,14 +12,14 @@ import { rawBytes } from '../support/raw-http.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Rate limits": exactly so many succeed, and the next is 429 with whole seconds to wait. That those seconds are enough is
-// in lifetimes.test.ts, where the clock is turned by hand.
+// The specification, "Rate limits": exactly N calls succeed, and the next one gets 429 and whole seconds to wait.
+// lifetimes.test.ts, where the test moves the clock, checks that those seconds are enough.
 
 const service = useService({ limits: 'on' });
 
 const NOBODY = `@nobody-${randomUUID().slice(0, 8)}.main`;
 
-/** What is answered to the head of an upload and half of its body, while the other half does not come. */
+/** Sends the head of an upload and half of its body. Returns the answer to that. */
 async function beginUpload(actor: Actor): Promise<string> {
   const { type, body } = multipart([{ bytes: Buffer.alloc(100_000, 'x') }]);
   const { host, hostname, pathname, port } = new URL(service.place.baseUrl);
@@ -36,7 +36,7 @@ async function beginUpload(actor: Actor): Promise<string> {
   return (await rawBytes(hostname, Number(port), half)).toString('latin1');
 }
 
-/** `count` calls of `call`, a few at a time; what they answered. */
+/** Makes `count` calls, several at a time, and returns their answers. */
 async function repeat(count: number, call: () => Promise<Answer>): Promise<Answer[]> {
   const answers: Answer[] = [];
   while (answers.length < count)
@@ -44,7 +44,7 @@ async function repeat(count: number, call: () => Promise<Answer>): Promise<Answe
   return answers;
 }
 
-/** Of `limit` + 10 calls exactly `limit` succeed; the others say how long to wait, no longer than `windowS`. */
+/** Makes `limit` + 10 calls. Exactly `limit` succeed; the others must say to wait, for at most `windowS`. */
 async function mustAllow(limit: number, status: number, windowS: number, call: () => Promise<Answer>): Promise<void> {
   const answers = await repeat(limit + 10, call);
   const counts = [status, 429].map((code) => answers.filter((answer) => answer.status === code).length);

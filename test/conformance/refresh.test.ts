@@ -8,7 +8,7 @@ import { claimsOf, mustRegister, refresh } from '../support/oauth.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Refresh". What only time brings about is in lifetimes.test.ts.
+// The specification, "Refresh". lifetimes.test.ts covers what depends on time.
 
 const service = useService();
 
@@ -110,7 +110,7 @@ rule(
     mustDeny(await callApi(service.place.baseUrl, token, 'GET', '/sessions'), 403, 'INSUFFICIENT_SCOPE');
     const wider = { scope: 'agents:read sessions:write' };
     mustRefuse(await refresh(service.place, grant.clientId, refreshTokenOf(narrow), wider), 403, 'invalid_scope');
-    // A refusal rotates nothing.
+    // A refusal does not rotate the token.
     const again = mustSucceed(await refresh(service.place, grant.clientId, refreshTokenOf(narrow)));
     mustSucceed(await callApi(service.place.baseUrl, text(again, 'access_token'), 'GET', '/agents/me'));
   },

@@ -6,14 +6,17 @@ import { field, keysOf, list } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "GET /sessions/{session_id}/events". What a caller sees depends on its current status alone; the windows below are
-// computed from the full stream that a joined participant sees, for every cursor and several limits.
+// The specification, "GET /sessions/{session_id}/events". What a caller sees depends only on its current status. The
+// tests compute the expected windows from the full stream that a joined participant sees, for every cursor and several
+// limits.
 
 const service = useService();
 const sequencesOf = (events: readonly unknown[]): unknown[] => events.map((event) => field(event, 'sequence'));
 const typesOf = (events: readonly unknown[]): unknown[] => events.map((event) => field(event, 'type'));
 
-/** Every window of what `actor` sees is a window of `visible`, and its cursor tells whether more follows. */
+/**
+ * Expects every window that `actor` sees to be a window of `visible`, with a cursor that shows whether more follows.
+ */
 async function mustSeeExactly(actor: Actor, id: string, visible: readonly unknown[], last: number): Promise<void> {
   for (let after = 0; after <= last + 1; after += 1) {
     for (const limit of [1, 2, 5, 1000]) {
@@ -21,14 +24,15 @@ async function mustSeeExactly(actor: Actor, id: string, visible: readonly unknow
       const due = visible.filter((event) => Number(field(event, 'sequence')) > after);
       const page = due.slice(0, limit);
       const next = due.length > limit ? String(field(page.at(-1), 'sequence')) : null;
-      // Additions of this service (wire: Sessions, epochs): the last event that the caller may see, whatever it has read.
+      // Additions of this service (wire: Sessions, epochs): the last event that the caller may see, no matter what it
+      // has read.
       const additions = { epoch: expect.any(String), last_sequence: field(visible.at(-1), 'sequence') };
       expect({ after, limit, json }).toEqual({ after, limit, json: { ...additions, events: page, next_cursor: next } });
     }
   }
 }
 
-/** A session with a long story: alice and bob joined, carol left in the middle, dave only invited. */
+/** Creates a session with a long history: alice and bob joined, carol left in the middle, dave is only invited. */
 async function tellStory() {
   const { alice, bob, carol, dave } = await service.actors('alice', 'bob', 'carol', 'dave');
   const id = await alice.mustCreate({ invite: [bob.handle, carol.handle], initial_message: { content: 'first' } });

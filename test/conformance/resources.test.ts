@@ -6,7 +6,7 @@ import { claimsOf } from '../support/oauth.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "Resources and their fields": each table is a list of exactly these fields, and no others.
+// The specification, "Resources and their fields": each table lists exactly these fields and no others.
 
 const service = useService();
 const ULID = '[0-7][0-9A-HJKMNP-TV-Z]{25}';

@@ -3,8 +3,8 @@ import { test } from 'vitest';
 import type { RuleId } from './rules.js';
 
 /**
- * A test of one or more rules. Its title names them, so that a list of titles is the specification read back, and
- * `coverage.test.ts` can tell which rules nobody tests.
+ * Defines a test of one or more rules. The title names them, so that the list of titles reads like the specification
+ * and `coverage.test.ts` can find rules without a test.
  */
 export function rule(
   ids: RuleId | readonly RuleId[],

@@ -4,16 +4,16 @@ import { type Actor, type AgentOptions, createActor, type Operator, operate } fr
 import { discover, type Place } from '../support/oauth.js';
 import { startTarget, type Target, type TargetOptions } from './target.js';
 
-/** The service that the tests of one file talk to. */
+/** The service that the tests of one file use. */
 export interface Service {
   readonly place: Place;
   readonly operator: Operator;
-  /** A new agent whose handle begins with this name; its inbound policy is open unless said. */
+  /** Creates an agent whose handle begins with this name. Its inbound policy is open by default. */
   actor(name: string, options?: AgentOptions): Promise<Actor>;
-  /** New agents, made at the same time. */
+  /** Creates several agents at once. */
   actors<const Name extends string>(...names: Name[]): Promise<Record<Name, Actor>>;
   pause(actor: Actor): Promise<void>;
-  /** Moves the service's clock, where it is turned by hand. */
+  /** Moves the service's clock, if the test controls it. */
   advance(ms: number): void;
 }
 

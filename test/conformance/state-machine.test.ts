@@ -9,8 +9,8 @@ import { createSessionModel, type SessionModel } from '../support/session-model.
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// Random lives of sessions, each command checked against the model in test/support/session-model.ts: the status of the answer, and
-// after each life what every agent sees. `ASP_TEST_SEED` repeats a run.
+// Random session histories. Each command's status is checked against the model in test/support/session-model.ts, and
+// after each history, so is what every agent sees. `ASP_TEST_SEED` repeats a run.
 
 const service = useService();
 const seed = Number(process.env['ASP_TEST_SEED'] ?? randomInt(2 ** 31));
@@ -19,7 +19,7 @@ const [lives, commands] = isLong ? [150, 100] : [12, 60];
 
 type Command = (actor: Actor, actors: readonly Actor[], random: SeededRandom) => Promise<readonly [unknown, unknown]>;
 
-/** Each command gives what came back and what was due. */
+/** Each command returns the actual and the expected status. */
 function commandsOn(id: string, model: SessionModel): readonly Command[] {
   const post = async (actor: Actor, verb: string, body?: unknown): Promise<number> =>
     (await actor.post(`/sessions/${id}/${verb}`, body)).status;
@@ -101,7 +101,7 @@ rule(
       denied += (counts.get('404') ?? 0) + (counts.get('undefined') ?? 0);
       done += [...counts.values()].reduce((sum, count) => sum + count, 0);
     }
-    // A run that only did, or only was denied, has tested half.
+    // A run in which commands only succeed or are only denied has tested half.
     expect(denied / done).toBeGreaterThan(0.1);
     expect(denied / done).toBeLessThan(0.9);
   },

@@ -5,8 +5,8 @@ import { field, list } from '../support/json.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// The specification, "States and transitions". A session is active or ended; a participant is invited, joined or left. Each test walks one
-// row of the table with real agents, then reads session and log back.
+// The specification, "States and transitions". A session is active or ended; a participant is invited, joined or left.
+// Each test performs one row of the table with real agents, then reads back the session and the log.
 
 const service = useService();
 const MISSING = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';

@@ -12,23 +12,23 @@ import { startTestService } from '../support/service.js';
 import { createSchema, TEST_STORE } from '../support/stores.js';
 
 /**
- * How a service under test comes to be; nothing else here knows. By default the built program is started as its users start it.
- * With `ASP_CONFORMANCE_URL` (the REST base address), `ASP_CONFORMANCE_OPERATOR_URL` and `ASP_CONFORMANCE_OPERATOR_SECRET` the
- * suite runs against a service that is already there; `ASP_CONFORMANCE_LIMITS=on` tells that its rate limits are on. A clock that
- * is turned by hand needs a service in this very process: those tests are left out elsewhere. With `ASP_TEST_STORE=postgres`
- * every service has a schema of its own in the PostgreSQL of the tests.
+ * The service under test. Only this file knows how it starts. By default, the built program starts as its users start
+ * it. With `ASP_CONFORMANCE_URL` (the REST base address), `ASP_CONFORMANCE_OPERATOR_URL` and
+ * `ASP_CONFORMANCE_OPERATOR_SECRET`, the suite runs against an existing service; `ASP_CONFORMANCE_LIMITS=on` says that
+ * its rate limits are on. Tests that move the clock need a service in this process and are skipped otherwise. With
+ * `ASP_TEST_STORE=postgres`, every service has a separate schema in the PostgreSQL of the tests.
  */
 export interface Target {
   readonly baseUrl: string;
   readonly operator: Operator;
-  /** Moves the service's clock, where it is turned by hand. */
+  /** Moves the service's clock, if the test controls it. */
   advance(ms: number): void;
   stop(): Promise<void>;
 }
 
 export interface TargetOptions {
   readonly limits?: 'on' | 'off';
-  /** As `--presence-grace` takes it. */
+  /** A value of `--presence-grace`. */
   readonly presenceGrace?: string;
   readonly clock?: 'by hand';
 }
@@ -38,7 +38,7 @@ const CLOCK_RUNS = (): never => {
   throw new Error('the clock of this service is not turned by hand');
 };
 
-/** A service to test, or undefined where the given one cannot serve these options. */
+/** Returns a service to test, or undefined if the given service does not support these options. */
 export async function startTarget(options: TargetOptions): Promise<Target | undefined> {
   const { limits = 'off', presenceGrace, clock } = options;
   const given = process.env['ASP_CONFORMANCE_URL'];
@@ -107,7 +107,7 @@ function homeOf(home: string): Record<string, string> {
   };
 }
 
-/** What the program prints once it accepts requests. */
+/** Returns the line that the program prints once it accepts requests. */
 async function firstLine(program: ChildProcess, notes: readonly string[]): Promise<string> {
   if (program.stdout === null) throw new Error('the program has no stdout');
   const lines = createInterface({ input: program.stdout });

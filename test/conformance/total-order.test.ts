@@ -9,8 +9,8 @@ import { multipart } from '../support/multipart.js';
 import { rule } from './rule.js';
 import { useService } from './service.js';
 
-// One order for everybody: what sending returned, what replay shows and what every socket received are the same numbered list,
-// however many write at the same time. And many tries of one call at the same time are one call.
+// Everyone sees one order: what sending returned, what a replay shows, and what every socket received are the same
+// numbered list, no matter how many agents write at once. Many simultaneous tries of one call count as one call.
 
 const service = useService();
 const isLong = process.env['ASP_TEST_LONG'] === '1';

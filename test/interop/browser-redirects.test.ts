@@ -15,7 +15,7 @@ const service = useService();
 describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noChromium ?? ''}`, () => {
   let browser: Browser;
   let page: Page;
-  /** What the browser complains of. */
+  /** The console messages of the browser. */
   let complaints: string[];
   beforeAll(async () => {
     browser = await launchChromium();
@@ -24,7 +24,7 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
   });
   afterAll(() => browser.close());
 
-  /** A person allows an application's request; the first time with a new account and a new agent. */
+  /** Allows an application's request as a person. The first time, creates an account and an agent. */
   async function allow(redirectUri: string): Promise<void> {
     complaints = [];
     const clientId = await mustRegister(service.place, { redirect_uris: [redirectUri] });
@@ -62,7 +62,7 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
       if (request.url().startsWith('com.example.app:')) failure = `${request.url()} ${request.failure()?.errorText}`;
     });
     await allow('com.example.app:/callback');
-    // No app has the scheme here, so the way ends in a failure of its own.
+    // No app handles this scheme here, so the redirect fails in its own way.
     expect(await until('Chromium goes there or refuses to', async () => failure)).toMatch(
       /^com\.example\.app:\/callback\?code=asp_ac_.* net::ERR_ABORTED$/,
     );

@@ -8,7 +8,10 @@ import { field } from '../support/json.js';
 
 const service = useService();
 
-/** The handshake of golang.org/x/net/websocket byte for byte, its Origin among it; then its frames, read as they come. */
+/**
+ * Sends the handshake of golang.org/x/net/websocket byte for byte, including its Origin, then reads frames as they
+ * arrive.
+ */
 function dial(token: string): {
   readonly head: Promise<string>;
   readonly nextFrame: () => Promise<unknown>;
@@ -55,7 +58,7 @@ function dial(token: string): {
   return { head, nextFrame, close: () => socket.destroy() };
 }
 
-/** An unmasked text frame of a server (RFC 6455 §5.2). */
+/** Reads an unmasked text frame from a server (RFC 6455 §5.2). */
 function readTextFrame(bytes: Buffer): { value: string; size: number } | undefined {
   if (bytes.length < 4) return undefined;
   expect(bytes[0]).toBe(0x81);

@@ -23,7 +23,7 @@ import { type Approval, approve, freeRedirectUri, mustTalk } from './stage.js';
 
 const service = useService();
 
-/** An MCP client as its SDK asks for one: it keeps what it is given, and sends the person to the page. */
+/** The provider that the MCP SDK requires of a client. It stores what it gets and sends the person to the page. */
 class MemoryProvider implements OAuthClientProvider {
   readonly redirectUrl: string;
   readonly clientMetadataUrl?: string;
@@ -57,7 +57,7 @@ class MemoryProvider implements OAuthClientProvider {
   codeVerifier = () => this.#verifier;
 }
 
-/** The whole flow as the SDK’s transports run it: a refused call, discovery, a client, the page, a code, tokens. */
+/** Runs the whole flow as the SDK’s transports do: a refused call, discovery, a client, the page, a code, tokens. */
 async function signIn(place: Place, provider: MemoryProvider): Promise<Approval> {
   const refused = await fetch(`${place.baseUrl}/agents/me`);
   const { resourceMetadataUrl } = extractWWWAuthenticateParams(refused);
@@ -74,7 +74,7 @@ async function finish(place: Place, provider: MemoryProvider, callback: URL): Pr
   expect(await auth(provider, { serverUrl: place.baseUrl, authorizationCode })).toBe('AUTHORIZED');
 }
 
-/** The SDK binds its tokens to one resource, so the socket takes a second sign-in of the same person. */
+/** The SDK binds its tokens to one resource, so the socket requires a second sign-in of the same person. */
 async function socketToken(place: Place, approval: Approval): Promise<string> {
   const provider = new MemoryProvider(await freeRedirectUri());
   provider.validateResourceURL = async () => new URL(place.wsUrl);
@@ -136,7 +136,7 @@ describe('The MCP SDK’s client', () => {
   );
 });
 
-/** A client at the address of the tools, before it has signed in. */
+/** A client at the address of the tools that has not signed in yet. */
 interface Host {
   connect(): Promise<void>;
   finishAuth(callback: URL): Promise<void>;
@@ -186,7 +186,7 @@ describe('A host of MCP that knows nothing but the URL of the tools', () => {
     expect(await host.call('whoami', {})).toMatchObject({ structuredContent: { handle } });
     const first = provider.tokens()?.access_token ?? '';
     expect(claimsOf(first)).toMatchObject({ aud: url.href });
-    // The consent was for the tools: the same token is no good for the REST interface.
+    // The consent was for the tools, so the REST API refuses the token.
     mustDeny(await callApi(place.baseUrl, first, 'GET', '/agents/me'), 401, 'UNAUTHORIZED');
     provider.saveTokens({ ...provider.tokens(), access_token: 'expired', token_type: 'Bearer' });
     const alice = await service.actor('alice');

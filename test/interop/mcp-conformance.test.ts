@@ -15,10 +15,10 @@ const SUITE = fileURLToPath(
 );
 const BOTH = ['2025-11-25', '2026-07-28'] as const;
 type Revision = (typeof BOTH)[number];
-/** The checks that found fault, for each scenario that ran. */
+/** The failing checks of each scenario. */
 type Findings = Record<string, readonly string[]>;
 
-/** Every scenario in which the suite finds no fault. */
+/** Every scenario in which all of the suite's checks pass. */
 const PASSING: Readonly<Record<Revision, readonly string[]>> = {
   '2025-11-25': [
     'dns-rebinding-protection',
@@ -41,7 +41,7 @@ const PASSING: Readonly<Record<Revision, readonly string[]>> = {
   ],
 };
 
-/** Every check that the service does not pass, and why: it cannot, it should not, or it does not yet. */
+/** Every check that the service does not pass, with the reason: it cannot, should not, or does not yet. */
 const EXCEPTIONS: readonly { reason: string; revisions: readonly Revision[]; failing: Findings }[] = [
   {
     reason: 'The service has no prompts: what a model should do is said by its person or its host.',
@@ -226,7 +226,7 @@ function expectedAt(revision: Revision): Findings {
 async function runSuite(words: readonly string[]): Promise<Findings> {
   const folder = await mkdtemp(join(tmpdir(), 'asp-mcp-conformance-'));
   try {
-    // It exits with 1 if any check finds fault: the files say which.
+    // The suite exits with 1 if any check fails. Its files say which.
     await new Promise<void>((resolve) => {
       execFile(process.execPath, ['--import', PRELOAD, SUITE, ...words, '-o', folder], { timeout: 100_000 }, () =>
         resolve(),
@@ -256,7 +256,7 @@ describe('The conformance suite of the Model Context Protocol', () => {
     const token = await tokenFor(service.place, alice, url.href);
     const relay = await startHttpRelay();
     relay.targetPort = Number(url.port);
-    // The suite sends no token, and names the relay where a client names the service.
+    // The suite sends no token and uses the relay's address instead of the service's.
     const own = new RegExp(`(?<=^|//)(localhost|127\\.0\\.0\\.1):${relay.port}$`);
     relay.onRequest = async ({ headers, forward }) => {
       headers.authorization = `Bearer ${token}`;

@@ -7,7 +7,7 @@ import { approve, freeRedirectUri, mustTalk } from './stage.js';
 const service = useService();
 const insecure = { [oauth.allowInsecureRequests]: true } as const;
 
-/** From the address of the REST interface to the metadata of its authorization server (RFC 9728, RFC 8414). */
+/** Goes from the address of the REST API to the metadata of its authorization server (RFC 9728, RFC 8414). */
 async function discover(): Promise<oauth.AuthorizationServer> {
   const resource = new URL(service.place.baseUrl);
   const found = await oauth.processResourceDiscoveryResponse(
@@ -19,7 +19,7 @@ async function discover(): Promise<oauth.AuthorizationServer> {
   return oauth.processDiscoveryResponse(issuer, answer);
 }
 
-/** What a resource server that follows RFC 9068 checks of a token. */
+/** Checks a token as a resource server that follows RFC 9068 does. */
 const validate = (server: oauth.AuthorizationServer, token: string, audience: string) =>
   oauth.validateJwtAccessToken(
     server,

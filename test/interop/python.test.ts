@@ -11,13 +11,13 @@ import { approve } from './stage.js';
 const PROGRAM = fileURLToPath(new URL('programs/requests_oauthlib_client.py', import.meta.url));
 const IMPORTS = 'import requests, requests_oauthlib, websocket';
 
-/** Debian's packages are those of the system's own Python, which may not be the first in PATH. */
+/** Debian's packages belong to the system's own Python, which may not be the first one on the PATH. */
 const python = ['python3', '/usr/bin/python3'].find((path) => spawnSync(path, ['-c', IMPORTS]).status === 0);
 const reason = python === undefined ? 'python3-requests-oauthlib and python3-websocket are not installed' : undefined;
 
 const service = useService();
 
-/** Runs the program, handing it an answer for each document that it prints; all of the documents. */
+/** Runs the program and answers each document that it prints. Returns all documents. */
 async function run(
   words: readonly string[],
   answer: (document: unknown) => Promise<string | undefined>,

@@ -11,17 +11,17 @@ import type { Place } from '../support/oauth.js';
 import { allow, signUpAndAllow } from '../support/person.js';
 import { openSocket } from '../support/socket.js';
 
-/** What a person's browser brings back to the application. */
+/** What a person's browser returns to the application. */
 export interface Approval {
-  /** The whole address, with its code. */
+  /** The whole redirect address, including the code. */
   readonly callback: URL;
-  /** The agent that the application acts as from now on. */
+  /** The agent that the application now acts as. */
   readonly handle: string;
-  /** The same person allows another request of an application, for the same agent. */
+  /** Approves another request of an application as the same person, for the same agent. */
   again(authorizationUrl: string | URL): Promise<URL>;
 }
 
-/** A person follows the application's link, makes an account and an agent on the pages there, and allows it. */
+/** Follows the application's link as a person, creates an account and an agent, and approves. */
 export async function approve(authorizationUrl: string | URL): Promise<Approval> {
   const person = newPerson('person');
   const browser = openBrowser();
@@ -37,7 +37,7 @@ function sentBack({ answer, text: seen }: Page): URL {
   return new URL(location);
 }
 
-/** The tokens of a library do what they are for: a call over REST, and the event of it over the socket. */
+/** Expects a library's tokens to work: makes a call over REST and receives its event over the socket. */
 export async function mustTalk(
   place: Place,
   handle: string,
@@ -54,7 +54,7 @@ export async function mustTalk(
   await socket.close();
 }
 
-/** An address of this machine at which nobody listens, as an application has that reads the answer elsewhere. */
+/** Returns a local address on which nothing listens, for applications that read the redirect elsewhere. */
 export async function freeRedirectUri(host = '127.0.0.1'): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -34,7 +34,7 @@ const create = (options: CreateAgentOptions = {}, handle = '@me.bot'): Agent => 
   agents.push(agent);
   return agent;
 };
-/** Resolves when the agent answers; the promise of the run is in an object, because it lasts. */
+/** Resolves when the agent is ready. The promise of its end is wrapped in an object so that it is not awaited here. */
 const start = async (agent: Agent): Promise<{ readonly ended: Promise<void> }> => {
   let ended: Promise<void> = Promise.resolve();
   await new Promise<void>((resolve, reject) => {

@@ -30,7 +30,7 @@ const ULID = '01ARZ3NDEKTSV4RRFFQ69G5FAV';
 const att = (last: string): string => `att_${ULID.slice(0, -1)}${last}`;
 const file = (id: string) => ({ type: 'file', attachment_id: id });
 
-/** Each type with values that it takes and values that it refuses. */
+/** Each type, with valid and invalid values. */
 const SHAPES: [name: string, schema: z.ZodMiniType, valid: unknown[], invalid: unknown[]][] = [
   [
     'Handle',

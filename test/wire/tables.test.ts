@@ -20,7 +20,7 @@ import { SESSION_REPLIES } from '../../src/wire/schemas/session.js';
 import { isScope } from '../../src/wire/scope.js';
 
 const operations = Object.keys(ENDPOINT) as Operation[];
-/** The files that `reply` of a row can name: a client loads that one alone. */
+/** The files that a row's `reply` can name. A client loads only the one that it needs. */
 const FILES = {
   session: SESSION_REPLIES,
   event: EVENT_REPLIES,
@@ -29,10 +29,7 @@ const FILES = {
   agent: AGENT_REPLIES,
 };
 
-/**
- * The specification's table, GET /account and the delivery states, written out a second time on purpose: a changed row must be
- * changed here too.
- */
+/** The specification's table, GET /account, and the delivery states, repeated here on purpose: change both together. */
 const ENDPOINTS_OF_THE_SPECIFICATION = `
 POST /sessions sessions:write
 GET /sessions sessions:read

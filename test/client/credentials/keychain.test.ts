@@ -22,7 +22,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const probe = (environment: Record<string, string | undefined>) =>
   createKeychain({ clock: systemClock, platform: 'linux', environment }).probe();
 
-/** A socket that plays a message bus up to some point, and then says nothing. */
+/** Starts a socket that plays a message bus up to some point and then stays silent. */
 async function startStub(name: string, answer: string | undefined): Promise<{ address: string; server: Server }> {
   const path = join(directory, name);
   const server = createServer((socket) => {
@@ -58,7 +58,7 @@ describe('a keychain that cannot be used', () => {
   });
 });
 
-/** Runs a shell script on a session bus of its own, with a home of its own. */
+/** Runs a shell script on a separate session bus with a separate home. */
 function onSessionBus(script: string): Promise<{ status: number | null; output: string; tookMs: number }> {
   const home = mkdtempSync(join(directory, 'home-'));
   const environment = {

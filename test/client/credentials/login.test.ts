@@ -97,7 +97,7 @@ describe('a stored login', () => {
 });
 
 describe('the refresh token of a login', () => {
-  /** A context whose requests are recorded, and may be answered by something else. */
+  /** Returns a context that records requests. A test can replace their answers. */
   const watched = (context: LoginContext): { context: LoginContext; bodies: string[] } => {
     const bodies: string[] = [];
     const { transport } = context;

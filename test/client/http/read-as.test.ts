@@ -18,7 +18,7 @@ const SCHEMAS: readonly (readonly [string, z.ZodMiniType])[] = Object.entries({
 });
 const INSTEAD: readonly unknown[] = [undefined, null, 1, 1.5, 2 ** 60, '', 'x', true, [], [null], {}, { type: 1 }];
 
-/** The document with another value, or none, in one of its places: for each place and value. */
+/** Yields a variant of the document for each place and each other value, or none, in that place. */
 function* variantsOf(document: unknown): Generator<unknown> {
   yield* INSTEAD;
   if (typeof document !== 'object' || document === null) return;
@@ -26,7 +26,7 @@ function* variantsOf(document: unknown): Generator<unknown> {
     for (const other of variantsOf(member)) {
       const copy: unknown = structuredClone(document);
       Reflect.set(copy as object, name, other);
-      // An absent member, as in JSON.
+      // Drops undefined members, as JSON does.
       yield JSON.parse(JSON.stringify(copy));
     }
 }

@@ -43,7 +43,10 @@ const limited = (retryAfter: string): Partial<Scene> => ({ status: 429, headers:
 const soon = new Date(1_800_000_007_000).toUTCString();
 const date = new Date(1_800_000_000_000).toUTCString();
 
-/** Statuses in, number of requests and the part of each wait that the service asked for out (spec: Rate limits). */
+/**
+ * The scenes of the server, then the final status and the parts of each wait that the service requested (spec: Rate
+ * limits).
+ */
 const TABLE: [title: string, scenes: Partial<Scene>[], status: number, askedMs: number[]][] = [
   ['201 is the answer', [{ status: 201 }], 201, []],
   ['400 is not retried', [{ status: 400 }], 400, []],

@@ -44,7 +44,7 @@ describe('addresses', () => {
   }
 });
 
-/** Answers 100 ms after it has noted in shared memory that a request is there. */
+/** Answers 100 ms after it has recorded the arrival of a request in shared memory. */
 const LATE_SERVER = `
   const { createServer } = require('node:http');
   const { parentPort, workerData } = require('node:worker_threads');

@@ -25,12 +25,12 @@ const EVENT = {
 };
 
 interface Away {
-  /** Whether the WebSocket is there. */
+  /** The path of the WebSocket, if there is one. */
   readonly path?: string;
   readonly refusal?: (request: IncomingMessage, response: ServerResponse) => boolean;
 }
 
-/** A service without metadata: sessions, and a WebSocket at `path` that sends one event. Returns its port. */
+/** Starts a service without metadata: sessions, and a WebSocket at `path` that sends one event. Returns its port. */
 async function startBareService({ path = '/v1/connect', refusal }: Away = {}, port = 0): Promise<number> {
   const tokens: (string | undefined)[] = [];
   const server = createServer((request, response) => {
@@ -65,7 +65,7 @@ function clientOf(
   return connect({ service: { baseUrl: `http://127.0.0.1:${port}/v1` }, credential, transport, retries });
 }
 
-/** The items up to the first event. */
+/** Returns the items up to the first event. */
 async function readUntilEvent(client: Client, onItem: (item: TailItem) => void = () => {}): Promise<TailItem[]> {
   const items: TailItem[] = [];
   for await (const item of client.tail()) {
@@ -159,7 +159,7 @@ describe('a tail that begins while the service is down', () => {
 describe('a backlog', () => {
   const PAGE = 200;
   const COUNT = 3 * PAGE;
-  /** Refuses to answer large pages with less than 65 MiB. */
+  /** Starts a service whose large pages have more than 65 MiB. */
   const startService = (asked: number[]): Promise<number> =>
     startBareService({
       refusal: (request, response) => {

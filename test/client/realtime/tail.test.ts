@@ -19,7 +19,7 @@ let cutter: SocketCutter;
 let alice: Actor;
 let bob: Actor;
 
-/** Real time, but reconnecting takes a hundredth of it. */
+/** Real time, except that reconnecting takes a hundredth of it. */
 const quickClock: Clock = {
   ...systemClock,
   schedule: (delayMs, action, isBackground) =>
@@ -41,7 +41,7 @@ afterAll(async () => {
   await service.stop();
 });
 
-/** A client whose socket the cutter can break. */
+/** Creates a client whose socket the cutter can break. */
 function createClient(actor: Actor, clock: Clock = quickClock): Client {
   const transport = createTransport({ clock });
   const { baseUrl } = service;
@@ -102,7 +102,7 @@ describe('a tail that continues many sessions', () => {
   });
 });
 
-/** Reads a tail into a list until it is told enough. */
+/** Collects the items of a tail until it is stopped. */
 function listen(client: Client, options: TailOptions) {
   const controller = new AbortController();
   const items: TailItem[] = [];

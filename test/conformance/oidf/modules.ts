@@ -1,18 +1,20 @@
 /**
  * The modules of the OpenID Foundation's conformance suite (openid-certification/conformance-suite: the plans
- * `oidcc-basic-`, `oidcc-config-`, `oidcc-dynamic-certification-test-plan` and `fapi2-security-profile-final-test-plan`) as far as
- * they concern this service, which is an OAuth 2.1 authorization server and no OpenID provider (D-123). Each that applies is a
- * test with its name in `../oidf*.test.ts`.
+ * `oidcc-basic-`, `oidcc-config-`, `oidcc-dynamic-certification-test-plan`, and
+ * `fapi2-security-profile-final-test-plan`) as far as they apply to this service, which is an OAuth 2.1 authorization
+ * server and not an OpenID provider (D-123). For each module that applies, `../oidf*.test.ts` has a test with its name.
  */
 
-/** What a module expects, what this service answers on purpose, and the decision that says why (docs/decisions). */
+/**
+ * What a module expects, what this service answers on purpose, and the decision that gives the reason (docs/decisions).
+ */
 export interface ExpectedDifference {
   readonly asks: string;
   readonly answers: string;
   readonly decision: string;
 }
 
-/** Reviewed: each is asserted in both halves, so that a difference which has gone must leave this list. */
+/** Reviewed. A test asserts both halves of each difference, so remove it from this list when it disappears. */
 export const EXPECTED_DIFFERENCES: Readonly<Record<string, ExpectedDifference>> = {
   'oidcc-server': { asks: 'an ID token', answers: 'the same flow without one', decision: 'D-123' },
   'oidcc-discovery-endpoint-verification': {
@@ -82,12 +84,12 @@ export const EXPECTED_DIFFERENCES: Readonly<Record<string, ExpectedDifference>> 
   },
 };
 
-/** Named so in a test that reaches further inside than a black box can. */
+/** Modules whose tests need access to the service's internals. Those tests have the modules' names. */
 export const TESTED_ELSEWHERE: Readonly<Record<string, string>> = {
   'oidcc-server-rotate-keys': 'test/service/access-token/access-token.test.ts',
 };
 
-/** Modules that have nothing to look at here, by the reason. */
+/** Modules that do not apply here, by reason. */
 export const NOT_APPLICABLE: Readonly<Record<string, readonly string[]>> = {
   'there are no ID tokens and no user information': [
     'oidcc-idtoken-signature',

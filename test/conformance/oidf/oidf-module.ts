@@ -5,7 +5,10 @@ import { afterAll, expect, test } from 'vitest';
 
 import { EXPECTED_DIFFERENCES } from './modules.js';
 
-/** One module: what it looks at, what it asks of that, and, for an expected difference, what this service answers instead. */
+/**
+ * One module: how to get what it checks, the check itself, and, for an expected difference, what this service answers
+ * instead.
+ */
 export interface OidfModule<Seen> {
   look(): Promise<Seen>;
   asks(seen: Seen): void;
@@ -15,7 +18,7 @@ export interface OidfModule<Seen> {
 type Verdict = 'PASSED' | 'EXPECTED_DIFFERENCE' | 'FAILED';
 const verdicts: Record<string, Verdict> = {};
 
-/** A test with the name of the module. A module on the list of differences must differ, and in the way that is written there. */
+/** Defines a test with the name of the module. A module in the list of differences must differ exactly as listed. */
 export function oidfModule<Seen>(name: string, says: string, module: OidfModule<Seen>): void {
   test(`${name} › ${says}`, async () => {
     verdicts[name] = 'FAILED';
@@ -35,7 +38,7 @@ function judge<Seen>(name: string, { asks, answers }: OidfModule<Seen>, seen: Se
   return 'EXPECTED_DIFFERENCE';
 }
 
-/** With `ASP_OIDF_RESULTS`, a folder, the verdicts of this file are written there as JSON. */
+/** If `ASP_OIDF_RESULTS` names a folder, writes the verdicts of this file there as JSON. */
 export function reportVerdicts(file: string): void {
   afterAll(() => {
     const folder = process.env['ASP_OIDF_RESULTS'];

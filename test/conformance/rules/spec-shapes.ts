@@ -1,6 +1,6 @@
 /**
- * The specification, first half: what the service does, its resources, states and endpoints. One line a numbered rule or table
- * row, by heading, in our own words. `coverage.test.ts` fails when a line has no test.
+ * The specification, first half: what the service does, its resources, states and endpoints. Each numbered rule or
+ * table row has one line in our own words, by heading. `coverage.test.ts` fails if a line has no test.
  */
 export const SPEC_SHAPES = {
   // What the service does

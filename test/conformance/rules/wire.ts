@@ -1,4 +1,4 @@
-/** The contract that fills the specification's gaps, by its headings and rows. See `spec-shapes.ts`. */
+/** The contract that fills the specification's gaps, by heading and row. See `spec-shapes.ts`. */
 export const WIRE = {
   // 1 Common rules
   'wire/Common/handle': 'lower case, digits, _ and -, exactly one dot; else 400 INVALID_HANDLE',
