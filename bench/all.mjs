@@ -1,4 +1,4 @@
-/** `npm run bench`: the measurements that compare asp with a floor, one after the other. Each prints its ratios. */
+/** `npm run bench`: runs the measurements that compare asp with a floor, one after another. Each prints its ratios. */
 import { spawnSync } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';

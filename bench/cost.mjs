@@ -27,7 +27,10 @@ async function prepared(options, program) {
 
 const addressOf = (sessionId, { path = `/v1/sessions/${sessionId}/messages`, method = 'POST' }) => [method, path];
 
-/** The thread's time for one of each body, including indexing; medians of `rounds`, taking turns. */
+/**
+ * Measures the thread's time for one of each body, including indexing. Returns medians of `rounds` in which the bodies
+ * take turns.
+ */
 async function measureBodies(rounds) {
   const service = await prepared(['--limits', 'off']);
   const times = new Map(Object.keys(BODIES).map((name) => [name, []]));
@@ -41,7 +44,7 @@ async function measureBodies(rounds) {
       const took = service.threadMs() - before;
       statuses.set(name, status);
       if (round > 0) times.get(name).push(took);
-      // What was said is indexed within a second or so; that is not this request's.
+      // The service indexes a message within about a second. That must not count toward the next request.
       if (status === 201) await pause(1_300);
     }
   await service.stop();
@@ -57,7 +60,7 @@ async function measureBodies(rounds) {
 
 const share = (sorted, part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
 
-/** Latencies of /health and of a bystander's POST during `seconds`. */
+/** Measures latencies of /health and of a bystander's POST for `seconds`. */
 async function watch(service, bystander, seconds) {
   const line = new Agent({ keepAlive: true, maxSockets: 1 });
   const own = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -157,13 +160,13 @@ const HELD = {
 };
 
 /**
- * The memory of a service before, while and after one account holds many connections that neither read nor make
- * progress.
+ * Measures the memory of a service before, while, and after one account holds many connections that neither read nor
+ * make progress.
  */
 async function measureHeld(kind, connections) {
   const service = await prepared([]);
   const { sessionId, token, baseUrl, call, memoryMiB } = service;
-  // The slow ones need no messages, but a service that has answered nothing yet is smaller than any that is in use.
+  // The slow connections need no messages, but a service that has never answered is smaller than one in use.
   for (let count = 0; count < REPLAYED_MESSAGES; count += 1)
     await call('POST', `/v1/sessions/${sessionId}/messages`, { token, body: { content: 'x'.repeat(MESSAGE_BYTES) } });
   const sample = async (forMs) => {
@@ -184,7 +187,7 @@ async function measureHeld(kind, connections) {
     socket.on('close', () => {
       open -= 1;
     });
-    // What is not read is noticed to have ended only when it is read; the slow ones read their answer.
+    // A paused socket does not notice that it has ended. The slow ones read their answers.
     return kind === 'unread' ? socket.pause() : socket.resume();
   });
   const held = await sample(HOLD_MS);
@@ -204,7 +207,7 @@ async function measureHeld(kind, connections) {
   return peak - idle <= HELD_MAX_MIB;
 }
 
-/** The thread's time for a short message; this build and another one take turns. */
+/** Measures the thread's time for a short message, while this build and another one take turns. */
 async function measurePlain(other, rounds) {
   const builds = { this: await prepared(['--limits', 'off']), other: await prepared(['--limits', 'off'], other) };
   const ratios = [];

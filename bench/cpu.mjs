@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 const timerInto = (output) => `TIMEFORMAT='%3U %3S'; { time "$@" >${output} 2>/dev/null; } 2>&1`;
 
 /**
- * CPU seconds (user and system) of one whole process, as counted by the kernel; throws unless it exits with 0. With
- * `isPiped` it writes into a pipe, whose reader does not count: programs treat /dev/null as a file.
+ * Returns the CPU seconds (user and system) of one whole process, as counted by the kernel; throws unless it exits with
+ * 0. With `isPiped` it writes into a pipe, whose reader does not count: programs treat /dev/null as a file.
  */
 export function cpuOf(command, environment, { isPiped = false } = {}) {
   const timer = timerInto(isPiped ? ' >(cat >/dev/null)' : '/dev/null');
@@ -17,7 +17,6 @@ export function cpuOf(command, environment, { isPiped = false } = {}) {
   return user + system;
 }
 
-/** The median of the values. */
 export function medianOf(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -25,8 +24,8 @@ export function medianOf(values) {
 }
 
 /**
- * An environment in which bare Node.js starts as fast as possible: on Node 20, loading extra certificate authorities
- * takes several times as long.
+ * Returns an environment in which bare Node.js starts as fast as possible: on Node 20, loading extra certificate
+ * authorities takes several times as long.
  */
 export function quietEnvironment(extra = {}) {
   const { NODE_EXTRA_CA_CERTS: _, NODE_OPTIONS: __, ...rest } = process.env;

@@ -26,7 +26,7 @@ const IDLE_SECONDS = 5;
 /** The work after the commit is part of the cost. */
 const SETTLED_MS = 700;
 
-/** CPU milliseconds of the main thread of a process. */
+/** Returns the CPU milliseconds of a process's main thread. */
 const threadMsOf = (pid) => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 
 async function open(url, headers) {
@@ -75,7 +75,7 @@ async function startFloor() {
   };
 }
 
-/** CPU milliseconds of the thread for one message. */
+/** Returns the CPU milliseconds of the thread for one message. */
 async function costOf(side, members) {
   const before = threadMsOf(side.pid);
   for (let count = 0; count < MESSAGES; count += 1) await side.send(members);

@@ -40,7 +40,7 @@ async function openAll(url, tokens, atOnce = 32) {
   return sockets;
 }
 
-/** Readers in their own thread, so that they do not delay what is measured. */
+/** The readers run in their own thread so that they do not delay what is measured. */
 if (!isMainThread) {
   const { url, tokens } = workerData;
   let count = 0;
@@ -85,7 +85,7 @@ async function measureBystander(members = 1_000) {
   const tokens = guests.map(({ ws }) => ws);
   const readers = await startReaders(service.wsUrl, tokens);
   await pause(5_000);
-  /** Latencies of a bystander's messages and reads. */
+  /** Measures latencies of a bystander's messages and reads. */
   const watch = async (forMs, sendsToo) => {
     const found = { POST: [], GET: [] };
     let sending = Promise.resolve();
@@ -212,7 +212,7 @@ async function measureReconnect(sockets = 9_000) {
   let back = 0;
   let failures = 0;
   const again = [];
-  /** Like the library: a random pause of up to a second, doubled after each failure. */
+  /** Reconnects like the library: after a random pause of up to a second, doubled after each failure. */
   const comeBack = async (token) => {
     for (let attempt = 0; ; attempt += 1) {
       await pause(Math.random() * 1_000 * 2 ** Math.min(attempt, 5));
@@ -276,7 +276,7 @@ async function measureIdle(sockets = 5_000) {
   line('---', '---', '---', '---');
   const kib = [];
   for (const [name, { pid, wsUrl }] of Object.entries({ this: service, 'bare ws': floor })) {
-    // The first sockets also pay for code and buffers that load once; do not count those.
+    // The first sockets also pay for code and buffers that load once, so they do not count.
     for (const socket of await openAll(wsUrl, tokens.slice(0, 500))) socket.terminate();
     await pause(5_000);
     const before = rssOf(pid);

@@ -15,7 +15,7 @@ import { medianOf } from './cpu.mjs';
 const SLOWDOWN = 4;
 const ROUNDS = 5;
 const count = Number(process.argv[2] ?? 10_000);
-/** Text of realistic length, with the markup that people and agents use. */
+/** Returns text of realistic length, with the markup that people and agents use. */
 const textOf = (number) =>
   number % 10 === 0
     ? `Step ${number}:\n\n\`\`\`js\nawait deploy({ step: ${number} });\n\`\`\`\n\n- built\n- **tested**`

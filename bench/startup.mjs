@@ -51,7 +51,7 @@ const service = spawn(
 );
 await new Promise((resolve) => service.stdout.once('data', resolve));
 
-/** Paired runs of these arguments and of `node -e 0`, taking turns. */
+/** Runs these arguments and `node -e 0` in pairs, taking turns. */
 function measure(name, words, budget) {
   const bare = [];
   const whole = [];

@@ -20,7 +20,7 @@ const database = process.argv[2] === '--database' ? process.argv[3] : undefined;
 const [nodesGiven, roundsGiven] = database === undefined ? [undefined, process.argv[2]] : process.argv.slice(4);
 const rounds = Number(roundsGiven ?? 5);
 const CONNECTIONS = [1, 16, 64];
-/** Two members each, so that no agent has more requests in progress than a service allows. */
+/** Each session has two members, so that no agent has more requests in progress than a service allows. */
 const SESSIONS = 4;
 const MEASURED_MS = 2_000;
 const SETTLED_MS = 700;
@@ -50,13 +50,13 @@ async function open(url, headers = {}) {
   return socket;
 }
 
-/** Milliseconds that the main threads of these processes have spent on a processor. */
+/** Returns the CPU milliseconds of the main threads of these processes. */
 const threadMsOf = (pids) =>
   pids
     .map((pid) => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6)
     .reduce((sum, ms) => sum + ms, 0);
 
-/** The same of all processes of PostgreSQL on this machine. */
+/** Returns the CPU milliseconds of all PostgreSQL processes on this machine. */
 function postgresMs() {
   let sum = 0;
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
@@ -65,12 +65,15 @@ function postgresMs() {
       const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
       sum += (Number(fields[11]) + Number(fields[12])) * TICK_MS;
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   return sum;
 }
 
-/** Services that share their data. Each part of them is a side of its own, in whose sessions both members are online. */
+/**
+ * Starts services that share their data. Each entry of `counts` is a separate side, and both members of its sessions
+ * are online.
+ */
 async function startNodes(counts, options) {
   const crew = Array.from({ length: 2 * SESSIONS }, (_, index) => `member${index}.crew`);
   const shared = ['--limits', 'off', '--seed', crew.join(','), ...options];
@@ -126,7 +129,10 @@ async function startFloor() {
   };
 }
 
-/** Requests per second, and CPU milliseconds for each, of the services' threads and of the database. */
+/**
+ * Returns the requests per second, and the CPU milliseconds of the services' threads and of the database for each
+ * request.
+ */
 async function measure(side, kind, connections) {
   const sockets = await side.connect();
   await pause(SETTLED_MS);
@@ -144,7 +150,7 @@ async function measure(side, kind, connections) {
   return found;
 }
 
-/** The medians of `rounds` measurements of each side, which take turns; the first round warms up. */
+/** Returns the medians of `rounds` measurements of each side. The sides take turns, and the first round warms up. */
 async function inTurns(sides, kind, connections) {
   const found = sides.map(() => []);
   for (let round = 0; round <= rounds; round += 1)

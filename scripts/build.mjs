@@ -1,5 +1,6 @@
-// Builds dist/ (or the folder that is named): the program (start.cjs, main.cjs), the library (index.js) and its kit for tests
-// (testing.js), their declarations (types/), the licenses of the bundled packages and a bill of materials (sbom.cdx.json).
+// Builds dist/ (or the folder in the first argument): the program (start.cjs, main.cjs), the library (index.js) and its
+// test kit (testing.js), their declarations (types/), the licenses of the bundled packages, and a bill of materials
+// (sbom.cdx.json).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,11 +13,14 @@ import { embeddedFiles, JQ } from './embedded-files.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const finished = resolve(process.argv[2] ?? `${root}dist`);
-/** Built beside its place and moved there whole: a program that starts meanwhile finds the old build or the new one. */
+/**
+ * The build goes to a temporary folder and then replaces the old one. A program that starts meanwhile finds either
+ * build complete.
+ */
 const target = `${finished}.${process.pid}`;
 const require = createRequire(import.meta.url);
 
-/** These carry compiled addons that must be found beside their own package. */
+/** These packages contain compiled addons, which must be found next to their own package. */
 const EXTERNAL = ['keytar', '@photostructure/sqlite'];
 
 /**
@@ -39,10 +43,10 @@ const namedExportsOfCommonJs = {
   },
 };
 
-/** Licenses of what a package contains without naming it. */
+/** Licenses of code that a package contains without naming it. */
 const CONTAINED = { 'jq-wasm': ['scripts/licenses/jq.txt'] };
 
-/** The packages that were bundled, from their own package.json and the lockfile. */
+/** Describes the bundled packages from their package.json and the lockfile. */
 function bundledPackages(inputs) {
   const locked = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')).packages;
   const folders = Object.keys(inputs).map((input) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1]);
@@ -59,8 +63,8 @@ function bundledPackages(inputs) {
 }
 
 /**
- * A CycloneDX bill of materials. Bundled packages appear in no lockfile of a consumer; with this file, a scanner sees
- * them. It has no date and no serial number, so that a build gives the same bytes each time.
+ * Returns a CycloneDX bill of materials. A consumer's lockfile does not list bundled packages, but with this file a
+ * scanner sees them. It has no date or serial number, so that every build gives the same bytes.
  */
 function billOfMaterials(packages) {
   const { name, version, license, dependencies, optionalDependencies } = JSON.parse(
@@ -108,8 +112,8 @@ function billOfMaterials(packages) {
 }
 
 /**
- * undici as far as the client uses it: its dispatchers and CONNECT. The whole package brings fetch, mocks, caches and a WebSocket
- * of its own; Node's http and assert are asked for little, and loading them costs milliseconds (docs/decisions/client.md).
+ * Bundles only the parts of undici that the client uses: its dispatchers and CONNECT. The whole package brings fetch,
+ * mocks, caches, and a WebSocket, and loading Node's http and assert costs milliseconds (docs/decisions/client.md).
  */
 const undiciParts = {
   name: 'undici-parts',
@@ -166,17 +170,18 @@ const common = {
   logLevel: 'warning',
   metafile: true,
   external: EXTERNAL,
-  // Its CommonJS form asks for its own files in a way that a bundler does not see.
+  // The CommonJS version requires its own files in a way that bundlers do not see.
   alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
 };
 
-/** What the program imports only when it is needed and shares nothing with: the service, and the larger packages. */
+/** What the program imports on demand and shares no code with: the service, and the larger packages. */
 const apart = new Map();
 const buildApart = {
   name: 'build-apart',
   setup({ onResolve }) {
     onResolve({ filter: /\/service\// }, ({ kind, path, resolveDir }) => {
-      // Imported at once it is a copy of the program's own: plain functions only, since classes would not be the same.
+      // A static import copies the code into the program. That works only for plain functions, because a copied class
+      // is a different class.
       if (kind !== 'dynamic-import') return undefined;
       const source = resolve(resolveDir, path).replace(/\.js$/, '.ts');
       apart.set(`apart/${basename(path, '.js')}`, source);
@@ -193,8 +198,8 @@ const buildApart = {
 };
 
 /**
- * Modules of Node.js that cost milliseconds to load, and which of their functions load them when they are called. commander
- * asks for child processes at once, for commands that are programs of their own; most of our commands need no cryptography.
+ * Node.js modules that take milliseconds to load, and their functions, which load them when called. commander imports
+ * child processes at startup for commands that are separate programs, and most of our commands need no cryptography.
  */
 const LATER = {
   'node:child_process': { importer: /node_modules\/commander\//, names: ['spawn'] },
@@ -218,8 +223,8 @@ const loadLater = {
 };
 
 /**
- * One CommonJS file, whose modules run when they are first imported: what a command does not need costs little, and Node.js
- * finds and links one file instead of dozens (D-67).
+ * Bundles one CommonJS file whose modules run on first import. Unused modules cost little, and Node.js finds and links
+ * one file instead of dozens (D-67).
  */
 const program = await build({
   ...common,
@@ -229,7 +234,7 @@ const program = await build({
   plugins: [undiciParts, loadLater, buildApart],
 });
 
-/** Leaves out what the definitions of commands import only to run them. */
+/** Leaves out what command definitions import only to run the commands. */
 const withoutDynamicImports = {
   name: 'without-dynamic-imports',
   setup({ onResolve }) {
@@ -237,7 +242,7 @@ const withoutDynamicImports = {
   },
 };
 
-/** What completions know of the program before anything is typed, by the program itself. */
+/** Runs the program's definitions to collect the words that completions know in advance. */
 async function collectVocabulary() {
   const collector = `${target}/known-words.mjs`;
   await build({
@@ -258,7 +263,10 @@ async function collectVocabulary() {
   return vocabulary;
 }
 
-/** `asp __complete` and `asp --help`, which people wait for: small files of their own, and what they know beside them. */
+/**
+ * People wait for `asp __complete` and `asp --help`, so these are small separate files, with the words that they need
+ * next to them.
+ */
 writeFileSync(`${target}/known-words.json`, JSON.stringify(await collectVocabulary()));
 const small = await Promise.all(
   ['complete', 'overview'].map((name) =>
@@ -266,7 +274,7 @@ const small = await Promise.all(
   ),
 );
 
-/** jq, which `--jq` loads in a thread of its own: the library looks for its WebAssembly beside itself. */
+/** `--jq` loads jq in a separate thread. The library looks for its WebAssembly next to itself. */
 const jq = await build({ ...common, entryPoints: [JQ], outfile: `${target}/jq/jq.cjs`, format: 'cjs' });
 mkdirSync(`${target}/jq/build`);
 copyFileSync(`${dirname(JQ)}/build/jq.wasm`, `${target}/jq/build/jq.wasm`);
@@ -278,8 +286,8 @@ const modules = {
   splitting: true,
   format: 'esm',
   plugins: [undiciParts, namedExportsOfCommonJs],
-  // CommonJS packages inside an ES module bundle still ask for Node's own modules by require. A program that is bundled into
-  // a CommonJS file has no address of its own there, but a file name.
+  // CommonJS packages in an ES module bundle still `require` Node's modules. In a program that is bundled as CommonJS,
+  // `import.meta.url` is undefined, but `__filename` is not.
   banner: {
     js: "import{createRequire as $require}from'node:module';const require=$require(import.meta.url??__filename);",
   },
@@ -287,8 +295,8 @@ const modules = {
 const rest = await build({ ...modules, entryPoints: Object.fromEntries([...apart].sort()) });
 
 /**
- * The library is left readable: a stack trace leads into it, and a class has the name that the documents use. The kit for tests
- * shares its classes, and starts the service of the program.
+ * The library stays readable: stack traces lead into it, and class names match the documentation. The test kit shares
+ * its classes and starts the program's service.
  */
 const library = await build({
   ...modules,
@@ -298,15 +306,19 @@ const library = await build({
   entryPoints: { index: 'src/library/library.ts', testing: 'src/testing/testing.ts' },
 });
 
-/** A script that was compiled before cannot import by itself: what starts it does, by this name. */
+/** A precompiled script cannot use import(). start.ts provides it under this name. */
 const importing = /\bimport\(/g;
 const source = readFileSync(`${target}/main.cjs`, 'utf8').replaceAll(importing, '$import(');
-// start.ts reads it as Latin-1, which takes half the time and half the memory. esbuild escapes all but regular expressions.
+// start.ts reads the file as Latin-1, which takes half the time and memory. esbuild escapes everything except regular
+// expressions.
 const [foreign] = /[^\0-\x7f]/.exec(source) ?? [];
 if (foreign !== undefined) throw new Error(`main.cjs is not ASCII: write "${foreign}" with an escape.`);
 writeFileSync(`${target}/main.cjs`, source);
 
-/** What starts the program; it knows the bytes it starts, so that it never runs what was compiled of others. */
+/**
+ * start.cjs starts the program. It knows the hash of the program's bytes, so that it never runs compiled code of
+ * another build.
+ */
 const start = await build({
   ...common,
   define: {
@@ -343,7 +355,8 @@ execFileSync(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', `$
   cwd: root,
   stdio: 'inherit',
 });
-// The kit for tests starts the service, and the library signs in as the command line does; no declaration of theirs names these.
+// The test kit starts the service and the library signs in like the command line, but their declarations do not mention
+// either.
 for (const folder of ['service', 'cli']) rmSync(`${target}/types/${folder}`, { recursive: true });
 
 rmSync(finished, { recursive: true, force: true });

@@ -1,5 +1,5 @@
-// The development loop: builds on every change of src/ and restarts a seeded service on http://127.0.0.1:8744.
-// Its data are in .dev/, so sessions survive a restart; delete the folder to start over. Extra arguments go to `asp serve`.
+// The development loop: builds on every change of src/ and restarts a seeded service on http://127.0.0.1:8744. Its data
+// is in .dev/, so sessions survive a restart. Delete the folder to start over. Extra arguments go to `asp serve`.
 import { spawn } from 'node:child_process';
 import { watch } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,14 +1,14 @@
-// Files that the build puts into the program: the completion scripts, and the styles and browser scripts of its pages. And where
-// jq is, which is loaded from a file of its own.
+// Finds the files that the build embeds in the program: the completion scripts, and the styles and browser scripts of
+// the dashboard. Also locates jq, which is loaded from a separate file.
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const read = (path) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
-/** The library that runs jq expressions: one file, with `build/jq.wasm` beside it. */
+/** The library that runs jq expressions: one file, with `build/jq.wasm` next to it. */
 export const JQ = createRequire(import.meta.url).resolve('jq-wasm');
 const ASSETS = 'src/service/web/assets';
 
-/** The values of the names that stand for these files in the sources, for a bundler's `define`. */
+/** Returns the values of the names that stand for these files in the sources, for a bundler's `define`. */
 export function embeddedFiles() {
   const assets = readdirSync(new URL(`../${ASSETS}`, import.meta.url));
   return {

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** How a whole run ended; `isWhole` is false when something ended before all tests had. */
+/** The result of a whole run. `isWhole` is false if the run ended before all tests had. */
 export interface Outcome {
   passed: number;
   failed: number;
@@ -12,7 +12,7 @@ export interface Outcome {
 function countModule(module: TestModule): Outcome {
   const states = [...module.children.allTests()].map((test) => test.result().state);
   const count = (state: string): number => states.filter((one) => one === state).length;
-  // A file that could not be loaded or set up has failed, though none of its tests is counted as such.
+  // A file that failed to load or set up counts as a failure, although none of its tests does.
   const isBroken = module.state() === 'failed' && count('failed') === 0;
   return {
     passed: count('passed'),
@@ -22,7 +22,7 @@ function countModule(module: TestModule): Outcome {
   };
 }
 
-/** Writes the outcome of a run to `file` once it has ended. */
+/** Writes the outcome of a run to `file` when it ends. */
 export function outcomeReporter(file: string): Reporter {
   return {
     onTestRunEnd(modules, unhandledErrors, reason) {
@@ -47,8 +47,8 @@ export function outcomeReporter(file: string): Reporter {
 }
 
 /**
- * Names the tests that failed at first and passed when they ran again. A busy machine can delay a process by
- * seconds, so one test in thousands gets a second try; it is a defect of the test or of the program all the same.
+ * Names the tests that failed at first and passed on the second try. A busy machine can delay a process by seconds, so
+ * one test in thousands needs it. It is still a defect of the test or the program.
  */
 export function secondTryReporter(): Reporter {
   return {

@@ -1,6 +1,6 @@
-// Takes pictures of the dashboard of a private service, in which agents have talked, with Chromium.
-// Usage: npm run photograph takes the two pictures of the README; npm run screenshots takes every page that a link leads to, in both
-// themes and three widths, in screenshots/. CHROMIUM names the browser when it is not /usr/bin/chromium.
+// Takes screenshots of the dashboard of a private service, in which agents have talked, with Chromium. `npm run
+// photograph` takes the two pictures of the README. `npm run screenshots` takes every linked page in both themes and
+// three widths, and saves them in screenshots/. CHROMIUM names the browser if it is not /usr/bin/chromium.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ const environment = {
   XDG_RUNTIME_DIR: join(home, 'run'),
 };
 
-/** Runs `asp` to its end; resolves to what it printed. */
+/** Runs `asp` to its end and returns its output. */
 function asp(...words) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...words], {
     cwd: home,
@@ -31,7 +31,7 @@ function asp(...words) {
   return stdout.trim();
 }
 
-/** What makes pages longer: every kind of content, and states that a short conversation does not have. */
+/** Adds every kind of content, and states that a short conversation does not have. */
 function addMore(session) {
   const long = [
     '# Plan',
@@ -53,7 +53,7 @@ function addMore(session) {
   asp('send', '@ada.builder', 'Done.', '--end', '--as', '@ada.planner', '--topic', 'An ended session');
 }
 
-/** What another account sends, to be answered. */
+/** Sends messages from another account that need an answer. */
 function addStrangers() {
   asp('login', '@bob.helper', '--yes');
   asp('allowlist', 'add', '@bob.*', '--as', '@ada.planner');
@@ -64,7 +64,7 @@ function addStrangers() {
   asp('send', invoice, 'Thanks, I have it.', '--as', '@ada.planner');
 }
 
-/** The pictures of the README: a session, and the list of sessions in the dark theme. */
+/** Takes the README's pictures: a session, and the list of sessions in the dark theme. */
 async function photographTwo(link, session) {
   const page = await signIn(link, { width: 1080, height: 900 }, 'light', 1.5);
   await page.goto(`${new URL(link).origin}/dashboard/sessions/${session}`);
@@ -87,7 +87,7 @@ async function photographTwo(link, session) {
 const WIDTHS = [320, 768, 1440];
 const THEMES = ['light', 'dark'];
 
-/** Every page that a link of the dashboard leads to, one of each kind. */
+/** Takes one page of each kind that the dashboard links to. */
 async function photographAll(link) {
   const folder = join(root, 'screenshots');
   rmSync(folder, { recursive: true, force: true });
@@ -113,7 +113,7 @@ async function photographAll(link) {
 const LOOK_HEIGHT = 900;
 const HEIGHT_MAX = 8_000;
 
-/** In a window as tall as the page, where nothing that sticks to an edge covers anything. */
+/** Uses a window as tall as the page, so that sticky elements cover nothing. */
 async function photographWhole(page, address, path) {
   const { width } = page.viewportSize();
   await page.goto(address);
@@ -125,7 +125,10 @@ async function photographWhole(page, address, path) {
   await page.setViewportSize({ width, height: LOOK_HEIGHT });
 }
 
-/** The first address of each kind of page: addresses that differ in an id, a number or a name are of one kind. */
+/**
+ * Returns the first address of each kind of page. Addresses that differ only in an id, number, or name are the same
+ * kind.
+ */
 async function crawl(page) {
   const { origin } = new URL(page.url());
   const kinds = new Map();

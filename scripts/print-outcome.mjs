@@ -1,4 +1,4 @@
-// Prints "N passed, N failed, N skipped" from what the outcome reporter wrote, and exits as the tests did.
+// Prints "N passed, N failed, N skipped" from the outcome reporter's file and exits as the tests did.
 import { existsSync, readFileSync } from 'node:fs';
 
 const [outcomeFile = '', status = ''] = process.argv.slice(2);

@@ -1,5 +1,5 @@
-// Records docs/terminal.svg: runs the steps below for real, in a terminal of 80 columns with a private service and home, and
-// draws what appeared, at the pace at which it appeared. Needs `script` (util-linux). Usage: npm run record
+// Records docs/terminal.svg: runs the steps below in a real terminal of 80 columns with a private service and home, and
+// draws the output at the speed at which it appeared. Needs `script` (util-linux). Usage: npm run record
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const COLUMNS = 80;
 
-/** `hide` takes a step out of the picture; `$name` is replaced by what an earlier step printed on stdout. */
+/** `hide` keeps a step out of the picture. `$name` stands for the stdout of an earlier step. */
 const STEPS = [
   { line: 'asp login @demo.you --yes' },
   { line: 'asp send @demo.echo "Is the build green?" --wait' },
@@ -35,7 +35,7 @@ const environment = {
 };
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Runs a line in a terminal; resolves to what it showed, in pieces with the milliseconds since its start. */
+/** Runs a line in a terminal. Returns its output in pieces, with the milliseconds since the start. */
 function inTerminal(line) {
   const inner = `stty cols ${COLUMNS} rows 24; exec bash --norc -c ${quoted(line)}`;
   const child = spawn('script', ['-qefc', inner, '/dev/null'], { cwd: home, env: environment });
@@ -58,7 +58,7 @@ const COLORS = {
   36: '#76e3ea',
 };
 
-/** Splits text with color codes into runs of one style; anything else that moves a cursor is dropped. */
+/** Splits text with color codes into spans of one style. Drops all other control sequences. */
 function runsOf(text, style) {
   const runs = [];
   let rest = text;
@@ -83,7 +83,7 @@ function runsOf(text, style) {
   return runs;
 }
 
-/** Lines of a terminal from what a program wrote: a carriage return starts the line again, a long line wraps. */
+/** Lays out a program's output as terminal lines: a carriage return starts the line over, and a long line wraps. */
 function linesOf(pieces, startMs) {
   const lines = [];
   const style = {};

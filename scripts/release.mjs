@@ -16,7 +16,7 @@ function fail(message) {
   process.exit(1);
 }
 
-/** The text below a version's heading in the changelog; undefined without one. */
+/** Returns the changelog text below a version's heading, or undefined. */
 function changesOf(version) {
   const heading = new RegExp(`^## ${version.replaceAll('.', '\\.')}(?: .*)?$`, 'm').exec(read('CHANGELOG.md'));
   if (heading === null) return undefined;

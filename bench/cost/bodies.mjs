@@ -3,7 +3,7 @@
 const MAX_BYTES = 256 * 1024;
 const MAX_VALUES = 10_000;
 
-/** The number of JSON values in a text: the value itself, and every member and element below it. */
+/** Counts the JSON values in a text: the value itself, and every member and element below it. */
 function countValues(value) {
   if (typeof value !== 'object' || value === null) return 1;
   return Object.values(value).reduce((sum, one) => sum + countValues(one), 1);
@@ -39,7 +39,7 @@ const metadata = (piece, [open, close] = ['{"a":[', ']}'], options = {}) =>
 const parts = (piece) => filled('{"content":[', piece, ']}');
 const word = (index) => `${(index * 7919).toString(36)}`;
 
-/** Each with its destination: the messages of a session, or another path. */
+/** Each body with its destination: the messages of a session, or another path. */
 export const BODIES = {
   'plain text': { body: message('lorem ipsum dolor sit amet ') },
   'text of short words': { body: message((index) => `${word(index)} `) },

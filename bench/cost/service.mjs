@@ -11,8 +11,8 @@ import { quietEnvironment } from '../cpu.mjs';
 export const OWN_PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
 
 /**
- * A service in its own process, with its data on disk, and functions to call it. `at`: where an earlier one with the
- * same data listened.
+ * Starts a service in its own process with its data on disk, and returns functions to call it. `at`: where an earlier
+ * one with the same data listened.
  */
 export async function startService(options = [], program = OWN_PROGRAM, at = undefined) {
   const home = at?.home ?? mkdtempSync(join(tmpdir(), 'asp-bench-'));
@@ -32,7 +32,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
   const [printed] = await new Promise((resolve) => service.stdout.once('data', (...data) => resolve(data)));
   const baseUrl = /http:\S+/.exec(String(printed))[0];
   const wsUrl = `${new URL(baseUrl).origin.replace('http', 'ws')}/connect`;
-  /** The file in which the service tells its operator how to reach it. */
+  /** The file that tells the service's operator how to reach it. */
   const recordPath = join(home, 'run', 'asp-cli', 'serve', 'default.json');
   const lines = new Agent({ keepAlive: true, maxSockets: 64 });
 
@@ -72,7 +72,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
   };
 
   const operator = () => JSON.parse(readFileSync(recordPath, 'utf8'));
-  /** A new agent's tokens for REST and WebSocket, and its client. */
+  /** Returns a new agent's tokens for REST and WebSocket, and its client. */
   const tokensOf = async (handle) => {
     const { secret, operator_url } = operator();
     const headers = { authorization: `Bearer ${secret}` };
@@ -93,7 +93,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
     if (reply.status >= 300) throw new Error(`${path}: ${reply.status} ${reply.text}`);
     return JSON.parse(reply.text);
   };
-  /** The id of a session that all `guests` have joined. */
+  /** Returns the id of a session that all `guests` have joined. */
   const createSession = async (owner, guests) => {
     const id = (await post('/v1/sessions', owner.api, {})).session_id;
     for (let start = 0; start < guests.length; start += 50)
@@ -119,7 +119,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
     pid: service.pid,
     call,
     tokenOf,
-    /** CPU milliseconds of the thread that runs the service's code. */
+    /** Returns the CPU milliseconds of the thread that runs the service's code. */
     threadMs: () => {
       const [ns] = readFileSync(`/proc/${service.pid}/task/${service.pid}/schedstat`, 'utf8').split(' ');
       return Number(ns) / 1e6;

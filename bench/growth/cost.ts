@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs';
 
 import type { Database } from '../../src/service/core/database.js';
 
-/** CPU milliseconds spent so far by this process and, with PostgreSQL, by the server processes that serve it. */
+/**
+ * Returns the CPU milliseconds spent so far by this process and, with PostgreSQL, by the server processes that serve
+ * it.
+ */
 export type ReadCost = () => Promise<number>;
 
 export async function costOf(databases: readonly Database[]): Promise<ReadCost> {
@@ -13,7 +16,7 @@ export async function costOf(databases: readonly Database[]): Promise<ReadCost> 
   };
 }
 
-/** The CPU time of each server process according to the kernel, in nanoseconds. */
+/** Returns the CPU time of the server processes according to the kernel, in nanoseconds. */
 async function costOfServers(databases: readonly Database[]): Promise<number> {
   let ms = 0;
   for (const database of databases) {

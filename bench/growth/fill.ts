@@ -9,7 +9,7 @@ const PER_TRANSACTION = 500;
 /** How many sessions carol takes part in, no matter how many others exist. */
 export const CAROLS_SESSIONS = 500;
 
-/** Creates `count` sessions of alice and spreads those that carol joins among them; returns the ids of carol's. */
+/** Creates `count` sessions of alice's and spreads those that carol joins among them. Returns the ids of carol's. */
 export async function fillSessions(place: Place, count: number): Promise<string[]> {
   const { alice, carol, others } = place;
   const every = Math.max(1, Math.floor(count / CAROLS_SESSIONS));
@@ -27,7 +27,7 @@ export async function fillSessions(place: Place, count: number): Promise<string[
   return carols;
 }
 
-/** A session of alice and another agent with this many messages. */
+/** Creates a session between alice and another agent with this many messages. */
 export async function fillEvents(place: Place, count: number): Promise<string> {
   const { context, alice, others } = place;
   const guest = others[0] as AgentActor;

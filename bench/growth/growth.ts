@@ -28,7 +28,7 @@ interface Measured {
 }
 type Call = () => Promise<unknown>;
 
-/** Fills, measures and prints a table; returns 1 if a ratio is above its limit. */
+/** Fills the databases, measures, and prints a table. Returns 1 if a ratio is above its limit. */
 export async function measureGrowth({ database, many, folder }: GrowthOptions): Promise<number> {
   const few = 1_000;
   const sides = [

@@ -6,10 +6,9 @@ import { PROGRAM } from '../../src/cli/program.js';
 
 const isShown = ({ isHidden }: { readonly isHidden?: boolean }): boolean => isHidden !== true;
 
-/** Every command that is not hidden. */
 export const COMMANDS: readonly Command[] = PROGRAM.commands.filter(isShown);
 
-/** A first word that can be typed: a command, a noun with commands below it, or both. */
+/** A first word that can be typed: a command, a noun with commands, or both. */
 export interface TopWord {
   readonly word: string;
   readonly summary: string;
@@ -17,7 +16,7 @@ export interface TopWord {
   readonly below: readonly Command[];
 }
 
-/** In the order of the alphabet. */
+/** Returns the first words in alphabetical order. */
 export function topWords(): TopWord[] {
   const words = COMMANDS.flatMap(({ path, aliases }) => [
     path.split(' ', 1)[0] ?? '',
@@ -31,18 +30,18 @@ export function topWords(): TopWord[] {
   });
 }
 
-/** The options of a command that not every command has. */
+/** Returns the options of a command that not every command has. */
 export function ownOptions({ options }: Command): readonly Option[] {
   return options.filter(isShown);
 }
 
-/** The first spelling people use, and the others. */
+/** Returns a command's preferred spelling and the others. */
 export function spellingsOf({ path, aliases }: Command): { first: string; others: readonly string[] } {
   const [first = path, ...others] = [...aliases, path];
   return { first, others };
 }
 
-/** What a command changes, in a sentence or two. */
+/** Returns what a command changes, in a sentence or two. */
 export function effectText({ effect, isDestructive }: Command): string {
   return `${EFFECT_TEXT[effect]}${isDestructive ? ' It can take away what no later command brings back.' : ''}`;
 }
@@ -54,7 +53,7 @@ const EFFECT_TEXT: Readonly<Record<Effect, string>> = {
   write: 'It changes data at the service.',
 };
 
-/** A note as a sentence: it begins with a capital letter unless with a name, and has an end. */
+/** Makes a note a sentence: capitalizes it unless it begins with a name, and adds a period. */
 export function sentence(text: string, end = '.'): string {
   const begun = text.replace(/^[a-z](?=[a-z]*(?:[\s,;:]|$))/, (first) => first.toUpperCase());
   return /[….:!?]$/.test(begun) ? begun : `${begun}${end}`;
@@ -64,7 +63,7 @@ type Schema = z.core.JSONSchema.BaseSchema;
 
 const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null;
 
-/** `null` added to another type by `anyOf` or `type`. */
+/** Whether a schema adds `null` to another type with `anyOf` or `type`. */
 function isNullable({ anyOf, type }: Schema): boolean {
   return type === 'null' || (anyOf ?? []).some((one) => isSchema(one) && one.type === 'null');
 }
@@ -77,7 +76,7 @@ function fieldsText({ properties = {}, required = [] }: Schema): string {
   return `{${fields.join(', ')}}`;
 }
 
-/** The shape of what `--json` prints, in short; nothing where it depends on the arguments. */
+/** Returns the shape of the `--json` output in short form, or undefined if it depends on the arguments. */
 export function jsonText({ path }: Command): string | undefined {
   const shapes: Readonly<Record<string, z.ZodMiniType>> = COMMAND_OUTPUT;
   const shape = shapes[path];

@@ -5,7 +5,7 @@ import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
 import { effectText, jsonText, ownOptions, sentence, spellingsOf, type TopWord, topWords } from './command-facts.js';
 import { bold, definition, escapeRoff, italic, page, paragraphs, section, subsection, verbatim } from './roff.js';
 
-/** When the pages last changed their meaning; moved by hand with a release. */
+/** The date of the last change of meaning in the pages. Update it with a release. */
 const DATE = '2026-11-21';
 
 const pageName = (word: string): string => `asp-${word}`;
@@ -19,7 +19,7 @@ function heading(name: string, version: string): string {
 .ad l`;
 }
 
-/** `-m, --message <text>` with its names bold and its value in italics. */
+/** `-m, --message <text>` with its names in bold and its value in italics. */
 function flagsTerm(flags: string): string {
   const [, names = flags, value] = /^(.*?)(?: (<.+>))?$/.exec(flags) ?? [];
   const marked = names.split(', ').map((name) => bold(name));
@@ -38,7 +38,7 @@ function examples({ examples: list }: Command): string {
   return list.map(({ line, about }) => `.PP\n${escapeRoff(sentence(about, ':'))}\n${verbatim(line)}`).join('\n');
 }
 
-/** The description of a command; `title` begins a part of it. */
+/** Returns the parts of a command's description; `title` formats the heading of a part. */
 function commandParts(command: Command, title: (text: string) => string): string[] {
   const { others } = spellingsOf(command);
   const shape = jsonText(command);
@@ -62,7 +62,7 @@ function commandParts(command: Command, title: (text: string) => string): string
   ];
 }
 
-/** A shape on lines of a terminal's width, broken where a field ends. */
+/** Wraps a shape to a terminal's width, between fields. */
 function wrapShape(shape: string): string {
   const lines: string[] = [];
   let line = '';
@@ -77,10 +77,10 @@ function wrapShape(shape: string): string {
 }
 
 const upperSection = (text: string): string => section(text.toUpperCase());
-/** A part of a command that stands among others. */
+/** Formats the heading of a part within a section. */
 const innerTitle = (text: string): string => `.PP\n${bold(text)}\n.PP`;
 
-/** Commands that have a page of their own are named there only. */
+/** Describes a command, or refers to its own page if it has one. */
 function commandBelow(command: Command, top: TopWord): string {
   const { first } = spellingsOf(command);
   const head = subsection(`asp ${command.path}`);
@@ -89,7 +89,7 @@ function commandBelow(command: Command, top: TopWord): string {
   return [head, synopsis(command, command.path), '.PP', ...commandParts(command, innerTitle)].join('\n');
 }
 
-/** The page of a first word: `asp-send`, `asp-session`. */
+/** Returns the page of a first word: `asp-send`, `asp-session`. */
 function topPage(top: TopWord, version: string): string {
   const { word, command, below } = top;
   const rest = below.length === 0 ? [] : [`${bold(`asp ${word}`)} ${italic('<command>')} ${escapeRoff('[...]')}`];
@@ -112,14 +112,14 @@ function topPage(top: TopWord, version: string): string {
   ]);
 }
 
-/** The pages of the same noun. */
+/** Returns the pages about the same noun. */
 function nearTo({ word, command, below }: TopWord): string[] {
   const noun = command?.path.split(' ')[0];
   const aliased = below.flatMap(({ aliases }) => aliases.filter((alias) => !alias.includes(' ')));
   return [...new Set([...(noun === undefined || noun === word ? [] : [noun]), ...aliased])].map(pageName);
 }
 
-/** The page of the whole program. */
+/** Returns the page of the whole program. */
 function programPage(version: string): string {
   const tops = topWords();
   const named = new Set(OVERVIEW.flatMap(({ commands }) => commands));
@@ -186,7 +186,7 @@ const EXAMPLES = `asp login
 asp send @alice.bot "hi" --end
 asp tail sess_… | jq -r 'select(.type=="session.message") | .payload.content'`;
 
-/** Every page, by the name of its file. */
+/** Returns every page by file name. */
 export function manPages(version: string): ReadonlyMap<string, string> {
   return new Map([
     ['asp.1', programPage(version)],

@@ -12,7 +12,7 @@ import { wrapPage } from '../../src/kit/wrap.js';
 import { ERROR, isErrorCode } from '../../src/wire/error.js';
 import { COMMANDS, effectText, jsonText, ownOptions, sentence, spellingsOf } from './command-facts.js';
 
-/** Text in which Markdown finds nothing to do. */
+/** Escapes everything that Markdown would interpret. */
 function plain(text: string): string {
   const unmarked = text
     .replaceAll('&', '&amp;')
@@ -21,7 +21,7 @@ function plain(text: string): string {
   return unmarked.replace(/(?<![A-Za-z0-9])_/g, '\\_');
 }
 
-/** A word of the program, as it is typed; in a table a bar would end the cell. */
+/** Formats text as code. A bar would end a table cell, so it is escaped. */
 const code = (text: string): string => `\`${text.replaceAll('|', '\\|')}\``;
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -61,7 +61,9 @@ function commandSection(command: Command): string {
   ].join('\n\n');
 }
 
-/** Each noun with its commands, in the order of the program; commands of one word are a noun of their own. */
+/**
+ * Returns a section for each noun with its commands, in the order of the program. A one-word command is its own noun.
+ */
 function commandSections(): string {
   const nouns = [...new Set(COMMANDS.map(({ path }) => path.split(' ', 1)[0] ?? ''))];
   const alone = nouns.filter((noun) => COMMANDS.every(({ path }) => !path.startsWith(`${noun} `)));
@@ -93,7 +95,7 @@ const errorTable = (): string =>
     ]),
   );
 
-/** As a terminal of the usual width shows them. */
+/** The usual width of a terminal. */
 const PAGE_WIDTH = 80;
 
 const topicSections = (): string[] =>
@@ -101,7 +103,7 @@ const topicSections = (): string[] =>
     ([name, text]) => `### asp help ${name}\n\n\`\`\`text\n${wrapPage(text, PAGE_WIDTH).trimEnd()}\n\`\`\``,
   );
 
-/** Everything about the command line on one page. */
+/** Returns the page with everything about the command line. */
 export function referencePage(): string {
   return `${[
     '# Reference',

@@ -1,4 +1,4 @@
-/** What roff would read as something else than itself. */
+/** The characters that roff would interpret. */
 const ESCAPE: Readonly<Record<string, string>> = {
   '\\': '\\e',
   '-': '\\-',
@@ -13,7 +13,7 @@ const ESCAPE: Readonly<Record<string, string>> = {
   '→': '\\(->',
 };
 
-/** Text as roff prints it: nothing in it is an escape, a macro or a hyphen that may be broken. */
+/** Escapes text so that roff prints it unchanged, without escapes, macros, or breakable hyphens. */
 export function escapeRoff(text: string): string {
   const escaped = text.replace(/[\\\-'`^~"]|[^\n\x20-\x7e]/gu, (character) => {
     const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
@@ -32,7 +32,7 @@ const quotedArgument = (text: string): string => `"${escapeRoff(text)}"`;
 
 const WIDTH = 78;
 
-/** A paragraph's lines, wrapped so that the source can be read. */
+/** Wraps the lines of a paragraph to keep the source readable. */
 function filled(text: string): string {
   const lines: string[] = [];
   let line = '';
@@ -46,7 +46,7 @@ function filled(text: string): string {
   return escapeRoff([...lines, line].join('\n'));
 }
 
-/** Paragraphs of running text, apart where an empty line is. */
+/** Formats running text. Empty lines separate paragraphs. */
 export function paragraphs(text: string): string {
   return text
     .trim()
@@ -55,16 +55,16 @@ export function paragraphs(text: string): string {
     .join('\n.PP\n');
 }
 
-/** A term, already marked up, and what it is. */
+/** Formats a term, which is already marked up, with its description. */
 export const definition = (term: string, about: string): string => `.TP\n${term}\n${filled(about)}`;
 
-/** Lines as they are, indented. */
+/** Formats lines unchanged and indented. */
 export const verbatim = (lines: string): string => `.PP\n.RS 4\n.EX\n${escapeRoff(lines)}\n.EE\n.RE`;
 
 const MACRO_BEFORE_PARAGRAPH = /^\.(?:SH|SS|PP)\b/;
 const MACRO_WITH_PARAGRAPH = /^\.(?:SH|SS|PP|TP)\b/;
 
-/** Lines of a page, without paragraphs that are empty. */
+/** Joins the parts of a page and drops empty paragraphs. */
 export function page(parts: readonly string[]): string {
   const lines = parts.join('\n').split('\n');
   const kept: string[] = [];

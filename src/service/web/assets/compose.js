@@ -1,11 +1,12 @@
-// Sends a message without loading the page again, keeps drafts, and helps the keyboard. Without it the form is a plain one. Whatever
-// happens, the text stays until the service has it, and the key of the form makes sure that it is sent once.
+// Sends a message without reloading the page, keeps drafts, and adds keyboard shortcuts. Without this script, the form
+// works as a plain one. The text stays until the service has accepted it, and the form's key ensures that it is sent
+// only once.
 (() => {
   'use strict';
   document.documentElement.classList.add('has-script');
   const DRAFT = `asp-draft ${location.pathname}`;
   const $ = (id) => document.getElementById(id);
-  // Storage can be full, or forbidden.
+  // Storage can be full or forbidden.
   const attempt = (work) => {
     try {
       return work();
@@ -25,7 +26,7 @@
     const draft = attempt(() => JSON.parse(localStorage.getItem(DRAFT)));
     if (!form?.elements || typeof draft?.text !== 'string' || form.elements.text.value !== '') return;
     form.elements.text.value = draft.text;
-    // A page that was closed while it sent this may have sent it.
+    // The page may have closed after sending this draft, so use the same key.
     if (typeof draft.key === 'string') form.elements.key.value = draft.key;
   };
   const complain = (id, message) => {
@@ -42,7 +43,7 @@
     line.querySelector('input').value = sequence;
     line.querySelector('.excerpt').textContent = excerpt;
   };
-  /** Words that were typed while the message was on its way are the beginning of the next one. */
+  /** Text that was typed while the message was being sent begins the next one. */
   const clear = (sent) => {
     const form = $('writing');
     if (form?.elements) {

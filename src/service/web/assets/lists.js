@@ -1,6 +1,6 @@
-// Keeps a list current while someone looks at it: the service says that it has changed, and the page fetches itself again.
-// Without this script the page works by being reloaded. The pages of a browser share a stream (streams.js); without one, each
-// asks every few seconds.
+// Keeps a list current while someone looks at it: the service reports a change, and the page fetches itself again.
+// Without this script, the reader reloads the page. The pages of a browser share a stream (streams.js). Without one,
+// each page polls every few seconds.
 (() => {
   'use strict';
   const POLL = 5000,
@@ -29,7 +29,7 @@
     if (answer.redirected) return finish();
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
     const fresh = page.getElementById('list');
-    // The time of the service, which ages are counted from, comes with the page.
+    // Ages are relative to the service's time, which the page contains.
     const bar = page.querySelector('[data-now]');
     if (!fresh || !bar) return;
     const focused = nameOf(document.activeElement);

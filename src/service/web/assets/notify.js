@@ -1,6 +1,6 @@
-// Shows a notification when something new needs the person while no page of the dashboard is in view. The page that has the stream
-// of all pages (streams.js) shows it, also while it is hidden, so that each thing is shown once. The browser's storage holds the keys
-// of earlier news, because each page of the dashboard starts without them.
+// Shows a notification when something new needs the person while no page of the dashboard is in view. The page that
+// holds the shared stream (streams.js) shows it, even while hidden, so that each notification appears only once. The
+// keys of earlier news are in the browser's storage, because each page of the dashboard starts without them.
 (() => {
   'use strict';
   const SWITCH = 'asp-notify',
@@ -13,7 +13,7 @@
     note.onclick = () => {
       note.close();
       window.focus();
-      // What someone types in this page stays.
+      // Whatever someone is typing in this page stays.
       if (path && !window.open(path, 'asp-need')) location.assign(path);
     };
     return note;
@@ -74,7 +74,7 @@
       try {
         show('asp-on', section.dataset.on, '');
       } catch {
-        // Some browsers of phones have the name, and refuse to make one.
+        // Some phone browsers define Notification but refuse to create one.
         return say('unable');
       }
       localStorage.removeItem(KNOWN);

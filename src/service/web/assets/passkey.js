@@ -1,5 +1,5 @@
-// Asks the browser to make a passkey or to sign with one, and sends the answer with the form. The form is hidden without this
-// script, and in browsers without passkeys.
+// Asks the browser to create a passkey or to sign in with one, and sends the result with the form. The form is hidden
+// without this script and in browsers without passkeys.
 (() => {
   'use strict';
   const form = document.getElementById('passkey-form');
@@ -70,14 +70,14 @@
   });
   form.hidden = false;
 
-  // Passkeys among the suggestions for the username.
+  // Offers passkeys among the suggestions for the username.
   const suggest = async () => {
     if (kind !== 'sign-in' || !(await window.PublicKeyCredential.isConditionalMediationAvailable?.())) return;
     waiting = new AbortController();
     try {
       send(await get({ mediation: 'conditional', signal: waiting.signal }));
     } catch {
-      // Aborted by the button, or refused: the button says why.
+      // The button aborted the suggestion, or it was refused. The button reports errors.
     }
   };
   suggest();

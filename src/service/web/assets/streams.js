@@ -1,7 +1,8 @@
-// One stream for all pages of a browser, because it opens only six connections to one host over HTTP/1.1. The page that holds a lock
-// has the stream and passes on what it says; another one takes over when it leaves. The stream only says what has
-// changed, and each page fetches that from where it is, so a change of hands neither loses nor repeats anything.
-// window.follow(key, { news, state }) returns a function that ends it; undefined: this browser can't share, and each page has its own.
+// Shares one stream among all pages of a browser, because browsers open only six connections to a host over HTTP/1.1.
+// The page that holds a lock has the stream and passes on its messages. When that page closes, another takes over. The
+// stream only says what has changed, and each page fetches the changes from its own position, so a handover neither
+// loses nor repeats anything. window.follow(key, { news, state }) returns a function that stops it, or undefined if
+// this browser can't share and each page needs its own stream.
 (() => {
   'use strict';
   const LOCK = 'asp-live',
@@ -46,7 +47,7 @@
   };
   const begin = async () => {
     pausing = undefined;
-    // A page that was ended by force said nothing.
+    // A page that was killed could not report its end.
     const { held } = await navigator.locks.query();
     if (!leave) return;
     const present = new Set(held.map(({ name }) => name));

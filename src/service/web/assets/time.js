@@ -1,6 +1,6 @@
-// Writes times in the reader's own time zone, and starts each day of a transcript where it starts there. It runs before what it
-// changes is painted, on the first load and on everything that arrives later. Without it, times are in UTC and say so.
-// The service puts its own formats in place of TIME_FORMS.
+// Shows times in the reader's time zone, and starts each day of a transcript at the reader's midnight. It runs before
+// the browser paints, on the first load and on everything that arrives later. Without this script, times are in UTC and
+// say so. The service replaces TIME_FORMS with its own formats.
 (() => {
   'use strict';
   const FORMS = TIME_FORMS;
@@ -8,7 +8,7 @@
     Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat('en-GB', form)]),
   );
   const write = (name, time) => formats[name].format(new Date(time.dateTime));
-  // Ages are counted by the clock of the service, from the moment at which it made the page.
+  // Ages count from the moment at which the service made the page, by its clock.
   const MINUTE = 60000,
     HOUR = 60 * MINUTE,
     DAY = 24 * HOUR;
@@ -64,7 +64,7 @@
       last = day;
     }
   };
-  // Only what has changed is read: a long transcript must not cost more with each message.
+  // Reads only what has changed, so that a long transcript does not cost more with each message.
   const look = (changes) => {
     if (madeAt === undefined) {
       const bar = document.querySelector('[data-now]');

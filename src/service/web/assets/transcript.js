@@ -1,6 +1,7 @@
-// Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this script
-// the page works by being reloaded. The pages of a browser share a stream (streams.js), which says that there is news; each fetches
-// its own, and polls now and then, for changes that cause no event and in case the stream is silent.
+// Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this
+// script, the reader reloads the page. The pages of a browser share a stream (streams.js), which says that there is
+// news. Each page fetches its own, and also polls now and then, for changes that cause no event and in case the stream
+// is silent.
 (() => {
   'use strict';
   const KEPT = 500,
@@ -9,13 +10,13 @@
   const POLL = 3000,
     POLL_BESIDE_STREAM = 5000,
     POLLS_AFTER_REFUSAL = 5;
-  // News in quick succession is shown together, because each change of the page costs a layout of all of it.
+  // News in quick succession appears together, because each change causes a layout of the whole page.
   const TOGETHER = 100;
   const FIRST_WAIT = 1000,
     LONGEST_WAIT = 30000,
     PATIENCE = 10000;
   const WHY = { 401: 'signed-out', 404: 'gone' };
-  // Buttons that only work with this script are shown by it. Browsers lend the clipboard to secure pages alone.
+  // This script shows the buttons that need it. Browsers allow the clipboard only on secure pages.
   if (navigator.clipboard) {
     document.documentElement.classList.add('can-copy');
     document.addEventListener('click', async ({ target }) => {
@@ -36,7 +37,8 @@
   if (!log) return;
   const list = log.querySelector('ol');
 
-  // One stop for the Tab key: the arrow keys go from entry to entry, and Tab goes on to what is in the one that has the focus.
+  // The Tab key stops only once in the log. The arrow keys move between entries, and Tab moves on to what is inside the
+  // focused one.
   const INSIDE = 'a, button, summary, pre, .scroll';
   let chosen;
   const quiet = (entry) => {
@@ -90,7 +92,7 @@
   const earlier = document.getElementById('earlier');
   const jump = document.getElementById('jump');
 
-  // Only the reader's own scrolling decides whether the page follows the end: what arrives, and pictures that grow, do not.
+  // Only the reader's own scrolling decides whether the page follows the end. New entries and growing pictures do not.
   let follows = ['', '#end', '#composer'].includes(location.hash),
     lastY = scrollY,
     unseen = 0;
@@ -124,7 +126,7 @@
     follow();
   });
   addEventListener('asp-sent', follow);
-  // Data that the reader unfolds must stay in view.
+  // Data that the reader expands must stay in view.
   log.addEventListener('click', (event) => {
     if (event.target.closest('summary')) follows = false;
   });
@@ -141,7 +143,7 @@
   const say = (name) => {
     if (state.dataset.state !== name) state.dataset.state = name;
   };
-  /** A reply names the message that it answers; only this page knows whether it is here. */
+  /** A reply names the message that it answers. Only the page knows whether it shows that message. */
   const pointTo = (answer) => {
     const answered = list.querySelector(`[data-message="${answer.dataset.re}"]`);
     if (!answered) return;
@@ -160,7 +162,10 @@
     if (ms < 3_600_000) return `+${Math.round(ms / 60_000)} min`;
     return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
   };
-  /** As the service does on a page that is loaded: a sender who continues, and the time since the entry before. */
+  /**
+   * Mirrors the service's markup for a loaded page: consecutive messages from one sender, and the time since the
+   * previous entry.
+   */
   const continueFrom = (before, entry) => {
     const timeOf = (one) => Date.parse([...one.querySelectorAll('time')].at(-1)?.dateTime);
     const gap = before ? timeOf(entry) - timeOf(before) : Number.NaN;
@@ -197,7 +202,7 @@
     earlier.hidden = false;
     earlier.firstElementChild.href = `${earlier.dataset.path}before=${first.dataset.sequence}#end`;
   };
-  // A form that someone is filling in stays, unless what they may do has changed.
+  // Keeps a form that someone is filling in, unless what they may do has changed.
   const replaceForms = (manage, composer) => {
     const fold = managing.querySelector('details');
     if (!fold?.open) managing.innerHTML = manage;
@@ -262,7 +267,7 @@
     close();
     say(why);
   };
-  // An EventSource does not get the reason for a refusal; a plain request does, and also gets the news.
+  // An EventSource does not see why it was refused. A plain request does, and it also gets the news.
   const poll = async () => {
     const mine = turn;
     asked = new AbortController();
@@ -281,7 +286,7 @@
       showWaiting();
       say(isStreaming ? 'on' : 'slow');
       const pause = isStreaming ? POLL_BESIDE_STREAM : POLL;
-      // News that this page cannot see, such as what its agent may not, is asked for once.
+      // News that this page cannot show, such as events its agent may not see, is requested only once.
       const isBehind = found.hasMore || isNews;
       isNews = false;
       timer = setTimeout(goOn, isBehind ? 0 : pause);
