@@ -17,6 +17,7 @@ interface Failure {
   code: string;
   message: string;
   exit_code: number;
+  outcome?: string;
   hint?: string;
   next?: string[];
 }
@@ -150,6 +151,24 @@ describe('a file', () => {
       });
     for (const words of [`send a.b hi --file ${folder}`, `send a.b -F ${folder}`])
       expect((await failureOf(words, { environment })).message).toBe(`${folder} is a folder. Nothing was sent.`);
+  });
+});
+
+describe('an answer that could not be parsed', () => {
+  it('is named by its request, and it says that the change was made', async () => {
+    const reply = { created_at: 1 };
+    const failure = await failureAgainst([{ call: 'POST /blocks', status: 201, reply }], 'block add a.b');
+    expect(failure).toMatchObject({
+      code: 'ASP_BAD_ANSWER',
+      outcome: 'applied',
+      message: "@a.b: Could not parse the service's answer to POST /v1/blocks (status 201). The change was made.",
+    });
+  });
+
+  it('says that a message was sent', async () => {
+    const call = `POST /sessions/${SESSION}/messages`;
+    const failure = await failureAgainst([{ call, status: 201 }], `send ${SESSION} hi`);
+    expect(failure.message).toMatch(/messages \(status 201\)\. It was sent\.$/);
   });
 });
 

@@ -132,11 +132,8 @@ function findChanges({ identity, command }: RunFacts): Changes | undefined {
 const changedSession = (outcome: Outcome, run: RunFacts): string | undefined =>
   outcome === 'not_applied' ? undefined : findChanges(run)?.sessionId;
 
-const LOST_OUTPUT_TEXT = {
-  not_applied: '',
-  applied: 'The change was made.',
-  unknown: 'The change may have been made.',
-} as const;
+const CHANGE_TEXT = { applied: 'The change was made.', unknown: 'The change may have been made.' } as const;
+const LOST_OUTPUT_TEXT = { not_applied: '', ...CHANGE_TEXT } as const;
 
 /** stdout could not be written: the command may already have made its change. */
 function outputFailure(error: CliError, run: RunFacts): Failure {
@@ -179,11 +176,7 @@ function quoted({ code, status, message }: RequestError, { quote }: RunFacts): s
   return quote === undefined || status === undefined || isOwnErrorCode(code) ? message : quote(message);
 }
 
-const OUTCOME_TEXT = {
-  not_applied: 'Nothing was changed.',
-  applied: '',
-  unknown: 'The change may have been made.',
-} as const;
+const OUTCOME_TEXT = { not_applied: 'Nothing was changed.', ...CHANGE_TEXT } as const;
 
 function requestFailure(error: RequestError, context: ErrorContext, run: RunFacts): Failure {
   const isOurDeadline = run.isDeadlinePassed && (error.code === 'ASP_ABORTED' || error.code === 'ASP_TIMEOUT');

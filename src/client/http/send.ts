@@ -249,11 +249,13 @@ export function decodeReply<Schema extends z.ZodMiniType>(
 ): z.output<Schema> {
   const parsed = readDocument(schema, sent.answer);
   if (parsed !== undefined) return parsed;
+  const context = toErrorContext(sent, sending);
+  const { method, path } = context.request;
   throw new RequestError({
     code: 'ASP_BAD_ANSWER',
-    message: `Could not parse the service's answer (status ${sent.answer.status}).`,
+    message: `Could not parse the service's answer to ${method} ${path} (status ${context.status}).`,
     isRetryable: false,
-    ...toErrorContext(sent, sending),
+    ...context,
   });
 }
 
