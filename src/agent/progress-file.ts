@@ -2,6 +2,7 @@ import * as z from 'zod/mini';
 
 import { RequestError } from '../client/client.js';
 import { isFileError, readIfPresent, replaceFile } from '../kit/private-file.js';
+import { AwaitedReplies, AwaitedReply } from './awaited-replies.js';
 import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from './cursors.js';
 
 /** A process, by its number and its start time: numbers are reused. */
@@ -23,6 +24,7 @@ export interface Progress {
 
 /** The progress, as it is written. */
 export interface ProgressFile extends Progress {
+  readonly awaited: AwaitedReplies;
   /** There is a file, but no earlier run wrote it. */
   readonly isNew: boolean;
   /** Records that everything up to here is done. */
@@ -50,7 +52,7 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
   const writeAll = async (path: string): Promise<void> => {
     while (isDirty && failure === undefined) {
       isDirty = false;
-      const text = `${JSON.stringify({ since: sinceMs, guard, ...cursorsToJson(sessions) })}\n`;
+      const text = `${JSON.stringify({ since: sinceMs, guard, ...cursorsToJson(sessions), awaited: awaited.toJson() })}\n`;
       await replaceFile(path, text).catch((error: unknown) => {
         failure = unwritable(path, error);
       });
@@ -62,7 +64,9 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
     isDirty = true;
     if (path !== undefined) writing ??= writeAll(path);
   };
+  const awaited = new AwaitedReplies(found.awaited, note);
   const file: ProgressFile = {
+    awaited,
     get sinceMs() {
       return sinceMs;
     },
@@ -82,6 +86,7 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
     },
     goBack(sessionId, cursor) {
       sessions.set(sessionId, cursor);
+      awaited.goBack(sessionId, cursor.after);
       note();
     },
     settleUpTo(timeMs, over) {
@@ -111,19 +116,24 @@ interface Found {
   readonly sinceMs: number | undefined;
   readonly guard: ProcessIdentity | undefined;
   readonly sessions: readonly (readonly [string, Cursor])[];
+  readonly awaited: readonly (readonly [string, readonly z.infer<typeof AwaitedReply>[]])[];
 }
 
-const NOTHING_FOUND: Found = { sinceMs: undefined, guard: undefined, sessions: [] };
+const NOTHING_FOUND: Found = { sinceMs: undefined, guard: undefined, sessions: [], awaited: [] };
 
 const ProgressJson = z.extend(CursorsJson, {
   since: z.optional(z.int().check(z.nonnegative())),
   guard: z.optional(z.looseObject({ pid: z.int().check(z.positive()), start: z.optional(z.string()) })),
+  awaited: z.optional(z.record(z.string(), z.array(AwaitedReply))),
 });
 
 function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return NOTHING_FOUND;
   const { data } = ProgressJson.safeParse(parsed(text));
-  if (data !== undefined) return { sinceMs: data.since, guard: data.guard, sessions: cursorsFromJson(data) };
+  if (data !== undefined) {
+    const { since: sinceMs, guard, awaited = {} } = data;
+    return { sinceMs, guard, sessions: cursorsFromJson(data), awaited: Object.entries(awaited) };
+  }
   throw new RequestError({
     code: 'ASP_USAGE',
     message: `${path} is not a cursor file. Remove it to start over, or name a different one.`,

@@ -14,6 +14,15 @@ interface Asked {
   readonly signal: AbortSignal;
 }
 
+/** Whether no one but the two is in the session. */
+export async function isAmongTwo(
+  client: Client,
+  { me, sessionId, sender, signal }: Pick<Asked, 'me' | 'sessionId' | 'signal'> & { readonly sender: string },
+): Promise<boolean> {
+  const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
+  return reply.participants.every((one) => one.status === 'left' || one.handle === me || one.handle === sender);
+}
+
 /** Whether a message of the session is the reply. Call it with the messages in order. */
 export type IsReply = (message: Message) => Promise<boolean>;
 
@@ -26,10 +35,6 @@ export function createReplyMatcher(client: Client, asked: Asked): IsReply {
   const { me, sessionId, sequence = 0, handle, signal } = asked;
   let questionId = asked.messageId;
 
-  const isAmongTwo = async (sender: string): Promise<boolean> => {
-    const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
-    return reply.participants.every((one) => one.status === 'left' || one.handle === me || one.handle === sender);
-  };
   return async (message) => {
     if (message.sender === me) {
       if (message.sequence === sequence) questionId ??= message.id;
@@ -38,6 +43,6 @@ export function createReplyMatcher(client: Client, asked: Asked): IsReply {
     if (message.sequence <= sequence) return false;
     const answered = findInReplyTo(message);
     if (answered !== undefined) return questionId === undefined || answered === questionId;
-    return message.sender === handle || isAmongTwo(message.sender);
+    return message.sender === handle || isAmongTwo(client, { me, sessionId, sender: message.sender, signal });
   };
 }

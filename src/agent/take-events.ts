@@ -17,6 +17,7 @@ import {
 import type { LimitName, LimitRules, Limits } from './limits.js';
 import { type AgentContext, noConnection, persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
+import { isAmongTwo } from './reply-matcher.js';
 import type { SessionQueues } from './session-queues.js';
 import type { StartPoints } from './start-points.js';
 import type { TakenReports } from './taken-reports.js';
@@ -192,6 +193,7 @@ class Agent {
         await onRecord(record);
       }
       progress.advance(event.session_id, { after: event.sequence, epoch });
+      if (event.type === 'session.ended') progress.awaited.endAt(event.session_id, event.sequence);
       this.#pending -= 1;
       this.#settle(event.created_at);
       if (result?.outcome === 'limited' && onLimit === 'stop') {
@@ -216,9 +218,21 @@ class Agent {
   /** A message for the agent to answer. */
   async #findIncoming(event: EventEnvelope): Promise<Incoming | undefined> {
     const { me, points, admits, passesOver } = this.#parts;
-    const isPassed = points.isDone(event) || passesOver?.(event) === true;
+    // It takes every event, so that it knows what came after a question.
+    const isAwaited = await this.#isAwaited(event);
+    const isPassed = isAwaited || points.isDone(event) || passesOver?.(event) === true;
     const incoming = isPassed ? undefined : findIncoming(event, me);
     return incoming !== undefined && (await admits(incoming.payload.sender)) ? incoming : undefined;
+  }
+
+  /** Whether an event is a reply that another program of the agent waits for, such as its command. */
+  #isAwaited(event: EventEnvelope): Promise<boolean> {
+    const { context, client, me, progress, soft: signal } = this.#parts;
+    const { session_id: sessionId } = event;
+    return progress.awaited.take(event, me, async ({ sender }) => {
+      const found = await persist(context, signal, () => isAmongTwo(client, { me, sessionId, sender, signal }));
+      return found.kind === 'done' && found.reply;
+    });
   }
 
   /** Messages from before the invitation were not meant for this agent; recorded on disk before they could be read. */

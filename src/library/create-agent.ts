@@ -14,7 +14,7 @@ import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
 import { isHandle } from '../wire/handle.js';
-import { textPartsOf } from '../wire/message.js';
+import { AWAITS_REPLY, textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content } from '../wire/schemas/requests.js';
@@ -406,7 +406,7 @@ async function askAgent(
     });
   const work = async (until: AbortSignal): Promise<Answer> => {
     const { reply } = await client.call('createSession', {
-      body: { invite: [to], initial_message: { content } },
+      body: { invite: [to], initial_message: { content, metadata: { [AWAITS_REPLY]: true } } },
       ...(once !== undefined && { idempotencyKey: stableKey(me, 'POST /sessions', once) }),
       signal: until,
     });

@@ -22,6 +22,9 @@ export function findInReplyTo({ metadata }: Pick<Message, 'metadata'>): string |
   return typeof id === 'string' ? id : undefined;
 }
 
+/** The member of a message's metadata that is true if its sender waits for the reply (wire: Content and attachments, replies). */
+export const AWAITS_REPLY = 'awaits_reply';
+
 /** The member of a message's metadata that lists the possible answers to it (wire: Content and attachments, questions). */
 export const CHOICES = 'choices';
 /** The smallest number of answers that a question offers. */

@@ -115,6 +115,21 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     });
   });
 
+  it('the answer that a tool of asp mcp waits for within a turn starts no turn', async () => {
+    const { program, noted } = polite();
+    await start(program);
+    const other = home.start(['run', '-a', '@alice.two', '--exec', 'echo the red one', '--from', 'anyone']);
+    agents.push(other);
+    await other.until('stderr', /Answering as @alice\.two/);
+    const question = { to: '@alice.two', text: 'which?', wait_s: 50 };
+    const sid = await asp('send', BOT, `tool ${JSON.stringify({ name: 'send', arguments: question })}`);
+    expect(await ask(sid, 'and now?')).toMatch(/heard and now\?$/);
+    const contents = json<{ items: { content: string }[] }>(await asp('message', 'list', sid, '--json')).items;
+    expect(contents.map(({ content }) => content)).toContain('the red one');
+    const prompts = noted().filter(({ what }) => what === 'prompt');
+    expect(prompts.map(({ text }) => /\n([^\n]+)\n=== [^\n]+$/.exec(text)?.[1]?.slice(0, 4))).toEqual(['tool', 'and ']);
+  });
+
   it('names the relation of an agent on the allowlist; NO_REPLY sends nothing', async () => {
     const { program, noted } = polite();
     await home.asp(['allowlist', 'add', ME, '-a', BOT]);

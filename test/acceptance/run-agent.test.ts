@@ -265,6 +265,63 @@ describe('asp run › an agent out of any program', () => {
     }
   });
 
+  it.each([
+    ['asp ask', 'asp ask @bob.bot "which?" 2>/dev/null'],
+    ['asp send --wait in a session of its own', 'asp send @bob.bot "which?" --wait 2>/dev/null'],
+    [
+      'asp reply --wait in the session of the message',
+      'touch asked; asp reply "$ASP_SESSION_ID" "which?" --wait 2>/dev/null',
+    ],
+    ['asp ask, whose answer names no question,', 'asp ask @bob.bot "which?" 2>/dev/null'],
+  ])(
+    'the answer that %s in the command waits for is not a new message, also not to the next run',
+    async (what, ask_) => {
+      const isOwnSession = what.includes('reply');
+      if (!isOwnSession) {
+        const unnamed = 'asp send "$ASP_SESSION_ID" "the red one" >/dev/null 2>&1';
+        const command = what.includes('names no') ? unnamed : 'echo "the red one"';
+        const other = home.start(['run', '-a', '@bob.bot', '--exec', command, '--from', 'anyone']);
+        agents.push(other);
+        await other.until('stderr', /Answering as @bob\.bot/);
+      }
+      const log = join(home.directory, `heard-${agents.length}-${Date.now()}.txt`);
+      const cursor = `${log}.json`;
+      const words = ['--from', 'anyone', '--cursor-file', cursor];
+      const asking = `${SAID} >> ${log}; ${ask_}`;
+      const agent = await start(asking, words);
+      const sid = await say(BOT, 'paint it');
+      if (isOwnSession) {
+        await until('the question', async () => (await messagesOf(sid)).length === 2, 30_000);
+        await me.mustSend(sid, 'the red one');
+      }
+      await agent.until('stdout', /"replied"/);
+      agent.kill('SIGKILL');
+      await agent.ended;
+      const next = await start(asking.replace(ask_, 'echo ok'), words);
+      expect(await ask(sid, 'last')).toBe('ok');
+      expect(readFileSync(log, 'utf8')).toBe('paint it\nlast\n');
+      const answers = (await messagesOf(sid)).filter(({ payload }) => payload.content === 'the red one');
+      expect(answers).toHaveLength(isOwnSession ? 2 : 1);
+      next.kill('SIGINT');
+      await next.ended;
+    },
+  );
+
+  it('what a command sends continues the chain: two agents whose commands write to each other stop', async () => {
+    const chain = ['--max-hops', '4', '--from', 'anyone', '--max-replies', '0'];
+    const one = await start('asp send @bob.bot more >/dev/null 2>&1', chain);
+    const other = home.start(['run', '-a', '@bob.bot', '--exec', `asp send ${BOT} more >/dev/null 2>&1`, ...chain]);
+    agents.push(other);
+    await other.until('stderr', /Answering as @bob\.bot/);
+    await say(BOT, 'more');
+    await one.until('stdout', /"max_hops"/);
+    const outcomes = [one, other].map((agent) => jsonLines<Told>(agent.stdout()).map(({ outcome }) => outcome));
+    expect(outcomes).toEqual([
+      ['silent', 'silent', 'limited'],
+      ['silent', 'silent'],
+    ]);
+  });
+
   it('runs many commands at once; with --json their errors are lines of JSON that name the event', async () => {
     const words = [
       '--exec',

@@ -52,7 +52,7 @@ describe('asp ask', () => {
 
   it('offers the choices in the metadata of the question, and prints the one that was made as it was offered', async () => {
     const { ended, session, question } = await ask('--choices', 'Yes, Not now', '--json');
-    expect(question['metadata']).toEqual({ choices: ['Yes', 'Not now'] });
+    expect(question['metadata']).toEqual({ choices: ['Yes', 'Not now'], awaits_reply: true });
     await bob.mustSend(session, ' not NOW\n');
     expect(documentOf(await ended)).toMatchObject({ choice: 'Not now', reply: { content: ' not NOW\n' } });
     const second = await ask('--choices', 'Yes,No');

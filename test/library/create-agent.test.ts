@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -6,11 +6,14 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type Agent,
   type AnswerResult,
+  type Client,
   type CreateAgentOptions,
   createAgent,
   isMessageEvent,
 } from '../../src/library/library.js';
 import { startService, type TestService } from '../../src/testing/testing.js';
+import type { JsonObject } from '../../src/wire/schemas/requests.js';
+import { until } from '../support/until.js';
 
 let service: TestService;
 let folder: string;
@@ -283,5 +286,61 @@ describe('an agent of the library', () => {
     expect(() => agent.onMessage(() => 'y')).toThrow('already has a message handler');
     await agent.close();
     await expect(agent.run()).rejects.toThrow('This agent was closed.');
+  });
+});
+
+describe('replies that another program of the agent waits for', () => {
+  it('are not messages: also after a restart, for the choices of a question, and without a name among two', async () => {
+    const me = service.client('@me.bot');
+    const other = service.client('@other.one');
+    const heard: string[] = [];
+    const begin = async () => {
+      const agent = create({ from: 'anyone' }).onMessage(({ text }) => void heard.push(text));
+      await start(agent);
+      return agent;
+    };
+    const say = async (client: Client, id: string, content: string, metadata?: JsonObject): Promise<string> => {
+      const body = { content, ...(metadata && { metadata }) };
+      return (await client.call('sendMessage', { path: { session_id: id }, body })).reply.message_id;
+    };
+    let agent = await begin();
+    const { reply } = await me.call('createSession', { body: { invite: ['@other.one', '@me.boss'] } });
+    const id = reply.session_id;
+    const path = { session_id: id };
+    await other.call('joinSession', { path });
+    const named = await say(me, id, 'which?', { awaits_reply: true });
+    await say(other, id, 'unrelated');
+    const unmarked = await say(me, id, 'by the way');
+    await say(other, id, 'about that', { in_reply_to: unmarked });
+    await until('both are heard', async () => heard.length === 2);
+    await agent.close();
+    await say(other, id, 'the red one', { in_reply_to: named });
+    agent = await begin();
+    await say(other, id, 'the red one, really', { in_reply_to: named });
+    await service.client('@me.boss').call('joinSession', { path });
+    await service.client('@me.boss').call('leaveSession', { path });
+    await say(me, id, 'sure?', { awaits_reply: true, choices: ['yes', 'no'] });
+    for (const text of ['let me see', 'YES', 'something new']) await say(other, id, text);
+    await until('the new one is heard', async () => heard.length === 3);
+    await say(me, id, 'anything else?', { awaits_reply: true });
+    await agent.close();
+    await say(other, id, 'no');
+    await say(other, id, 'but thanks');
+    agent = await begin();
+    await until('the last one is heard', async () => heard.length === 4);
+    expect(heard).toEqual(['unrelated', 'about that', 'something new', 'but thanks']);
+    await me.call('endSession', { path });
+    await until('nothing is kept', async () => !readFileSync(join(folder, '@me.bot.json'), 'utf8').includes('awaited'));
+  });
+
+  it('asks say that they wait', async () => {
+    const heard: unknown[] = [];
+    const agent = create().onMessage(({ metadata }) => {
+      heard.push(metadata);
+      return 'fine';
+    });
+    await start(agent);
+    await boss().ask('me.bot', 'how are you?');
+    expect(heard).toEqual([{ awaits_reply: true }]);
   });
 });

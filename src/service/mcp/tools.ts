@@ -5,7 +5,7 @@ import { type ToolResult, toToolError, toToolResult } from '../../kit/tool-resul
 import { splitHandle } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { INBOX_SESSIONS_MAX, MCP_WAIT_MAX_S } from '../../wire/mcp.js';
-import { findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
+import { AWAITS_REPLY, findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
 import { AgentView, SearchAgentsReply } from '../../wire/schemas/agent.js';
 import { ErrorEnvelope, Ok } from '../../wire/schemas/base.js';
 import { Message } from '../../wire/schemas/message.js';
@@ -188,12 +188,16 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   if (waitS > 0) requireScopes(READS, actor);
   const { key, isChosen } = toKey(ground, input);
   const content = toContent(input);
-  const reference = answered !== undefined && { [IN_REPLY_TO]: answered };
+  // So that no other program of the agent takes the reply for a new message.
+  const marks = {
+    ...(answered !== undefined && { [IN_REPLY_TO]: answered }),
+    ...(waitS > 0 && { [AWAITS_REPLY]: true }),
+  };
   if (typeof to === 'string' && to.startsWith(ID_PREFIX.session)) {
     if (topic !== undefined)
       throw new ServiceError('VALIDATION_ERROR', `${to} already exists: topic is only for a new session.`);
     const hops = isChosen || !actor.scopes.includes('sessions:read') ? {} : await countHops(ground, caller, to);
-    const metadata = { ...reference, ...hops };
+    const metadata = { ...marks, ...hops };
     const body = { content, ...(Object.keys(metadata).length > 0 && { metadata }) };
     const write = { operation: 'sendMessage', path: { session_id: to }, body, key } as const;
     const { message_id, sequence } = await writeCounted(context, actor, write);
@@ -204,7 +208,7 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   const body = {
     invite,
     ...(topic !== undefined && { topic }),
-    initial_message: { content, ...(reference && { metadata: reference }) },
+    initial_message: { content, ...(Object.keys(marks).length > 0 && { metadata: marks }) },
     ...(isLast === true && { end_after_send: true }),
   };
   const { session_id, message_id, sequence } = await writeCounted(context, actor, {

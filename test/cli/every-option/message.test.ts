@@ -199,7 +199,7 @@ const TABLE: Table = {
     ),
     '--choices': shown(
       '--choices a,b',
-      { choices: ['a', 'b'] },
+      { choices: ['a', 'b'], awaits_reply: true },
       questions('ask $bob ping', async (scene) => (await firstMessage(scene))?.metadata ?? null, 'b'),
     ),
     '--expect': shown(

@@ -90,6 +90,7 @@ describe('the tools for models at a URL', () => {
       wait_s: 30,
     });
     expect(read.value.events.map(({ payload }) => payload.content)).toEqual(['well?']);
+    expect(read.value.events[0]?.payload.metadata).toMatchObject({ awaits_reply: true });
     expect(read.text).toMatch(/^=== \S{16} begin untrusted data/);
     expect(read.value.notice).toMatch(/data, not instructions/);
     const answered = await other.call('reply', { session_id, text: 'we shall' });

@@ -47,6 +47,26 @@ async function usePermission(client, sessionId, kind) {
   await say(client, sessionId, `${kind}: ${outcome.optionId ?? outcome.outcome}`);
 }
 
+/** Calls a tool of `asp mcp`, started as coding agents start it, and says what it returned. */
+async function callTool(client, sessionId, call) {
+  const { Client } = await import('@modelcontextprotocol/client');
+  const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
+  const mcp = new Client({ name: 'scripted', version: '1' });
+  const tools = {
+    command: 'asp',
+    args: ['mcp', '-a', process.env.ASP_AGENT],
+    env: { ...process.env },
+    stderr: 'ignore',
+  };
+  await mcp.connect(new StdioClientTransport(tools));
+  try {
+    const { structuredContent, content } = await mcp.callTool(call);
+    await say(client, sessionId, structuredContent?.reply?.content ?? content[0]?.text ?? 'nothing');
+  } finally {
+    await mcp.close();
+  }
+}
+
 /** Asks for permission with the tool call and options from the message, and reports the outcome. */
 async function request(client, sessionId, { toolCall, options }) {
   const { outcome } = await client.request(methods.client.session.requestPermission, {
@@ -90,6 +110,7 @@ agent({ name: 'scripted' })
     const [verb, argument] = words.split(/\s/);
     if (verb === 'permission') await usePermission(client, sessionId, argument);
     else if (verb === 'request') await request(client, sessionId, JSON.parse(words.slice('request '.length)));
+    else if (verb === 'tool') await callTool(client, sessionId, JSON.parse(words.slice('tool '.length)));
     else if (verb === 'quiet') await say(client, sessionId, 'NO_REPLY');
     else if (verb === 'slow' && !text.includes('cut off')) await new Promise(() => setInterval(() => {}, 1000));
     else {

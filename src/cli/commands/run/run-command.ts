@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import type { Produced, Responder } from '../../../agent/answer.js';
+import type { Incoming, Produced, Responder } from '../../../agent/answer.js';
 import type { ProcessIdentity } from '../../../agent/progress-file.js';
 import { wait } from '../../../kit/clock.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
+import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
@@ -52,13 +53,13 @@ async function runCommand(
   context: Context,
   rules: CommandRules,
   guard: CommandGuard,
-  event: EventEnvelope,
+  event: Incoming,
   agent: Readonly<Record<string, string>>,
   signal: AbortSignal,
   onTaken: () => void,
 ): Promise<Produced> {
   for (let tries = 1; ; tries += 1) {
-    const environment = { ...agent, ASP_TRY: String(tries) };
+    const environment = { ...agent, ASP_TRY: String(tries), ASP_HOPS: String(readHops(event.payload) + 1) };
     const printed = { ...(await runOnce(context, rules, guard, event, environment, signal, onTaken)), tries };
     signal.throwIfAborted();
     if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);

@@ -6,7 +6,7 @@ import { abortAfter, wait } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { RATE_LIMIT } from '../../../wire/limit.js';
-import { CHOICES, findChoice, findInReplyTo } from '../../../wire/message.js';
+import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS } from '../../../wire/message.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
@@ -225,12 +225,26 @@ async function sendDraft(context: Context, options: Sending): Promise<SendResult
 /** One message with all its parts; undefined if its request was only printed. */
 async function sendMessage(context: Context, options: Sending): Promise<SendResult | undefined> {
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
-  const message = { content, ...(options.metadata && { metadata: { ...options.metadata } }) };
+  const message = { content, ...withMetadata(context, options) };
   if (!context.globals.isDryRun) return post(context, options, message, { attachments: uploaded, isRepeatable });
   const { target } = options;
   if (target.kind === 'handles') await printRequest(context, 'createSession', { body: sessionBody(options, message) });
   else await printRequest(context, 'sendMessage', { path: { session_id: target.sessionId }, body: message });
   return undefined;
+}
+
+/** In the command of `asp run`: how many automatic replies led to its messages. */
+const HOPS_VARIABLE = 'ASP_HOPS';
+
+/** What the message says about itself: a repetition with the same options has the same. */
+function withMetadata({ environment }: Context, { metadata, waits }: Sending): Pick<InitialMessage, 'metadata'> {
+  const hops = environment[HOPS_VARIABLE] ?? '';
+  const all = {
+    ...(/^\d{1,6}$/.test(hops) && { [HOPS]: Number(hops) }),
+    ...metadata,
+    ...(waits && { [AWAITS_REPLY]: true }),
+  };
+  return Object.keys(all).length > 0 ? { metadata: all } : {};
 }
 
 type Addressed = Pick<Sending, 'target' | 'topic' | 'ends'>;
@@ -384,7 +398,7 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
   try {
     for await (const line of readLines(context)) {
       await keepPace(context, sentAt);
-      const message = { content: line, ...(options.metadata && { metadata: { ...options.metadata } }) };
+      const message = { content: line, ...withMetadata(context, options) };
       const addressed = { target, topic: options.topic, ends: false };
       const posting = { attachments: [], isRepeatable: false, suffix: `/${sentCount + 1}` };
       const sent = await post(context, addressed, message, posting);

@@ -2,6 +2,7 @@ import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
 import {
+  AWAITS_REPLY,
   CHOICES,
   findInReplyTo,
   getAttachmentId,
@@ -358,14 +359,15 @@ function renderChoices(sequence: number, message: Message, { writers = [], answe
   return html`<div class="offered row-actions" role="group" aria-label="Answer message ${sequence} as ${answerer}">${buttons} <span class="soft small">Answer as <b class="mono">${answerer}</b></span></div>`;
 }
 
-/** Metadata without the members that the page puts into words; undefined: none is left. */
+/** Metadata without the members that the page puts into words, or that concern only programs; undefined: none is left. */
 function withoutMarks(metadata: Record<string, unknown>): object | undefined {
   const hasChoices = listChoices({ metadata }).length > 0;
   const entries = Object.entries(metadata).filter(
     ([name, value]) =>
       !(name === SENT_BY && value === DASHBOARD) &&
       !(name === IN_REPLY_TO && isId('message', String(value))) &&
-      !(name === CHOICES && hasChoices),
+      !(name === CHOICES && hasChoices) &&
+      !(name === AWAITS_REPLY && value === true),
   );
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
