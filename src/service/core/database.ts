@@ -40,8 +40,11 @@ export interface Transaction extends Query {
 /** `work` awaits only the query that it gets, and must be repeatable: a database may ask for a second try. */
 export interface Work {
   read<T>(work: (query: Query) => Promise<T>): Promise<T>;
-  /** Resolves when the work is durable. A throw rolls back only this work, not work committed with it. */
-  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * Resolves when the work is durable. A throw rolls back only this work, not work committed with it. Work that locks
+   * only `holds` may share its commit with other work on every database.
+   */
+  write<T>(work: (transaction: Transaction) => Promise<T>, holds?: readonly string[]): Promise<T>;
 }
 
 export interface Database extends Work {

@@ -12,6 +12,7 @@ import { isOutage, ServiceError } from '../core/errors.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import { ReplyText } from '../messaging/events.js';
 import { isKeyKnown, withIdempotency } from '../messaging/idempotency.js';
+import { sessionLock } from '../store/lock-names.js';
 import { type Answer, answerWith, JSON_TYPE } from './answers.js';
 import type { Exchanges } from './app.js';
 import { type AnyHandler, HANDLER } from './handlers.js';
@@ -158,7 +159,8 @@ export async function answerOnce(
 ): Promise<AnsweredCall> {
   const limit = findOwnLimit(call);
   let isReplay = true;
-  const recorded = await withIdempotency(context, { ...toKeyScope(call), key, fingerprint }, async (transaction) => {
+  const request = { ...toKeyScope(call), key, fingerprint, holds: listHolds(call) };
+  const recorded = await withIdempotency(context, request, async (transaction) => {
     isReplay = false;
     if (limit !== undefined) await context.limits.check(limit, getSubject(call.actor));
     const reply = await effect(transaction);
@@ -166,6 +168,12 @@ export async function answerOnce(
     return answerOfReply(call, reply);
   });
   return { answer: answerWith(recorded.status, JSON_TYPE, recorded.body), isReplay };
+}
+
+/** The locks of a message; other writes learn theirs on the way. */
+function listHolds({ path, row }: CallToAnswer): readonly string[] | undefined {
+  const { session_id: sessionId } = path;
+  return row === endpointRow('sendMessage') && sessionId !== undefined ? [sessionLock(sessionId)] : undefined;
 }
 
 /** The scope of a key. The endpoint is that of the row, whichever address was used. */

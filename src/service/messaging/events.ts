@@ -26,7 +26,7 @@ import {
   type ParticipantRow,
   type ParticipationRow,
 } from '../store/participants.js';
-import { reserveSequences } from '../store/sessions.js';
+import { continueSequence, reserveSequences } from '../store/sessions.js';
 
 /** An event before it has its number. */
 export type EventDraft = {
@@ -42,7 +42,8 @@ export type EventDraft = {
  * Appends `count` events to a session and returns the number of the first: the only place that assigns numbers. `write`
  * gets that number, makes the changes of participants that belong to the events, and returns the events in order.
  * Nothing is written for those who may see them: their inboxes follow the log (inboxes.ts). A caller that holds the session
- * and has read its last number passes it as `lastSequence`, so that the reservation need not be awaited.
+ * and has read its last number passes it as `lastSequence`, so that no one waits for the reservation, and nothing
+ * is written before `write` has checked everything.
  */
 export async function append(
   context: Pick<ServiceContext, 'clock' | 'ids' | 'bus'>,
@@ -52,11 +53,9 @@ export async function append(
   write: (firstSequence: number) => Promise<readonly EventDraft[]>,
   lastSequence?: number,
 ): Promise<number> {
-  const reserved = reserveSequences(transaction, sessionId, count);
-  reserved.catch(() => {});
-  const first = lastSequence === undefined ? await reserved : lastSequence + 1;
+  const first = lastSequence === undefined ? await reserveSequences(transaction, sessionId, count) : lastSequence + 1;
   const drafts = await write(first);
-  if ((await reserved) !== first) throw new Error('Numbers of a session were assigned without its lock.');
+  if (lastSequence !== undefined) continueSequence(transaction, sessionId, lastSequence, count);
   if (drafts.length !== count) throw new Error(`${count} numbers were reserved for ${drafts.length} events.`);
   const now = context.clock.now();
   const events = drafts.map(({ type, payload }, index) => ({

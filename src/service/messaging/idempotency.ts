@@ -27,6 +27,8 @@ export interface KeyedOperation {
 export interface KeyedRequest extends KeyedOperation {
   /** Equal for equal bodies (D-22). */
   readonly fingerprint: string;
+  /** The locks of the work, if all of them are known before it begins. */
+  readonly holds?: readonly string[] | undefined;
 }
 
 export interface KeyedAnswer {
@@ -48,26 +50,29 @@ export async function withIdempotency(
   work: (transaction: Transaction) => Promise<KeyedAnswer>,
 ): Promise<KeyedAnswer> {
   const keyHash = hashKey(request.key);
-  const result = await context.database.write(async (transaction) => {
-    const now = context.clock.now();
-    const { actorId, endpoint, fingerprint } = request;
-    const known = await findRecord(transaction, { actorId, endpoint, keyHash }, now);
-    if (known !== undefined) {
-      if (known.fingerprint !== fingerprint) throw new ServiceError('IDEMPOTENCY_MISMATCH');
-      return readResult(known.status, known.body);
-    }
-    const fresh = await runOnce(transaction, work);
-    putIdempotencyRecord(transaction, {
-      actor_id: actorId,
-      endpoint,
-      key_hash: keyHash,
-      fingerprint,
-      status: fresh.status,
-      body: fresh.kind === 'answer' ? fresh.body : fresh.error.code,
-      created_at: now,
-    });
-    return fresh;
-  });
+  const { actorId, endpoint, fingerprint, holds } = request;
+  const result = await context.database.write(
+    async (transaction) => {
+      const now = context.clock.now();
+      const known = await findRecord(transaction, { actorId, endpoint, keyHash }, now);
+      if (known !== undefined) {
+        if (known.fingerprint !== fingerprint) throw new ServiceError('IDEMPOTENCY_MISMATCH');
+        return readResult(known.status, known.body);
+      }
+      const fresh = await runOnce(transaction, work);
+      putIdempotencyRecord(transaction, {
+        actor_id: actorId,
+        endpoint,
+        key_hash: keyHash,
+        fingerprint,
+        status: fresh.status,
+        body: fresh.kind === 'answer' ? fresh.body : fresh.error.code,
+        created_at: now,
+      });
+      return fresh;
+    },
+    holds && [keyLock(actorId, endpoint, keyHash), ...holds],
+  );
   if (result.kind === 'refusal') throw result.error;
   return { status: result.status, body: result.body };
 }

@@ -78,23 +78,34 @@ const LOCK = {
   shared: 'pg_advisory_xact_lock_shared',
 } as const;
 
-/**
- * Named locks exist once per database, so a schema adds its own name as a prefix. All callers take them in one order,
- * so that two callers do not deadlock.
- */
+/** All callers take locks in one order, so that two callers do not deadlock. */
 export async function lockNames(
   query: Query,
   schema: string,
   names: readonly string[],
   kind: keyof typeof LOCK,
 ): Promise<void> {
-  const wanted = [...new Set(names)].sort().map((name) => `asp ${schema} ${name}`);
+  const wanted = [...new Set(names)].sort().map((name) => toLockName(schema, name));
   if (wanted.length === 0) return;
   await query.all(
     `SELECT ${LOCK[kind]}(hashtextextended(name, 0)) AS held FROM json_array_elements_text($1::json) AS name`,
     JSON.stringify(wanted),
   );
 }
+
+/** Takes these locks as far as they are free, without waiting. Returns the names that others hold. */
+export async function tryNames(query: Query, schema: string, names: readonly string[]): Promise<ReadonlySet<string>> {
+  const wanted = new Map(names.map((name) => [toLockName(schema, name), name]));
+  const rows = await query.all<{ name: string }>(
+    `SELECT name FROM json_array_elements_text($1::json) AS name
+     WHERE NOT pg_try_advisory_xact_lock(hashtextextended(name, 0))`,
+    JSON.stringify([...wanted.keys()]),
+  );
+  return new Set(rows.map(({ name }) => wanted.get(name) ?? name));
+}
+
+/** Named locks exist once per database, so a schema adds its own name as a prefix. */
+const toLockName = (schema: string, name: string): string => `asp ${schema} ${name}`;
 
 /** What a work has done: its result, and the effects that wait for COMMIT. */
 export interface Done<T> {

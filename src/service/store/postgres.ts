@@ -31,6 +31,7 @@ import {
   prepareConnection,
   wasNeverSent,
 } from './postgres-driver.js';
+import { createWriteGroups, runEffect } from './postgres-groups.js';
 import { createQuery, type Done, lockNames, openQuery, runWork } from './postgres-query.js';
 import { preparePostgres } from './prepare-postgres.js';
 
@@ -315,6 +316,7 @@ export interface PostgresOptions {
 /** The database at `url`, which any number of services may use at the same time. */
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<SharedDatabase> {
   const { onFault = () => {}, onCommit = () => {}, onOutage = () => {}, onWarning = () => {} } = options;
+  const { onUnknownCommit = () => {} } = options;
   const address = readDatabaseAddress(url);
   const limits = { ...DEFAULT_POSTGRES_LIMITS, ...options.limits };
   const driver = createDriver(address, limits);
@@ -341,11 +343,27 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   };
   const slots = createSlots(requests, WAITING_MAX, slotsOptions);
   const slotsBehind = createSlots(behind, WAITING_MAX, slotsOptions);
-  const { onUnknownCommit = () => {} } = options;
   const writer: Writer = { pool, schema, outage: writes, onFault, onCommit, onUnknownCommit };
   const workOn = ({ use }: Slots): Work => ({
     read: (work) => use(() => again(reads, isLostConnection, () => readOnce(pool, work))),
     write: (work) => use(() => writeUntilCommitted(writer, work)),
+  });
+  const onRequests = workOn(slots);
+  const groups = createWriteGroups({
+    ...slotsOptions,
+    schema,
+    waitingMax: WAITING_MAX,
+    transact: (run) =>
+      slots.use(async () => {
+        if (writes.isLong) throw new OperatorError('DATABASE_LOST', 'The database is down.');
+        const done = await transact(pool, run);
+        writes.succeeded();
+        return done;
+      }),
+    writeAlone: onRequests.write,
+    onFault,
+    onCommit,
+    onUnknownCommit,
   });
   return {
     isExclusive: false,
@@ -356,10 +374,13 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     epoch: epochs.epoch,
     onNewEpoch: epochs.onNewEpoch,
     refreshEpoch: async () => epochs.enter(await readEpoch(aside)),
-    queueMs: () => (reads.isAnswering || writes.isAnswering ? slots.waitMs() : 0),
-    ...workOn(slots),
+    queueMs: () => (reads.isAnswering || writes.isAnswering ? Math.max(slots.waitMs(), groups.waitMs()) : 0),
+    read: onRequests.read,
+    write: (work, holds) => (holds === undefined ? onRequests.write(work) : groups.write(work, holds)),
     behind: workOn(slotsBehind),
     async close() {
+      const rest = groups.close();
+      if (rest !== undefined) await rest;
       await Promise.all([slots.close(), slotsBehind.close()]);
       await calls.close();
       await Promise.all([pool.close(), asidePool.close()]);
@@ -507,30 +528,22 @@ async function writeUntilCommitted<T>(
 ): Promise<T> {
   const isWorthwhile = (error: unknown, tries: number): boolean =>
     (tries < COLLISIONS_MAX && isCollision(error, tries)) || isLostOrReadOnly(error);
-  const { result, effects } = await again(outage, isWorthwhile, () => writeOnce(pool, schema, work)).catch((error) => {
+  const writeOnce = (): Promise<Done<T>> => transact(pool, (client) => runWork(client, schema, work));
+  const { result, effects } = await again(outage, isWorthwhile, writeOnce).catch((error) => {
     if (isUnknownCommit(error)) onUnknownCommit();
     throw error;
   });
   onCommit(1);
-  for (const effect of effects) {
-    try {
-      effect();
-    } catch (error) {
-      onFault(error);
-    }
-  }
+  for (const effect of effects) runEffect(effect, onFault);
   return result;
 }
 
-function writeOnce<T>(
-  pool: ConnectionPool,
-  schema: string,
-  work: (transaction: Transaction) => Promise<T>,
-): Promise<Done<T>> {
+/** Runs this in one transaction, once. */
+function transact<T>(pool: ConnectionPool, run: (client: ClientBase) => Promise<Done<T>>): Promise<Done<T>> {
   return withClient(pool, async (client) => {
     const begun = begin(client, 'READ COMMITTED');
     try {
-      const done = await runWork(client, schema, work);
+      const done = await run(client);
       await Promise.all([begun, commit(client, done.failure)]);
       return done;
     } catch (error) {

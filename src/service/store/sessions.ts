@@ -35,6 +35,16 @@ export async function reserveSequences(transaction: Transaction, sessionId: stri
   return row.last_sequence - count + 1;
 }
 
+/** Reserves the `count` numbers after `last`. Fails if that is not the last one: the column accepts no null. */
+export function continueSequence(transaction: Transaction, sessionId: string, last: number, count: number): void {
+  transaction.send(
+    'UPDATE session SET last_sequence = CASE WHEN last_sequence = $2 THEN $2 + $3 END WHERE id = $1',
+    sessionId,
+    last,
+    count,
+  );
+}
+
 /** The number of its newest event; 0: there is none. */
 export async function findLastSequence(query: Query, sessionId: string): Promise<number> {
   const row = await query.get<Pick<SessionRow, 'last_sequence'>>(
