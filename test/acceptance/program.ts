@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { PROGRAM_FILE } from '../support/built-program-file.js';
+import { PROGRAM_FILE, programWords, shareCompiledCode } from '../support/built-program-file.js';
 
 /** Runs its arguments on a pseudo-terminal and exits with their exit code. */
 const PTY = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
@@ -62,6 +62,7 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
   mkdirSync(bin);
   mkdirSync(runtime, { mode: 0o700 });
   symlinkSync(PROGRAM_FILE, join(bin, 'asp'));
+  shareCompiledCode(directory);
   const base: NodeJS.ProcessEnv = {
     PATH: `${bin}:${process.env['PATH']}`,
     HOME: directory,
@@ -88,8 +89,8 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
   return {
     directory,
     environment: base,
-    asp: (words, options) => start(process.execPath, [PROGRAM_FILE, ...words], options).ended,
-    start: (words, options) => start(process.execPath, [PROGRAM_FILE, ...words], options),
+    asp: (words, options) => start(process.execPath, programWords(words), options).ended,
+    start: (words, options) => start(process.execPath, programWords(words), options),
     shell: (line, options) => start('bash', ['-c', line], options).ended,
     terminal: (words, options) =>
       start('python3', ['-c', PTY, process.execPath, PROGRAM_FILE, ...words], { input: { isOpen: true }, ...options }),

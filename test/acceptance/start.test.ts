@@ -19,6 +19,14 @@ afterAll(async () => {
   for (const home of homes) await home.dispose();
 });
 
+/** Creates a home that shares nothing with others. */
+function createOwnHome(environment?: NodeJS.ProcessEnv): Home {
+  const home = createHome(environment);
+  homes.push(home);
+  rmSync(join(home.directory, '.cache'));
+  return home;
+}
+
 /** Returns the file with the compiled code of a command. */
 function codeFile(home: Home, command: string): string {
   const root = join(home.directory, '.cache/asp-cli');
@@ -30,8 +38,7 @@ describe('the compiled code that is kept between runs', () => {
   let home: Home;
   let shown: string;
   beforeEach(async () => {
-    home = createHome();
-    homes.push(home);
+    home = createOwnHome();
     const first = await home.asp(['help', 'exit-codes']);
     expect(first).toMatchObject({ status: 0, stderr: '' });
     shown = first.stdout;
@@ -93,8 +100,7 @@ describe('the compiled code that is kept between runs', () => {
 
   it('is not kept without a home, when Node.js caching is off, or for a demo', async () => {
     for (const environment of [{ HOME: undefined }, { NODE_DISABLE_COMPILE_CACHE: '1' }]) {
-      const own = createHome(environment);
-      homes.push(own);
+      const own = createOwnHome(environment);
       expect(await own.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
       expect(existsSync(join(own.directory, '.cache'))).toBe(false);
     }

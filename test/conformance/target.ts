@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Operator } from '../support/actors.js';
-import { PROGRAM_FILE } from '../support/built-program-file.js';
+import { programWords, shareCompiledCode } from '../support/built-program-file.js';
 import { createTestClock } from '../support/clock.js';
 import { text } from '../support/json.js';
 import { startTestService } from '../support/service.js';
@@ -33,7 +33,6 @@ export interface TargetOptions {
   readonly clock?: 'by hand';
 }
 
-const PROGRAM = PROGRAM_FILE;
 const CLOCK_RUNS = (): never => {
   throw new Error('the clock of this service is not turned by hand');
 };
@@ -75,7 +74,8 @@ async function startProgram(flags: readonly string[]): Promise<Target> {
   const home = mkdtempSync(join(tmpdir(), 'asp-conformance-'));
   const schema = TEST_STORE === 'postgres' ? createSchema() : undefined;
   const data = schema === undefined ? ['--data', 'memory'] : [];
-  const program = spawn(process.execPath, [PROGRAM, 'serve', '--json', '--port', '0', ...data, ...flags], {
+  shareCompiledCode(home);
+  const program = spawn(process.execPath, programWords(['serve', '--json', '--port', '0', ...data, ...flags]), {
     env: { PATH: process.env['PATH'], ...homeOf(home), ...(schema && { ASP_DATABASE: schema.url }) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

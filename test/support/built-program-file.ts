@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const SHARED_KEY_PAIRS = join(ROOT, 'test/support/shared-key-pairs.mjs');
 
 /** Throws if the build is missing or older than the sources, because a test would then check a different program. */
 function requireFreshBuild(): void {
@@ -17,3 +18,26 @@ requireFreshBuild();
 
 /** The program as installed. */
 export const PROGRAM_FILE = join(ROOT, 'bin/asp.js');
+
+const testFolder = process.env['ASP_TEST_FOLDER'];
+let services = process.pid;
+
+/** What `node` is given to run `asp` with these words. A service takes its signing key from those that the tests share. */
+export function programWords(words: readonly string[]): string[] {
+  if (words[0] !== 'serve' || testFolder === undefined) return [PROGRAM_FILE, ...words];
+  const keys = pathToFileURL(SHARED_KEY_PAIRS);
+  keys.search = new URLSearchParams({ folder: testFolder, next: String(services) }).toString();
+  services += 1;
+  return ['--import', keys.href, PROGRAM_FILE, ...words];
+}
+
+/**
+ * Gives a home the cache folder of all homes of a run: otherwise the first run of each command in each home compiles the
+ * program anew, which takes as long as everything else that a short command does.
+ */
+export function shareCompiledCode(home: string): void {
+  if (testFolder === undefined) return;
+  const shared = join(testFolder, 'cache');
+  mkdirSync(shared, { recursive: true, mode: 0o700 });
+  symlinkSync(shared, join(home, '.cache'));
+}

@@ -1,4 +1,6 @@
-import type { webcrypto } from 'node:crypto';
+// A key pair takes two tenths of a second of CPU time, and the services of the tests start more than a thousand times. So they take
+// the next of a few pairs, which are made when they are first needed and then shared by all processes of a run. The processes of the
+// tests load this file at their start; a service with a process of its own does so with `--import`, `?folder=…&next=…`.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -7,32 +9,22 @@ const PAIRS = 16;
 /** The parameters with which a service creates its first signing key. */
 const WANTED = { name: 'RSASSA-PKCS1-v1_5', modulusLength: 2048 };
 
-type Pair = webcrypto.CryptoKeyPair;
-type Generate = (
-  algorithm: webcrypto.RsaHashedKeyGenParams,
-  isExtractable: boolean,
-  usages: webcrypto.KeyUsage[],
-) => Promise<Pair>;
-
 const { subtle } = globalThis.crypto;
-const prototype = Object.getPrototypeOf(subtle) as { generateKey: Generate & { isShared?: true } };
+const prototype = Object.getPrototypeOf(subtle);
 
 /**
  * Shares a few key pairs among the services that run inside test processes. Generating one takes a tenth of a second of
  * CPU time, and the tests start a service a thousand times. The pairs are generated on first use and shared by all
  * processes of a run.
  */
-function shareKeyPairs(generate: Generate, folder: string): Generate & { isShared: true } {
-  const pairs: (Promise<Pair> | undefined)[] = [];
-  let next = process.pid;
+function shareKeyPairs(generate, folder, first) {
+  const pairs = [];
+  let next = first;
 
-  const load = async (at: number, [algorithm, isExtractable, usages]: Parameters<Generate>): Promise<Pair> => {
+  const load = async (at, [algorithm, isExtractable, usages]) => {
     const file = join(folder, `key-pair-${at}.json`);
     try {
-      const { privateKey, publicKey } = JSON.parse(readFileSync(file, 'utf8')) as Record<
-        keyof Pair,
-        webcrypto.JsonWebKey
-      >;
+      const { privateKey, publicKey } = JSON.parse(readFileSync(file, 'utf8'));
       return {
         privateKey: await subtle.importKey('jwk', privateKey, algorithm, isExtractable, ['sign']),
         publicKey: await subtle.importKey('jwk', publicKey, algorithm, true, ['verify']),
@@ -49,19 +41,20 @@ function shareKeyPairs(generate: Generate, folder: string): Generate & { isShare
     }
   };
 
-  const shared: Generate = (...wanted) => {
+  const shared = (...wanted) => {
     const [{ name, modulusLength }, isExtractable] = wanted;
     if (name !== WANTED.name || modulusLength !== WANTED.modulusLength || !isExtractable)
       return generate.call(subtle, ...wanted);
     const at = next % PAIRS;
     next += 1;
-    const pair = pairs[at] ?? load(at, wanted);
-    pairs[at] = pair;
-    return pair;
+    pairs[at] ??= load(at, wanted);
+    return pairs[at];
   };
-  return Object.assign(shared, { isShared: true as const });
+  return Object.assign(shared, { isShared: true });
 }
 
-const folder = process.env['ASP_TEST_FOLDER'];
+const given = new URL(import.meta.url).searchParams;
+const folder = given.get('folder') ?? process.env['ASP_TEST_FOLDER'];
+const first = Number(given.get('next') ?? process.pid);
 if (folder !== undefined && prototype.generateKey.isShared !== true)
-  prototype.generateKey = shareKeyPairs(prototype.generateKey, folder);
+  prototype.generateKey = shareKeyPairs(prototype.generateKey, folder, first);
