@@ -1,6 +1,6 @@
-// A key pair takes two tenths of a second of CPU time, and the services of the tests start more than a thousand times. So they take
-// the next of a few pairs, which are made when they are first needed and then shared by all processes of a run. The processes of the
-// tests load this file at their start; a service with a process of its own does so with `--import`, `?folder=…&next=…`.
+// Generating a key pair takes a tenth of a second of CPU time or more, and the tests start a service more than a thousand times. So
+// services take the next of a few pairs, which are generated on first use and shared by all processes of a run. Test processes load
+// this file at their start; a service in its own process does so with `--import`, `?folder=…&next=…`.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -12,11 +12,6 @@ const WANTED = { name: 'RSASSA-PKCS1-v1_5', modulusLength: 2048 };
 const { subtle } = globalThis.crypto;
 const prototype = Object.getPrototypeOf(subtle);
 
-/**
- * Shares a few key pairs among the services that run inside test processes. Generating one takes a tenth of a second of
- * CPU time, and the tests start a service a thousand times. The pairs are generated on first use and shared by all
- * processes of a run.
- */
 function shareKeyPairs(generate, folder, first) {
   const pairs = [];
   let next = first;
