@@ -135,7 +135,7 @@ function nameUndocumented([path, text]: [string, string]): string[] {
   return [...before].filter(([, line]) => !line.trimEnd().endsWith('*/')).map(([name]) => `${path}: ${name}`);
 }
 
-describe('the house', () => {
+describe('The architecture', () => {
   it('keeps its rules', () => {
     expect(findViolations(HOUSE, readHouse())).toEqual([]);
   });
@@ -144,7 +144,7 @@ describe('the house', () => {
     expect(check({})).toEqual([]);
   });
 
-  it('has five classes of errors: what callers tell apart is a code', () => {
+  it('has five classes of errors; callers distinguish errors by code', () => {
     const classes = [...readHouse()]
       .filter(([path]) => path.startsWith('src/'))
       .flatMap(([, text]) => [...text.matchAll(/^\s*(?:export )?class (\w+) extends \w*Error\b/gm)])
@@ -344,7 +344,7 @@ function usersOfKit(file: string): Record<string, string> {
   return { 'src/client/one.ts': text, 'src/service/two.ts': text };
 }
 
-describe('the checker sees', () => {
+describe('The checker finds', () => {
   for (const [title, [files, sentence]] of Object.entries(PLANTED)) {
     it(title, () => expect(check(files)).toEqual([sentence]));
   }
@@ -370,6 +370,6 @@ const ALLOWED: Record<string, Record<string, string>> = {
   'names stand in comments and strings': { 'src/client/x.ts': "// process.stdout\nconst x = 'Date.now()';" },
 };
 
-describe('the checker allows that', () => {
+describe('The checker allows', () => {
   for (const [title, files] of Object.entries(ALLOWED)) it(title, () => expect(check(files)).toEqual([]));
 });

@@ -66,7 +66,7 @@ describe('what the code cites', () => {
     expect(cited.flatMap(({ decisions: numbers }) => numbers).length).toBeGreaterThan(20);
   });
 
-  it('is read also where a line ends within it, and where two stand together', () => {
+  it('are found across line breaks, and when two are together', () => {
     expect(citedIn('/** One (wire: Live\n * delivery, close codes; spec: Events) and (D-01,\n * D-02). */')).toEqual({
       wire: ['Live delivery, close codes'],
       decisions: ['D-01', 'D-02'],
@@ -76,14 +76,14 @@ describe('what the code cites', () => {
   });
 });
 
-describe('the decisions', () => {
+describe('The decisions', () => {
   it('have each number once', () => {
     const numbers = [...everyDecision.matchAll(/^## (D-\d+):/gm)].map(([, number]) => number);
     expect(numbers.length).toBeGreaterThan(170);
     expect(numbers.filter((number, index) => numbers.indexOf(number) !== index)).toEqual([]);
   });
 
-  it('each say whether they still stand', () => {
+  it('each say whether they still apply', () => {
     const without = everyDecision
       .split(/^## /m)
       .slice(1)

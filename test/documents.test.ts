@@ -84,7 +84,7 @@ describe.each(TEXTS)('%s', (_, text) => {
   });
 });
 
-describe('the pages and help tell', () => {
+describe('The pages and help mention', () => {
   it('every command and every option', () => {
     const reference = read('docs/reference.md');
     for (const command of PROGRAM.commands.filter(({ isHidden }) => !isHidden)) {
@@ -97,7 +97,7 @@ describe('the pages and help tell', () => {
     }
   });
 
-  it('every code of ours, with what it means and what helps', () => {
+  it('every asp error code, with its meaning and a fix', () => {
     for (const code of CODES) expect(everything, code).toContain(code);
   });
 

@@ -44,7 +44,7 @@ function filesBelow(folder: string): string[] {
   return files.map((file) => file.slice(folder.length + 1)).sort();
 }
 
-describe('what is locked', () => {
+describe('The lockfile', () => {
   it('has a sha512 for every package', () => {
     const without = locked.filter(([, { integrity }]) => !integrity?.startsWith('sha512-'));
     expect(without.map(([path]) => path)).toEqual([]);
@@ -95,7 +95,7 @@ describe('what is locked', () => {
   });
 });
 
-describe('what CI and releases run', () => {
+describe('CI', () => {
   it('pins every action to a commit', () => {
     const workflows = filesBelow(join(ROOT, '.github/workflows')).map((name) =>
       readFileSync(join(ROOT, '.github/workflows', name), 'utf8'),
@@ -137,7 +137,7 @@ function undocumentedIn(declarations: string): string[] {
   return [...first].filter(([, before]) => !before.trimEnd().endsWith('*/')).map(([name]) => name);
 }
 
-describe('what is packed', () => {
+describe('The package', () => {
   let folder = '';
   let packed: string[] = [];
 
@@ -146,7 +146,7 @@ describe('what is packed', () => {
     packed = filesBelow(folder);
   });
 
-  it('is what a user needs and nothing else', () => {
+  it('contains what a user needs and nothing else', () => {
     expect(packed.filter((path) => !PACKED.some((allowed) => allowed.test(path)))).toEqual([]);
     expect(packed).toEqual(
       expect.arrayContaining([
@@ -199,7 +199,7 @@ describe('what is packed', () => {
     ).toEqual([]);
   });
 
-  it('runs with no package beside it but those it declares', () => {
+  it('runs with only the packages it declares', () => {
     expect(runToEnd(process.execPath, [join(folder, 'bin/asp.js'), 'version'], scratch)).toContain(manifest.version);
   });
 
@@ -208,7 +208,7 @@ describe('what is packed', () => {
     expect(runToEnd(process.execPath, ['--input-type=module', '-e', importIt], scratch)).toBe('function\n');
   });
 
-  it('has types that a strict program can use, an ES module or not, and that compile themselves', () => {
+  it('has types that compile and work in a strict program, whether or not it is an ES module', () => {
     const program = `
       import { connect, createClientCredential, isMessageEvent, RequestError } from 'asp-cli';
       import type { Client, EventEnvelope, Message, Session, TailItem } from 'asp-cli';
@@ -258,7 +258,7 @@ describe('what is packed', () => {
   });
 });
 
-describe('what is packed, where npm left out the optional packages', () => {
+describe('The package, if npm leaves out the optional packages,', () => {
   // Outside this project, because Node.js also looks for packages in parent folders.
   const project = mkdtempSync(join(tmpdir(), 'asp-package-'));
   afterAll(() => rmSync(project, { recursive: true, force: true }));
@@ -286,7 +286,7 @@ describe('what is packed, where npm left out the optional packages', () => {
   });
 
   // Newer versions of Node.js include SQLite.
-  it.skipIf(Number(process.versions.node.split('.')[0]) >= 24)('says what is missing where it is needed', () => {
+  it.skipIf(Number(process.versions.node.split('.')[0]) >= 24)('says what is missing when it is needed', () => {
     const missing = /SQLite library .*: install asp-cli with its optional packages/;
     const service = 'http://127.0.0.1:9/v1';
     const login = run('connect', 'codex', '--as', '@me.bot', '-p', service, '--json');
@@ -305,7 +305,7 @@ describe('what is packed, where npm left out the optional packages', () => {
 });
 
 describe('a build', () => {
-  it('gives the same bytes each time', () => {
+  it('produces the same bytes each time', () => {
     const [one, two] = ['one', 'two'].map((name) => join(scratch, 'builds', name));
     if (one === undefined || two === undefined) throw new Error('two folders were named');
     for (const folder of [one, two]) runToEnd(process.execPath, [join(ROOT, 'scripts/build.mjs'), folder]);

@@ -35,21 +35,21 @@ function said(program: string, words: readonly string[], text: string): { out: s
   return { out: ran.stdout, err: ran.stderr };
 }
 
-describe('the manual pages', () => {
+describe('The manual pages', () => {
   it.each([...PAGES])('%s is what the command table says (npm run generate)', async (name, text) => {
     await expect(text).toMatchFileSnapshot(join(ROOT, 'man', name));
   });
 
-  it('are these and no others', () => {
+  it('are complete, and there are no others', () => {
     expect(readdirSync(join(ROOT, 'man')).sort()).toEqual([...PAGES.keys()].sort());
   });
 
-  it('have a page for each first word that can be typed, and asp.1 names every page', () => {
+  it('include one for each first word of a command, and asp.1 names them all', () => {
     expect([...PAGES.keys()].sort()).toEqual(['asp.1', ...topWords().map(({ word }) => `asp-${word}.1`)].sort());
     for (const { word } of topWords()) expect(PAGES.get('asp.1')).toContain(`.BR asp\\-${word} (1)`);
   });
 
-  it('tell every option of every command', () => {
+  it('list every option of every command', () => {
     for (const command of COMMANDS) {
       const name = (command.aliases.find((alias) => !alias.includes(' ')) ?? command.path).split(' ')[0];
       for (const { flags, isHidden } of everyOption(command)) {
@@ -63,19 +63,19 @@ describe('the manual pages', () => {
 });
 
 describe.skipIf(!has('groff'))('groff', () => {
-  it.each([...PAGES])('%s has nothing to warn of', (_, text) => {
+  it.each([...PAGES])('does not warn about %s', (_, text) => {
     for (const device of ['-Tutf8', '-Tascii'])
       expect(said('groff', ['-man', '-ww', '-z', device], text)).toEqual({ out: '', err: '' });
   });
 });
 
 describe.skipIf(!has('mandoc'))('mandoc', () => {
-  it.each([...PAGES])('%s has nothing to warn of', (_, text) => {
+  it.each([...PAGES])('does not warn about %s', (_, text) => {
     expect(said('mandoc', ['-Tlint', '-Wwarning'], text)).toEqual({ out: '', err: '' });
   });
 
   // No matter what a future row contains.
-  it('prints text as it was, whatever roff would make of it', () => {
+  it('prints text unchanged, even if it looks like roff', () => {
     const lines = [
       '.SH not a heading',
       "'br not a request",
@@ -107,23 +107,23 @@ describe.skipIf(!has('man'))('man', () => {
 });
 
 describe('roff', () => {
-  it('gets no line that begins as a request, wherever a line is broken', () => {
+  it('gets no line that begins with a request, no matter where lines break', () => {
     const text = Array.from({ length: 200 }, () => ".x 'y \\z").join(' ');
     for (const line of `${paragraphs(text)}\n${escapeRoff(text.replaceAll(' ', '\n'))}`.split('\n'))
       expect(line).toMatch(/^(?:\\&\.|\\\(aq|\\e)/);
   });
 
-  it('gets no character that it does not know', () => {
+  it('gets no unknown character', () => {
     for (const [name, text] of PAGES) expect(text, name).toMatch(/^[\n\x20-\x7e]*$/);
   });
 });
 
-describe('the reference', () => {
+describe('The reference', () => {
   it('is what the command table says (npm run generate)', async () => {
     await expect(REFERENCE).toMatchFileSnapshot(join(ROOT, 'docs/reference.md'));
   });
 
-  it('tells every command, each of its options, what stdout carries, its effect, its examples', () => {
+  it('lists every command with its options, output, effect, and examples', () => {
     for (const { path, aliases, options, examples, effect, isDestructive } of COMMANDS) {
       const first = aliases[0] ?? path;
       const start = REFERENCE.indexOf(`### asp ${first}\n`);
@@ -137,15 +137,15 @@ describe('the reference', () => {
     }
   });
 
-  it('tells every exit code, error code, variable and topic', () => {
+  it('lists every exit code, error code, variable, and topic', () => {
     for (const { code } of EXIT_CODES) expect(REFERENCE).toContain(`\n| ${code} | `);
     for (const code of Object.keys(MEANING)) expect(REFERENCE).toContain(`| \`${code}\` |`);
     for (const topic of Object.keys(TOPICS)) expect(REFERENCE).toContain(`### asp help ${topic}\n`);
   });
 });
 
-describe('what documents draw on', () => {
-  it('has a shape of the JSON of each command but those that hand on what others say', () => {
+describe('The source of the documents', () => {
+  it('has the JSON shape of each command, except those that pass on answers of others', () => {
     const paths: string[] = COMMANDS.map(({ path }) => path);
     const without = paths.filter((path) => !Object.hasOwn(COMMAND_OUTPUT, path));
     const forgotten = without.filter((path) => !['api', 'mcp'].includes(path));
@@ -158,7 +158,7 @@ describe('what documents draw on', () => {
     expect(used.filter((code) => !known.includes(code))).toEqual([]);
   });
 
-  it('has every variable that the program reads by its own name', () => {
+  it('has every variable that the program reads by name', () => {
     const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((path) =>
       /\.ts$/.test(path),
     );

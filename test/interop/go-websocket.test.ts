@@ -68,7 +68,7 @@ function readTextFrame(bytes: Buffer): { value: string; size: number } | undefin
   return { value: bytes.toString('utf8', offset, offset + size), size: offset + size };
 }
 
-it('a handshake as Go’s x/net/websocket sends it, with an Origin, is let in and gets events', async () => {
+it('a handshake from Go’s x/net/websocket, with an Origin, is accepted and gets events', async () => {
   const alice = await service.actor('alice');
   const client = dial(await alice.token('ws'));
   expect(await client.head).toMatch(/^HTTP\/1\.1 101 /);
@@ -79,7 +79,7 @@ it('a handshake as Go’s x/net/websocket sends it, with an Origin, is let in an
   client.close();
 });
 
-it('a handshake as Go’s x/net/websocket sends it is refused with the error envelope where its token is not good', async () => {
+it('a handshake from Go’s x/net/websocket with a bad token is refused with the error envelope', async () => {
   const client = dial('not.a.token');
   expect(await client.head).toMatch(/^HTTP\/1\.1 401 /);
   client.close();

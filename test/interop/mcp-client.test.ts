@@ -84,7 +84,7 @@ async function socketToken(place: Place, approval: Approval): Promise<string> {
 }
 
 describe('The MCP SDK’s client', () => {
-  it('registers and signs in with nothing but the address of the REST interface, refreshes and gets events', async () => {
+  it('registers and signs in with only the address of the REST API, refreshes, and gets events', async () => {
     const provider = new MemoryProvider(await freeRedirectUri('localhost'));
     const approval = await signIn(service.place, provider);
     expect(provider.clientInformation()?.client_id).toMatch(/^oac_/);
@@ -167,7 +167,7 @@ const HOSTS: Readonly<Record<string, (url: URL, authProvider: MemoryProvider) =>
   },
 };
 
-describe('A host of MCP that knows nothing but the URL of the tools', () => {
+describe('An MCP host that knows only the URL of the tools', () => {
   it.each(Object.keys(HOSTS))('signs a person in, acts as their agent and renews its token: %s', async (name) => {
     const open = HOSTS[name];
     if (open === undefined) throw new Error(name);

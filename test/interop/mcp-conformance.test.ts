@@ -250,7 +250,7 @@ async function runSuite(words: readonly string[]): Promise<Findings> {
 describe('The conformance suite of the Model Context Protocol', () => {
   const service = useService();
 
-  it.each(BOTH)('finds no fault with the tools but the known ones (%s)', { timeout: 120_000 }, async (revision) => {
+  it.each(BOTH)('finds only the known problems with the tools (%s)', { timeout: 120_000 }, async (revision) => {
     const alice = await service.actor('alice');
     const url = new URL('/mcp', service.place.issuer);
     const token = await tokenFor(service.place, alice, url.href);
@@ -272,7 +272,7 @@ describe('The conformance suite of the Model Context Protocol', () => {
     }
   });
 
-  it('finds no fault with the metadata of the authorization server', async () => {
+  it('finds no problem with the metadata of the authorization server', async () => {
     const scenario = 'authorization-server-metadata-endpoint';
     const findings = await runSuite(['authorization', '--url', service.place.issuer, '--scenario', scenario]);
     expect(findings).toEqual({ [scenario]: [] });

@@ -28,7 +28,7 @@ const validate = (server: oauth.AuthorizationServer, token: string, audience: st
     insecure,
   );
 
-it('oauth4webapi finds the server from the REST interface, registers, signs in with PKCE, refreshes and gets events', async () => {
+it('oauth4webapi finds the server from the REST API, registers, signs in with PKCE, refreshes and gets events', async () => {
   const { baseUrl, wsUrl } = service.place;
   const server = await discover();
   const redirectUri = await freeRedirectUri('localhost');

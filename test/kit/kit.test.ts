@@ -8,7 +8,7 @@ import { toJsonLine } from '../../src/kit/json-line.js';
 import { randomToken, randomUuid, systemRandom } from '../../src/kit/random.js';
 
 describe('JSON lines › a record is one line for every reader', () => {
-  it('what is not seen is escaped, and parses back; joiners between letters and emoji stay', () => {
+  it('escapes invisible characters, which parse back, except joiners between letters and emoji', () => {
     const hidden = 'a\u{e0041}\u{e01ef}\u00ad\u3164\u115f\u200bb\u200dc';
     const line = toJsonLine(hidden);
     expect(line).toBe(String.raw`"a\udb40\udc41\udb40\uddef\u00ad\u3164\u115f\u200bb\u200dc"`);
@@ -53,7 +53,7 @@ describe('JSON lines › a record is one line for every reader', () => {
 });
 
 describe('async queue', () => {
-  it('gives every value once, in order, whatever the pace of writer and reader', async () => {
+  it('yields every value once, in order, no matter how fast the writer and reader are', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(fc.nat(3000), fc.boolean()), { maxLength: 6 }), async (bursts) => {
         const queue = createAsyncQueue<number>();
@@ -75,7 +75,7 @@ describe('async queue', () => {
     );
   });
 
-  it('gives what came before a failure, then throws it', async () => {
+  it('yields what came before a failure, then throws it', async () => {
     const queue = createAsyncQueue<number>();
     queue.push(1);
     queue.fail(new Error('cut'));
@@ -88,7 +88,7 @@ describe('async queue', () => {
     expect(read).toEqual([1]);
   });
 
-  it('ends when the reader breaks off, and takes nothing more', async () => {
+  it('ends when the reader stops, and accepts nothing more', async () => {
     const queue = createAsyncQueue<number>();
     queue.push(1);
     queue.push(2);
@@ -97,7 +97,7 @@ describe('async queue', () => {
     expect(queue.size).toBe(0);
   });
 
-  it('says when the last waiting value was taken', async () => {
+  it('reports when the last waiting value is taken', async () => {
     let drained = 0;
     const queue = createAsyncQueue<number>(() => {
       drained += 1;
@@ -121,8 +121,8 @@ describe('clock', () => {
   });
 });
 
-describe('ids and chance', () => {
-  it('gives ids that grow, even within one millisecond and when the clock steps back', () => {
+describe('ids and random values', () => {
+  it('returns increasing ids, even within one millisecond and when the clock steps back', () => {
     let now = 5;
     const ids = createIds({ ...systemClock, now: () => now }, systemRandom);
     const given = Array.from({ length: 1000 }, (_, index) => {
@@ -133,7 +133,7 @@ describe('ids and chance', () => {
     expect(new Set(given).size).toBe(1000);
   });
 
-  it('gives version 4 UUIDs and base64url tokens of the bytes asked for', () => {
+  it('returns version 4 UUIDs and base64url tokens of the requested length', () => {
     expect(randomUuid(systemRandom)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     expect(randomToken(systemRandom, 32)).toMatch(/^[\w-]{43}$/);
   });

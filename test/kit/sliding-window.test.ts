@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { createWindow } from '../../src/kit/sliding-window.js';
 import { createTestClock } from '../support/clock.js';
 
-it('a window takes a call back exactly when it is over, and a weight needs as many free', () => {
+it('a window accepts another call exactly when it ends, and a weighted call needs that many free places', () => {
   const clock = createTestClock();
   const window = createWindow(clock, 100, 10);
   window.add('a', 2);
@@ -16,7 +16,7 @@ it('a window takes a call back exactly when it is over, and a weight needs as ma
   expect(window.has('a')).toBe(false);
 });
 
-it('a window keeps the latest calls only, and forgets a subject that is asked to be forgotten', () => {
+it('a window keeps only the latest calls, and forgets a subject on request', () => {
   const clock = createTestClock();
   const window = createWindow(clock, 100, 10);
   for (let call = 0; call < 5; call += 1) {
@@ -28,7 +28,7 @@ it('a window keeps the latest calls only, and forgets a subject that is asked to
   expect(window.waitMs('a', 2)).toBe(0);
 });
 
-it('a window remembers no more subjects than it may, the busiest ones first', () => {
+it('a window remembers a limited number of subjects, the busiest ones first', () => {
   const clock = createTestClock();
   const window = createWindow(clock, 1000, 10);
   for (let subject = 0; subject < 100; subject += 1) {

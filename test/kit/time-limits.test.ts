@@ -9,11 +9,11 @@ const untilAborted = (signal: AbortSignal): Promise<never> =>
 const late = (): Error => new Error('late');
 
 describe('within', () => {
-  it('gives the result of work that ends in time', async () => {
+  it('returns the result of work that ends in time', async () => {
     await expect(within(createTestClock(), 10, Promise.resolve('done'), late)).resolves.toBe('done');
   });
 
-  it('gives what late returns or throws when the time is up', async () => {
+  it('returns or throws what `late` does when the time is up', async () => {
     const clock = createTestClock();
     const returned = within(clock, 10, never(), () => 'late');
     const thrown = within(clock, 10, never(), () => {
@@ -44,7 +44,7 @@ describe('abortAfter', () => {
     await expected;
   });
 
-  it('aborts the work with the reason of the caller, also of one that was aborted before', async () => {
+  it('aborts the work with the caller’s reason, even if it was aborted before', async () => {
     const reason = new Error('stop');
     const stop = new AbortController();
     const running = abortAfter(createTestClock(), 10, late, untilAborted, stop.signal);

@@ -72,7 +72,7 @@ describe('an agent of the library', () => {
     await ended;
   });
 
-  it('answers with parts, sends more than one message, and says nothing for nothing', async () => {
+  it('answers with parts, sends several messages, and sends nothing if there is no answer', async () => {
     const results: AnswerResult[] = [];
     const agent = create().onResult((result) => results.push(result));
     agent.onMessage(async (message, session) => {
@@ -124,7 +124,7 @@ describe('an agent of the library', () => {
     expect(calls).toBe(2);
   });
 
-  it('is alone: a second one with the same progress does not start, and can continue after the first', async () => {
+  it('runs only once: a second one with the same progress does not start, but can continue after the first', async () => {
     const first = create().onMessage(() => 'a');
     await start(first);
     const second = create().onMessage(() => 'b');
@@ -169,7 +169,7 @@ describe('an agent of the library', () => {
     ]);
   });
 
-  it('does not wait for a handler that ignores its signal: not after its time, not after the stop', async () => {
+  it('does not wait for a handler that ignores its signal, neither after its timeout nor after a stop', async () => {
     const reasons: unknown[] = [];
     const agent = create({ timeout: '100ms', grace: '50ms' }).onError((error) => reasons.push(String(error)));
     agent.onMessage(() => new Promise(() => {}));
@@ -203,7 +203,7 @@ describe('an agent of the library', () => {
     expect(notes.join()).toContain('limits.humans');
   });
 
-  it('gives events by name, with types, and survives a listener that fails', async () => {
+  it('emits typed events by name, and survives a listener that fails', async () => {
     const seen: string[] = [];
     const errors: unknown[] = [];
     const agent = create().onMessage(() => 'bye');

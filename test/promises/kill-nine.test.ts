@@ -30,7 +30,7 @@ function integrityOf(data: string): unknown {
 /** Kills the service in one particular way; resolves when it is dead. */
 type Kill = (service: ServiceProcess, number: number) => Promise<void>;
 
-describe('kill -9 of the service under load', () => {
+describe('A service killed with kill -9 under load', () => {
   let home: Home;
   let tally: Tally;
   beforeEach(() => {
@@ -99,7 +99,7 @@ describe('kill -9 of the service under load', () => {
   }
 
   it(
-    `loses nothing that was acknowledged, doubles nothing, leaves no hole: ${KILLS} kills at random moments`,
+    `loses and doubles no acknowledged message and leaves no gap: ${KILLS} kills at random moments`,
     async () => {
       await survive('kill -9 at random moments', KILLS, async (service) => {
         await pause(tally.random.below(700));
@@ -111,7 +111,7 @@ describe('kill -9 of the service under load', () => {
   );
 
   it.runIf(canInject)(
-    `between the flush of a write and its answer neither: ${SYNC_KILLS} kills, each by the n-th flush`,
+    `loses nothing between the flush of a write and its answer either: ${SYNC_KILLS} kills, each at the n-th flush`,
     async () => {
       await survive('kill -9 by the n-th flush', SYNC_KILLS, async (service, number) => {
         await service.stop();

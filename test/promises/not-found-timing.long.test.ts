@@ -135,7 +135,7 @@ const REASONS: Readonly<Record<string, () => readonly [Actor, Call, Call]>> = {
   'POST /sessions, blocked': () => [stranger, invite(blocking.handle), invite(NOBODY)],
 };
 
-describe('a 404 tells nothing by its time', () => {
+describe('The time of a 404 reveals nothing', () => {
   const tally = createTally('the time of a 404');
   const found: Record<string, number> = {};
   let answers = 0;

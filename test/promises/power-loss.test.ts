@@ -71,9 +71,9 @@ async function findFault(folder: string, acknowledged: number): Promise<string |
   }
 }
 
-describe('loss of power', () => {
+describe('A power failure', () => {
   it.runIf(canRecord)(
-    `leaves everything acknowledged, whatever of the rest had reached the disk: ${STATES} states`,
+    `loses nothing acknowledged, no matter what else had reached the disk: ${STATES} states`,
     async () => {
       const tally = createTally('loss of power');
       rmSync(data, { recursive: true, force: true });

@@ -100,7 +100,7 @@ describe(`${PROCESSES} programs that share one login`, () => {
   }, 3_600_000);
 
   it.runIf(process.platform === 'linux')(
-    `lose nothing when the one that refreshes stands still for ${STILL_MS / 1000} s: ${STILL_ROUNDS} rounds`,
+    `lose nothing when the refreshing one stops for ${STILL_MS / 1000} s: ${STILL_ROUNDS} rounds`,
     async () => {
       const tally = createTally('programs that share one login, one of which stands still while it refreshes');
       const counts = { ok: 0, failed: 0, indeterminate: 0 };
@@ -130,7 +130,7 @@ describe(`${PROCESSES} programs that share one login`, () => {
   );
 
   it.runIf(process.platform === 'linux')(
-    `continue when the one that refreshes is killed: ${KILL_ROUNDS} rounds`,
+    `continue when the refreshing one is killed: ${KILL_ROUNDS} rounds`,
     async () => {
       const tally = createTally('programs that share one login, one of which is killed while it refreshes');
       const counts = { ok: 0, failed: 0, indeterminate: 0 };

@@ -57,12 +57,12 @@ function report(seed: number, { world }: Run): string {
   return `seed ${seed} (ASP_TEST_SEED=${seed} begins with it): ${world.violations.join('; ')}\n  ${last}`;
 }
 
-describe('the whole service, decided by one seed', () => {
+describe('The whole service, simulated from one seed,', () => {
   it.each([
     ['one process', 'simulation', 1, SEEDS],
     ['two processes on one database', 'simulation-of-two', 2, SEEDS_OF_TWO],
   ])(
-    'keeps its promises in histories of calls, faults, deaths and clocks: %s',
+    'keeps its promises through calls, faults, crashes, and clock changes: %s',
     async (_, name, processes, seeds) => {
       const tally = createTally(name, USUAL_SEED);
       const totals: Record<string, number> = {};
@@ -95,7 +95,7 @@ describe('the whole service, decided by one seed', () => {
     IS_LONG ? 14_400_000 : 900_000,
   );
 
-  it(`goes the same way again: ${REPLAYED_SEEDS} seeds, ${REPLAYS} times each`, async () => {
+  it(`repeats a run exactly: ${REPLAYED_SEEDS} seeds, ${REPLAYS} times each`, async () => {
     const { seed: first } = createTally('replay', USUAL_SEED);
     const paths = new Set<string>();
     for (let index = 0; index < REPLAYED_SEEDS; index += 1) {

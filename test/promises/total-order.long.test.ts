@@ -23,7 +23,7 @@ afterAll(async () => {
   await home.dispose();
 });
 
-it(`Events › one order without holes for answers, replays and sockets: ${MESSAGES} messages, ${WRITERS} writers, ${SESSIONS} sessions`, async () => {
+it(`Events › one order without gaps for answers, replays and sockets: ${MESSAGES} messages, ${WRITERS} writers, ${SESSIONS} sessions`, async () => {
   const tally = createTally('one order');
   const place = await discover(service.url);
   const operator = operatorOf(home);

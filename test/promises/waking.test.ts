@@ -154,7 +154,7 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
     program.turns().filter(({ text }) => text.includes(`\n${content}\n`));
 
   it.skipIf(!isThere)(
-    `of ${rounds * 10} messages, each is in exactly one turn's input, or marked after a kill; no state is untrue`,
+    `each of ${rounds * 10} messages is in exactly one turn's input, or marked after a kill, and every reported state is true`,
     async () => {
       const tally = createTally('waking');
       const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => me.mustCreate({ invite: [BOT] })));

@@ -18,7 +18,7 @@ const INVITE_BOB = { body: { invite: ['@bob.bot'], initial_message: { content: '
 const ME = {};
 
 describe('a service for tests', () => {
-  it('has agents with clients that are ready, and they can talk', async () => {
+  it('has agents with ready clients that can talk to each other', async () => {
     const service = await start();
     const { reply } = await service.client('@alice.bot').call('createSession', INVITE_BOB);
     const bob = service.client('bob.bot');
@@ -55,7 +55,7 @@ describe('a service for tests', () => {
     expect((await post(service.mcpUrl, await service.mcpToken('bob.bot'), list)).status).toBe(200);
   });
 
-  it('has no limits unless they are wanted', async () => {
+  it('has no limits unless enabled', async () => {
     const create = async (service: TestService): Promise<string> => {
       const alice = service.client('@alice.bot', { retries: 0 });
       for (let count = 0; count < 31; count += 1)
@@ -124,7 +124,7 @@ describe('a service for tests', () => {
     expect(new Set(kinds.filter((kind) => /^\d/.test(kind))).size).toBe(2);
   });
 
-  it('turns its clock: a token expires, and the client gets another', async () => {
+  it('moves its clock: a token expires, and the client gets another', async () => {
     const service = await start();
     const alice = service.client('@alice.bot');
     const before = Date.now();
@@ -135,7 +135,7 @@ describe('a service for tests', () => {
     expect(service.clock.now() - before).toBeGreaterThanOrEqual(86_400_000);
   });
 
-  it('ends the tails of its clients when it is closed, and cancels what they do', async () => {
+  it('ends the tails of its clients when it is closed, and cancels their calls', async () => {
     const service = await start();
     const alice = service.client('@alice.bot');
     const items = alice.tail()[Symbol.asyncIterator]();

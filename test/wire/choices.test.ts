@@ -14,7 +14,7 @@ describe('The choices of a question', () => {
     [['\u{1f44d}', '\u{1f44e}']],
     [['x'.repeat(CHOICE_MAX_LENGTH), 'y']],
     [Array.from({ length: CHOICES_MAX }, (_, index) => `${index}`)],
-  ])('are offered as they are: %j', (choices) => {
+  ])('are offered unchanged: %j', (choices) => {
     expect(of(...choices)).toEqual(choices);
   });
 

@@ -219,9 +219,9 @@ const SHAPES: [name: string, schema: z.ZodMiniType, valid: unknown[], invalid: u
   ],
 ];
 
-describe('shapes › what each type takes and refuses', () => {
+describe('shapes › each type', () => {
   for (const [name, schema, valid, invalid] of SHAPES) {
-    it.each(valid.map((value) => [JSON.stringify(value).slice(0, 90), value]))(`${name} takes %s`, (_, value) => {
+    it.each(valid.map((value) => [JSON.stringify(value).slice(0, 90), value]))(`${name} accepts %s`, (_, value) => {
       expect(schema.safeParse(value).error).toBeUndefined();
     });
     it.each(invalid.map((value) => [JSON.stringify(value)?.slice(0, 90), value]))(`${name} refuses %s`, (_, value) => {
@@ -230,7 +230,7 @@ describe('shapes › what each type takes and refuses', () => {
   }
 });
 
-describe('shapes › what a service answers may hold more than we know', () => {
+describe('shapes › an answer may contain unknown things', () => {
   it('passes unknown event types, fields and part types through', () => {
     const event = {
       type: 'session.renamed',

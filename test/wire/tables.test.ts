@@ -97,7 +97,7 @@ describe('Endpoints › the table', () => {
     expect(forgotten, 'add them to VERBS in test/conformance/matrix.test.ts').toEqual([]);
   });
 
-  it('has an alias only beside an operation, with the same parameters or the acting agent in their place', () => {
+  it('has aliases only for existing operations, with the same parameters or the acting agent in their place', () => {
     for (const alias of ENDPOINT_ALIAS) {
       const names = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => String(match[1]));
       const wanted = names(ENDPOINT[alias.operation].path).filter(
@@ -107,7 +107,7 @@ describe('Endpoints › the table', () => {
     }
   });
 
-  it('fills a path with encoded segments and never leaves one open', () => {
+  it('fills a path with encoded segments and leaves none empty', () => {
     expect(fillPath('/agents/{owner}/{name}/allowlist/{entry}', { owner: 'a', name: 'b', entry: '@x.*/..' })).toBe(
       '/agents/a/b/allowlist/%40x.*%2F..',
     );
@@ -141,7 +141,7 @@ describe('Errors › the table', () => {
     expect(isErrorCode('toString')).toBe(false);
   });
 
-  it('Client handling: of the 4xx only 408, 425 and 429 are tried again', () => {
+  it('Client handling: of the 4xx, only 408, 425 and 429 are retried', () => {
     const tried = Array.from({ length: 200 }, (_, index) => 400 + index).filter(isRetryableStatus);
     expect(tried.filter((status) => status < 500)).toEqual([408, 425, 429]);
     expect(tried.filter((status) => status >= 500)).toHaveLength(100);
@@ -207,7 +207,7 @@ describe('Events › the table', () => {
 });
 
 describe('Other limits › attachment types', () => {
-  it('takes the eight types of the specification', () => {
+  it('accepts the eight types of the specification', () => {
     expect(Object.keys(ATTACHMENT_TYPE).sort()).toEqual([
       'application/json',
       'application/pdf',
@@ -222,7 +222,7 @@ describe('Other limits › attachment types', () => {
     expect(isAttachmentType('constructor')).toBe(false);
   });
 
-  it('finds the type by the extension, whatever its case', () => {
+  it('finds the type by the extension, in any case', () => {
     expect(attachmentTypeOfName('A.JPEG')).toBe('image/jpeg');
     expect(attachmentTypeOfName('notes.md')).toBe('text/markdown');
     expect(attachmentTypeOfName('a.exe')).toBeUndefined();

@@ -37,7 +37,7 @@ const clientOptions = (clock: Clock = systemClock) => ({
 });
 
 describe('tokens from the environment', () => {
-  it('are given as they are, and never again once refused', async () => {
+  it('are used as they are, and never again once refused', async () => {
     const credential = createTokenCredential({ api: 'one', ws: undefined });
     expect((await credential.accessToken('api')).token).toBe('one');
     await expect(credential.accessToken('api', { rejected: 'one' })).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
@@ -50,7 +50,7 @@ describe('tokens from the environment', () => {
 });
 
 describe('client credentials', () => {
-  it('are exchanged once a resource, and nothing is written without a place', async () => {
+  it('are exchanged once per resource, and nothing is written without a token folder', async () => {
     const credential = createClientCredential(clientOptions());
     const [one, two] = await Promise.all([credential.accessToken('api'), credential.accessToken('api')]);
     expect(one.token).toBe(two.token);
@@ -58,7 +58,7 @@ describe('client credentials', () => {
     expect((await credential.accessToken('api', { rejected: one.token })).token).not.toBe(one.token);
   });
 
-  it('are kept encrypted where there is a place', async () => {
+  it('are stored encrypted in a token folder', async () => {
     const cacheDirectory = join(directory, 'cache');
     const one = await createClientCredential({ ...clientOptions(), cacheDirectory }).accessToken('api');
     const two = await createClientCredential({ ...clientOptions(), cacheDirectory }).accessToken('api');
@@ -66,7 +66,7 @@ describe('client credentials', () => {
     expect(readdirSync(cacheDirectory)).not.toEqual([]);
   });
 
-  it('are asked for again at most once when the clock jumps a day', async () => {
+  it('are exchanged again at most once when the clock jumps a day', async () => {
     for (const jumpMs of [86_400_000, -86_400_000]) {
       let shiftMs = 0;
       const cacheDirectory = join(directory, `jump${jumpMs}`);
@@ -80,7 +80,7 @@ describe('client credentials', () => {
     }
   });
 
-  it('that are wrong are named by their OAuth code alone', async () => {
+  it('that are wrong are reported only by their OAuth code', async () => {
     const credential = createClientCredential({ ...clientOptions(), clientSecret: 'CANARY-secret' });
     const error: unknown = await credential.accessToken('api').catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: 'invalid_client', oauthError: 'invalid_client', status: 401 });
@@ -103,7 +103,7 @@ describe('a credential command', () => {
       resources: { api: service.baseUrl, ws: undefined },
     });
 
-  it('prints a token or JSON, knows the resource, and sees what it is given', async () => {
+  it('prints a token or JSON, and gets the resource in its environment', async () => {
     expect((await run('echo plain-$ASP_RESOURCE-$GIVEN').accessToken('api')).token).toBe('plain-api-given');
     const json = run(`echo '{"access_token":"abc","expires_in":900,"scope":"s"}'`);
     expect(await json.accessToken('api')).toMatchObject({ token: 'abc', scope: 's' });

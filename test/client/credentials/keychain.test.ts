@@ -45,13 +45,13 @@ describe('a keychain that cannot be used', () => {
   it('because the session bus is gone', () =>
     within({ DBUS_SESSION_BUS_ADDRESS: `unix:path=${directory}/gone` }, 'ASP_STORE_UNAVAILABLE'));
 
-  it('because the bus takes connections and never speaks', async () => {
+  it('because the bus accepts connections and never answers', async () => {
     const { address, server } = await startStub('mute', undefined);
     await within({ DBUS_SESSION_BUS_ADDRESS: address }, 'ASP_STORE_UNAVAILABLE');
     server.close();
   });
 
-  it('because the bus speaks and the service never answers', async () => {
+  it('because the bus answers but the service does not', async () => {
     const { address, server } = await startStub('deaf', 'OK 0123456789abcdef0123456789abcdef\r\n');
     await within({ DBUS_SESSION_BUS_ADDRESS: address }, 'ASP_STORE_UNAVAILABLE');
     server.close();
@@ -90,7 +90,7 @@ const isSecretServiceHere = (process.env['PATH'] ?? '')
   .some((folder) => existsSync(`${folder}/gnome-keyring-daemon`) && existsSync(`${folder}/dbus-run-session`));
 
 describe.skipIf(!isSecretServiceHere)('the Secret Service', () => {
-  it('keeps, gives back and deletes an item', async () => {
+  it('stores, returns, and deletes an item', async () => {
     const { output } = await onSessionBus(`${unlock}; $PROGRAM`);
     expect(output.trim().split('\n')).toEqual(['probed', 'kept', 'deleted', 'nothing']);
   });

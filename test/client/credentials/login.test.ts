@@ -27,7 +27,7 @@ beforeEach(() => {
 afterEach(() => place.remove());
 
 describe('a stored login', () => {
-  it('gives tokens for both resources, and the same one until it runs out', async () => {
+  it('returns tokens for both resources, and the same one until it expires', async () => {
     await signIn(service, place.context, HANDLE);
     const credential = createLoginCredential(place.context, key);
     const [api, ws] = [await credential.accessToken('api'), await credential.accessToken('ws')];
@@ -36,7 +36,7 @@ describe('a stored login', () => {
     expect((await credential.accessToken('api', { minTtlS: 901 })).token).not.toBe(api.token);
   });
 
-  it('renews a refused token once for everyone who holds it', async () => {
+  it('renews a refused token once for all of its users', async () => {
     await signIn(service, place.context, HANDLE, true);
     const [one, two] = [createLoginCredential(place.context, key), createLoginCredential(place.context, key)];
     const rejected = (await one.accessToken('api')).token;
@@ -113,7 +113,7 @@ describe('the refresh token of a login', () => {
     return /"rt":"([^"]+)"/.exec(readFileSync(`${secrets}/${name}`, 'utf8'))?.[1] ?? 'nothing';
   };
 
-  it('goes to no authorization server but its own when the login is removed', async () => {
+  it('goes only to its own authorization server when the login is removed', async () => {
     await signIn(service, place.context, HANDLE);
     const token = refreshTokenIn();
     const other = await startTestService({ areLimitsOn: false });
@@ -182,7 +182,7 @@ describe('the file store', () => {
     expect(readdirSync(`${place.directory}/state/secrets`)).toHaveLength(1);
   });
 
-  it('refuses a file that others may read, and a symbolic link', async () => {
+  it('refuses a file that others can read, and a symbolic link', async () => {
     await signIn(service, place.context, HANDLE);
     chmodSync(secretPath(), 0o640);
     const reading = createLoginCredential(place.context, key).accessToken('api');

@@ -48,7 +48,7 @@ describe('the lock of a login', () => {
     await lock('one', () => lock('other', async () => undefined));
   });
 
-  it('is free again when its holder was killed', async () => {
+  it('is free again when its holder is killed', async () => {
     const { child, closed } = await start('test/support/programs/hold-lock.ts', lockDirectory);
     const waiting = lock('name', async () => 'mine', AbortSignal.timeout(20_000));
     child.kill('SIGKILL');

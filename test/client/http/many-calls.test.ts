@@ -115,7 +115,7 @@ describe('more calls at once than there are connections', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('a call that is given up while it waits for a connection is never sent', async () => {
+  it('a call that is canceled while it waits for a connection is never sent', async () => {
     let requests = 0;
     let isHolding = true;
     const held: Socket[] = [];

@@ -33,7 +33,7 @@ function* variantsOf(document: unknown): Generator<unknown> {
 
 describe('the reply of each endpoint', () => {
   for (const [operation, schema] of SCHEMAS)
-    it(`is read as Zod would read it, and with optional members filled in: ${operation}`, () => {
+    it(`is read as Zod would read it, with optional members filled in: ${operation}`, () => {
       const wording = { text: 'some text', filesUrl: 'http://127.0.0.1/files' };
       const canned = REPLY[operation as Operation](wording, new URLSearchParams());
       expect(readAs(schema, canned)).toEqual(z.parse(schema, canned));
@@ -50,7 +50,7 @@ describe('the reply of each endpoint', () => {
     });
 });
 
-it('copies nothing of a page that needs no change', () => {
+it('does not copy a page that needs no change', () => {
   const page = REPLY.replayEvents({ text: 'some text', filesUrl: '' }, new URLSearchParams());
   expect(readAs(EVENT_REPLIES.replayEvents, page)).toBe(page);
 });

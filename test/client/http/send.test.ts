@@ -112,13 +112,13 @@ describe('Errors › Client handling; Rate limits › recommended back-off', () 
     expect(clock.waits).toEqual([]);
   });
 
-  it('without a deadline the waits of one request last two minutes in all at most', async () => {
+  it('without a deadline, the waits of one request last at most two minutes in total', async () => {
     server.expect(post(limited('50')), post(limited('50')), post(limited('50')));
     expect(await send()).toMatchObject({ attempts: 3, retryAfterMs: 50_000 });
     expect(clock.waits).toHaveLength(2);
   });
 
-  it('the deadline of the transport counts as well as that of the request', async () => {
+  it('the deadlines of the transport and the request both count', async () => {
     transport = createTransport({ clock, deadline: 20_000 });
     server.expect(post(limited('30')));
     expect(await send({ deadline: 60_000 })).toMatchObject({ attempts: 1, retryAfterMs: 30_000 });
@@ -191,12 +191,12 @@ describe('Refresh › reactive', () => {
 });
 
 describe('the outcome of a write', () => {
-  it('is unknown when the connection broke after the request was sent', async () => {
+  it('is unknown when the connection breaks after the request is sent', async () => {
     server.expect(post({ fault: 'reset' }), post({ fault: 'reset' }));
     expect(await failed({ retries: 1 })).toMatchObject({ outcome: 'unknown', attempts: 2, idempotencyKey: KEY });
   });
 
-  it('is unknown after 5xx, also when the last try was rate limited', async () => {
+  it('is unknown after 5xx, even if the last try was rate limited', async () => {
     server.expect(post({ status: 500 }), post(limited('1')));
     expect((await send({ retries: 1 })).outcome).toBe('unknown');
   });

@@ -55,8 +55,8 @@ const LATE_SERVER = `
   server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
 `;
 
-describe('a program that stands still', () => {
-  it('takes the answer that came meanwhile, however late it is', async () => {
+describe('a program that was suspended', () => {
+  it('accepts an answer that arrived meanwhile, no matter how late', async () => {
     const shared = new Int32Array(new SharedArrayBuffer(8));
     const late = new Worker(LATE_SERVER, { eval: true, workerData: shared });
     try {
@@ -89,7 +89,7 @@ describe('redirects', () => {
     expect((await transport.send({ method: 'GET', url: `${server.origin}/a` })).status).toBe(200);
   });
 
-  it('GET follows none to another origin', async () => {
+  it('GET follows none to a different origin', async () => {
     server.expect({ method: 'GET', path: '/a', ...location('http://127.0.0.1:1/b') });
     const sending = transport.send({ method: 'GET', url: `${server.origin}/a` });
     await expect(sending).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER', isRetryable: false });
@@ -126,7 +126,7 @@ describe('the trace', () => {
     expect(text).toContain('grant_type=refresh_token');
   });
 
-  it('hides the credential of a request that an answer repeats, even from the reader of the answer', async () => {
+  it("hides the request's credential if the answer repeats it, even from the caller", async () => {
     const [token, secret] = ['opaque-canary-token', 'opaque canary/secret'];
     const error = { code: 'X', message: `the token ${token} and ${secret} are bad` };
     server.expect({ method: 'POST', path: '/a', status: 401, headers: { 'x-said': token }, body: { error } });
@@ -172,7 +172,7 @@ describe('proxies', () => {
     ['https://a.test/', 'proxy.test:3128'],
   ])('%s goes through %s', (url, expected) => expect(of(url)).toBe(expected));
 
-  it('ALL_PROXY replaces HTTPS_PROXY; one that is not an HTTP proxy is ignored', () => {
+  it('ALL_PROXY replaces HTTPS_PROXY, and is ignored if it is not an HTTP proxy', () => {
     const url = new URL('https://example.com');
     const all = proxyFromEnvironment({ ALL_PROXY: 'http://all.test:1', https_proxy: '' });
     expect(all(url)?.host).toBe('all.test:1');

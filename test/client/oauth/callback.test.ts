@@ -28,7 +28,7 @@ const iss = encodeURIComponent(discovery.issuer);
 const at = (query: string): string => `${redirectUri}?${query}`;
 
 describe('an authorization request', () => {
-  it('carries a challenge of its verifier, a state of 128 bits and more, and what was asked for', () => {
+  it('carries a challenge for its verifier, a state of at least 128 bits, and what was requested', () => {
     const { searchParams: values, origin } = new URL(request.url);
     expect(origin).toBe('https://web.test');
     expect(Object.fromEntries(values)).toEqual({

@@ -48,14 +48,14 @@ describe('Authentication › Discovery', () => {
     });
   });
 
-  it('is kept when there is a place for it', async () => {
+  it('is cached if there is a cache', async () => {
     const place = createLoginPlace();
     server.expect(resource(), metadata());
     expect(await find(place.directory)).toEqual(await find(place.directory));
     place.remove();
   });
 
-  it('is asked for again as every request is: after Retry-After, after 5xx, after a broken connection', async () => {
+  it('is retried like every request: after Retry-After, 5xx, and a broken connection', async () => {
     const clock = createHastyClock();
     const limited = { status: 429, headers: { 'retry-after': '7' }, body: '' };
     server.expect({ ...resource(), ...limited }, { ...resource(), fault: 'reset' }, resource());
@@ -65,7 +65,7 @@ describe('Authentication › Discovery', () => {
     expect(Math.max(...clock.waits)).toBeGreaterThanOrEqual(7000);
   });
 
-  it('names what stood in the way, and is ASP_DISCOVERY only where an answer was understood and is wrong', async () => {
+  it('names what failed, and is ASP_DISCOVERY only if an answer was understood and wrong', async () => {
     const limited = { status: 429, headers: { 'retry-after': '7' }, body: '' };
     server.expect(resource(), { ...metadata(), ...limited });
     await expect(find()).rejects.toMatchObject({ code: 'RATE_LIMITED', status: 429, retryAfterMs: 7000 });

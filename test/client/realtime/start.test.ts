@@ -86,12 +86,12 @@ async function freePort(): Promise<number> {
 }
 
 describe('a service without metadata', () => {
-  it('is followed with one token, at the address where most have their WebSocket', async () => {
+  it('is followed with one token, at the usual address of the WebSocket', async () => {
     const items = await readUntilEvent(clientOf(await startBareService()));
     expect(items.at(-1)).toMatchObject({ kind: 'event', event: { event_id: 'evt_1' } });
   });
 
-  it('whose WebSocket is elsewhere is reported with what names it', async () => {
+  it('whose WebSocket is elsewhere is reported with the setting that names it', async () => {
     const reading = readUntilEvent(clientOf(await startBareService({ path: '/socket' })));
     await expect(reading).rejects.toMatchObject({
       code: 'ASP_DISCOVERY',
@@ -99,7 +99,7 @@ describe('a service without metadata', () => {
     });
   });
 
-  it('that wants another token for its WebSocket says which one', async () => {
+  it('that needs a different token for its WebSocket is reported with that token', async () => {
     const server = createServer((_, response) => void response.writeHead(404).end());
     server.on('upgrade', (_, socket) => {
       socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
@@ -128,7 +128,7 @@ describe('a tail that begins while the service is down', () => {
     expect(items.at(-1)).toMatchObject({ kind: 'event' });
   });
 
-  it('does not wait where there is a deadline, or no second try: the failure is the result', async () => {
+  it('does not wait, but fails, with a deadline or without retries', async () => {
     const deadline = systemClock.monotonic() + 60_000;
     const port = await freePort();
     await expect(readUntilEvent(clientOf(port, { deadline }))).rejects.toMatchObject({ code: 'ASP_UNREACHABLE' });
@@ -136,7 +136,7 @@ describe('a tail that begins while the service is down', () => {
     await expect(once).rejects.toMatchObject({ code: 'ASP_UNREACHABLE' });
   });
 
-  it('comes back no sooner than a limited service asks while it catches up', async () => {
+  it('waits as long as the service asks if it is rate limited while it catches up', async () => {
     let asked = 0;
     const port = await startBareService({
       refusal: (request, response) => {
@@ -182,7 +182,7 @@ describe('a backlog', () => {
       },
     });
 
-  it('whose large pages are too large is read in small ones', async () => {
+  it('is read in small pages if large ones are too large', async () => {
     const asked: number[] = [];
     const client = clientOf(await startService(asked), { retries: 0 });
     const sequences: number[] = [];

@@ -60,7 +60,7 @@ const say = (client: Client, id: string, content: string) =>
   client.call('sendMessage', { path: { session_id: id }, body: { content } });
 
 describe('a tail that continues many sessions', () => {
-  it('asks only those in which something happened', async () => {
+  it('requests only those in which something happened', async () => {
     const asked: string[] = [];
     const transport = createTransport({ clock: quickClock, trace: ({ text }) => void asked.push(text) });
     const { baseUrl } = service;
@@ -233,7 +233,7 @@ describe('Events › every event once, in order, whatever breaks', () => {
     expect(cutter.cuts - before).toBeGreaterThanOrEqual(50);
   });
 
-  it('of every session, also of those that began while there was no connection', { timeout: 120_000 }, async () => {
+  it('of every session, including those that began while it was disconnected', { timeout: 120_000 }, async () => {
     const [from, to] = [createClient(alice), createClient(bob)];
     const known = await startSession(from, [bob.handle]);
     await to.call('joinSession', { path: { session_id: known } });

@@ -46,7 +46,7 @@ describe('a download', () => {
     expect(server?.received.map(({ headers }) => headers['authorization'])).toEqual(['Bearer a-token', undefined]);
   });
 
-  it('that breaks off continues where it stopped, from a new address', async () => {
+  it('that is interrupted continues where it stopped, from a new address', async () => {
     const got = await download(() => [
       linkTo('/files/1'),
       { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
@@ -63,7 +63,7 @@ describe('a download', () => {
     expect(server?.received.at(-1)?.headers['range']).toBe('bytes=5-');
   });
 
-  it('skips the bytes it has when the server starts over', async () => {
+  it('skips the bytes it already has if the server starts over', async () => {
     const got = await download(() => [
       linkTo('/files/1'),
       { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
@@ -73,7 +73,7 @@ describe('a download', () => {
     expect(got).toBe(TEXT);
   });
 
-  it('asks once more when the address has expired meanwhile', async () => {
+  it('asks again once if the address has expired', async () => {
     const got = await download(() => [
       linkTo('/files/1'),
       { method: 'GET', path: '/files/1', body: TEXT, fault: 'half' },
@@ -85,7 +85,7 @@ describe('a download', () => {
     expect(got).toBe(TEXT);
   });
 
-  it('that is longer than the attachment, or becomes another one, is refused', async () => {
+  it('that is longer than the attachment, or changes, is refused', async () => {
     const longer = download(() => [linkTo('/files/1', 4), { method: 'GET', path: '/files/1', body: TEXT }]);
     await expect(longer).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
     await server?.finish();
@@ -98,7 +98,7 @@ describe('a download', () => {
     await expect(other).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
   });
 
-  it('of more than 10 MiB is refused before its bytes are asked for, unless more is accepted', async () => {
+  it('of more than 10 MiB is refused before its bytes are requested, unless more is allowed', async () => {
     const size = 10 * 1024 * 1024 + 1;
     await expect(download(() => [linkTo('/files/1', size)])).rejects.toMatchObject({
       code: 'ASP_FILE_TOO_LARGE',
@@ -111,7 +111,7 @@ describe('a download', () => {
     expect(await download(() => [linkTo('/files/1', 10), file], 2, 10)).toBe(TEXT);
   });
 
-  it('that breaks off again and again fails after the retries', async () => {
+  it('that is interrupted repeatedly fails after the retries', async () => {
     const broken = (path: string): Scene => ({ method: 'GET', path, fault: 'reset' });
     const got = download(
       () => [

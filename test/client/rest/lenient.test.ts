@@ -41,7 +41,7 @@ const me: Scene = {
   },
 };
 
-describe('a write that says no more than that it was done', () => {
+describe('an answer that says only that a write was done', () => {
   const bodies: [title: string, scene: Partial<Scene>][] = [
     ['204 without a body', { status: 204 }],
     ['200 without a body', { status: 200 }],
@@ -64,7 +64,7 @@ describe('a write that says no more than that it was done', () => {
       expect((await client.call('unblockAgent', { path: { blocked: '@a.b' } })).reply).toEqual({ unblocked: true });
     });
 
-  it('keeps what is known of it when the answer cannot be read', async () => {
+  it('reports what is known if the answer cannot be read', async () => {
     server.expect({ method: 'POST', path: '/v1/sessions', status: 201, body: 'created' });
     await expect(client.call('createSession', { body: {} })).rejects.toMatchObject({
       code: 'ASP_BAD_ANSWER',
@@ -96,7 +96,7 @@ describe('a service that leaves optional members out', () => {
 });
 
 describe('a service with the newer addresses only', () => {
-  it('is asked for blocks below the acting agent', async () => {
+  it('is asked for blocks under the acting agent', async () => {
     server.expect(noRoute('GET', '/blocks'), { method: 'GET', path: '/v1/agents/me/blocks', body: { blocks: [] } });
     expect((await client.call('listBlocks', {})).reply).toEqual({ blocks: [], next_cursor: null });
     server.expect(noRoute('DELETE', '/blocks/%40a.b'), {
@@ -126,7 +126,7 @@ describe('a service with the newer addresses only', () => {
     });
   });
 
-  it('reports what it said first when neither address is there', async () => {
+  it('has its first answer reported if neither address exists', async () => {
     server.expect(
       {
         method: 'DELETE',

@@ -21,7 +21,7 @@ async function startWithSessions(count: number): Promise<{ service: TestService;
 }
 
 describe('the pages of a list', () => {
-  it('lead through all of it, in any size, and from a cursor on', async () => {
+  it('cover the whole list, in any size, and from any cursor', async () => {
     const { alice, ids } = await startWithSessions(7);
     const read = async (query: { limit: number; cursor?: string }): Promise<string[][]> => {
       const pages: string[][] = [];
@@ -35,7 +35,7 @@ describe('the pages of a list', () => {
     expect(await read({ limit: 50, cursor: reply.next_cursor ?? '' })).toEqual([newestFirst.slice(5)]);
   });
 
-  it('lead through the events of a session', async () => {
+  it('cover the events of a session', async () => {
     const { alice, ids } = await startWithSessions(1);
     const path = { session_id: ids[0] ?? '' };
     for (const content of ['one', 'two', 'three']) await alice.call('sendMessage', { path, body: { content } });
@@ -46,7 +46,7 @@ describe('the pages of a list', () => {
     expect(sequences).toHaveLength(3);
   });
 
-  it('are read when they are asked for, and a failure ends them', async () => {
+  it('are read on demand, and a failure ends them', async () => {
     const { service, alice } = await startWithSessions(4);
     const query = { limit: 2 };
     for await (const _ of alice.pages('listSessions', { query })) {
@@ -61,7 +61,7 @@ describe('the pages of a list', () => {
     expect(seen).toEqual([]);
   });
 
-  it('never go around in a circle', async () => {
+  it('never loop', async () => {
     const page = { status: 200, reply: { sessions: [], next_cursor: 'again' } };
     const script = await startScript([
       { call: 'GET /sessions', ...page },
@@ -80,7 +80,7 @@ describe('the pages of a list', () => {
     expect(pages).toHaveLength(2);
   });
 
-  it('are those of every operation with a next page, and of no other', () => {
+  it('are available for exactly the operations with a next page', () => {
     expectTypeOf<PagedOperation>().toEqualTypeOf<
       'listAgents' | 'listBlocks' | 'listSessions' | 'listAccountSessions' | 'replayEvents' | 'searchAgents'
     >();

@@ -46,7 +46,7 @@ describe('the endpoints', () => {
     expect(two.reply).toEqual(one.reply);
   });
 
-  it('fail with the code of the envelope and what was asked', async () => {
+  it('fail with the code of the envelope and a description of the request', async () => {
     const path = { session_id: 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV' };
     await expect(client.call('endSession', { path })).rejects.toMatchObject({
       code: 'NOT_FOUND',
@@ -60,7 +60,7 @@ describe('the endpoints', () => {
 });
 
 describe('attachments', () => {
-  it('are uploaded as they are read and come back as they were', async () => {
+  it('are uploaded while they are read, and come back unchanged', async () => {
     const text = 'line\n'.repeat(1000);
     const file = {
       filename: 'a "b".txt',
@@ -76,8 +76,8 @@ describe('attachments', () => {
   });
 });
 
-describe('requests of the caller’s own making', () => {
-  it('carry the bearer, and a key when they write; any status is an answer', async () => {
+describe('raw requests', () => {
+  it('carry the bearer token, and a key for writes; any status is an answer', async () => {
     const headers = { 'content-type': 'application/json' };
     expect(await client.raw({ method: 'POST', path: '/sessions', headers, body: '{}' })).toMatchObject({ status: 201 });
     const missing = await client.raw({ method: 'GET', path: 'sessions/nothing' });
@@ -93,7 +93,7 @@ describe('requests of the caller’s own making', () => {
 });
 
 describe('the deadline of a call', () => {
-  it('ends it with an outcome that says what is known', async () => {
+  it('ends it with the known outcome', async () => {
     const transport = createTransport({ clock: systemClock });
     const accessToken: Credential['accessToken'] = (_, { signal } = {}) =>
       new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));

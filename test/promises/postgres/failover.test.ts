@@ -83,7 +83,7 @@ describe.skipIf(reason !== undefined)('two services whose PostgreSQL fails over'
     }
   };
 
-  it('services whose address leads to a standby refuse with 503, are not ready, read nothing stale, and continue once it leads back', async () => {
+  it('services that reach only a standby refuse with 503, are not ready, read nothing stale, and continue once they reach the primary again', async () => {
     for (const node of cluster.nodes) expect((await write(node)).status).toBe(201);
     leadTo(standby);
     // Light traffic keeps connections in use all the time.
@@ -101,7 +101,7 @@ describe.skipIf(reason !== undefined)('two services whose PostgreSQL fails over'
     await calls;
   });
 
-  it('after the promotion of a standby every service writes again, and what was acknowledged and replicated is there', async () => {
+  it('after a standby is promoted, every service writes again, and everything acknowledged and replicated is there', async () => {
     const kept = [...acknowledged];
     await pause(1_000);
     await primary.crash();
@@ -116,7 +116,7 @@ describe.skipIf(reason !== undefined)('two services whose PostgreSQL fails over'
   });
 });
 
-describe.skipIf(reason !== undefined)('a service that is given two hosts of PostgreSQL', () => {
+describe.skipIf(reason !== undefined)('a service with two PostgreSQL hosts', () => {
   it('a service finds the primary among several hosts, and the new one after a promotion', async () => {
     const primary = await startPrivatePostgres();
     const standby = await primary.createStandby();

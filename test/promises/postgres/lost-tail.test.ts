@@ -25,8 +25,8 @@ function newestProgram(name: string): string {
   return join(folder, newest, 'bin', name);
 }
 
-describe.skipIf(reason !== undefined)('a failover that loses what was acknowledged last', () => {
-  it('a connected client misses no event with a reused number, and learns what is gone', async () => {
+describe.skipIf(reason !== undefined)('a failover that loses the last acknowledged events', () => {
+  it('a connected client misses no event with a reused number and learns which events are gone', async () => {
     const primary = await startPrivatePostgres();
     const standby = await primary.createStandby();
     const cluster = await startCluster({ count: 1, databaseUrl: primary.url, name: 'lost-tail' });

@@ -99,7 +99,7 @@ const FAULTS: Readonly<Record<string, Fault>> = Object.fromEntries(
 
 describe(`${NODES} services on one database, while things break`, () => {
   it(
-    `nothing acknowledged is lost or doubled, there is one order without holes, and every service knows what any acknowledged: ${ROUNDS} rounds of ${Object.keys(FAULTS).join(', ')}`,
+    `lose and double nothing acknowledged, keep one order without gaps, and know what any of them acknowledged: ${ROUNDS} rounds of ${Object.keys(FAULTS).join(', ')}`,
     async () => {
       const tally = createTally('three services on one database');
       const { nodes } = cluster;

@@ -90,9 +90,9 @@ async function restart(node: Node): Promise<number> {
   return took;
 }
 
-describe(`${NODES} services on one database, restarted one after the other under load`, () => {
+describe(`${NODES} services on one database, restarted one after another under load`, () => {
   it(
-    `no operation fails for clients that retry, sockets are closed with 1001, tails continue, each event once and in order: ${ROUNDS} rounds`,
+    `fail no operation of clients that retry, close sockets with 1001, and continue tails with each event once and in order: ${ROUNDS} rounds`,
     async () => {
       const tally = createTally('rolling restart');
       const load: Load = { acknowledged: new Map(), failed: [], retries: 0, reads: 0 };

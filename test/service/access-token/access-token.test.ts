@@ -79,7 +79,7 @@ describe('Authentication › Using tokens', () => {
   beforeAll(open);
   afterAll(close);
 
-  it('a good token says who acts, by which grant and until when', async () => {
+  it('a valid token names the agent, its grant, and its expiry', async () => {
     expect(await verifier.verify(await sign(), REST)).toMatchObject({
       kind: 'agent',
       handle: '@alice.bot',
@@ -92,7 +92,7 @@ describe('Authentication › Using tokens', () => {
     });
   });
 
-  it('a token without an agent is its account', async () => {
+  it('a token without an agent acts as the account', async () => {
     expect(await outcomeOf(await sign({ agentId: null, scopes: ['account:read'] }))).toBe('account');
   });
 
@@ -119,7 +119,7 @@ describe('Authentication › Using tokens', () => {
     expect(await outcomeOf(token)).toBe('TOKEN_EXPIRED');
   });
 
-  it('TOKEN_EXPIRED only when all else is valid (D-18)', async () => {
+  it('TOKEN_EXPIRED only if everything else is valid (D-18)', async () => {
     const past = Math.floor(stage.context.clock.now() / 1000) - 1;
     expect(await outcomeOf(await forge({ exp: past }))).toBe('TOKEN_EXPIRED');
     expect(await outcomeOf(await forge({ exp: past, aud: SOCKET }))).toBe('UNAUTHORIZED');
@@ -154,14 +154,14 @@ describe('Authentication › Using tokens', () => {
     expect(await outcomeOf(await forge({ iat: now + 61 }))).toBe('UNAUTHORIZED');
   });
 
-  it('refuses a token that lives longer than this service lets any live', async () => {
+  it('refuses a token with a longer lifetime than this service allows', async () => {
     const now = Math.floor(stage.context.clock.now() / 1000);
     expect(await outcomeOf(await forge({ exp: now + 900 }))).toBe('agent');
     expect(await outcomeOf(await forge({ exp: now + 901 }))).toBe('UNAUTHORIZED');
     expect(await outcomeOf(await forge({ exp: now + 10 * 365 * 24 * 60 * 60 }))).toBe('UNAUTHORIZED');
   });
 
-  it('refuses every algorithm and key but its own', async () => {
+  it('refuses every algorithm and key except its own', async () => {
     const token = await sign();
     const [, payload = ''] = token.split('.');
     const { kid } = await keys.signingKey();
@@ -235,7 +235,7 @@ describe('Authentication › Key rotation: the new key is published before signi
     expect(await published()).toEqual([kidOf(fresh)]);
   });
 
-  it('a machine that sleeps for a day while the next key is made does not lose the key that signs', async () => {
+  it('a machine that sleeps for a day while the next key is created does not lose the signing key', async () => {
     const rotating = keys.rotateKeys();
     stage.clock.advance(24 * 60 * 60_000);
     const token = await sign();
@@ -244,13 +244,13 @@ describe('Authentication › Key rotation: the new key is published before signi
     expect(await published()).toHaveLength(2);
   });
 
-  it('two machines that rotate at once make one next key', async () => {
+  it('two machines that rotate at once create one next key', async () => {
     const other = await openSigningKeys(stage.context);
     await Promise.all([keys.rotateKeys(), other.rotateKeys()]);
     expect(await stage.context.database.read(listSigningKeys)).toHaveLength(2);
   });
 
-  it('a token of a key that another machine made is good, and unknown keys cost one look in 30 s', async () => {
+  it('a token signed with another machine’s key is valid, and unknown keys cost one lookup in 30 s', async () => {
     const other = await openSigningKeys(stage.context);
     await other.rotateKeys();
     stage.clock.advance(31_000);

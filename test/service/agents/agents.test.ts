@@ -70,7 +70,7 @@ describe('Accounts', () => {
     expect(await sign('a'.repeat(64))).toMatchObject({ id: expect.stringMatching(/^acct_/), is_local: 0 });
   });
 
-  it('is unique, and none speaks for the service', async () => {
+  it('is unique, and cannot pose as the service', async () => {
     for (const username of ['alice', 'admin', 'support'])
       expect(await codeOf(sign(username)), username).toBe('DUPLICATE_HANDLE');
     expect(await codeOf(sign('me'))).toBe('ok');
@@ -81,7 +81,7 @@ describe('Accounts', () => {
 });
 
 describe('Agents › POST /agents', () => {
-  it('answers the long form', async () => {
+  it('returns the long form', async () => {
     expect(await add({ local_name: 'new', display_name: 'New' })).toEqual({
       canonical_handle: '@alice.new',
       display_name: 'New',
@@ -114,7 +114,7 @@ describe('Agents › POST /agents', () => {
     expect(await stage.read((query) => listAllowlistEntries(query, alice.agentId))).toEqual(['@alice.*']);
   });
 
-  it('DUPLICATE_HANDLE: in use, removed before, and of two at once the second', async () => {
+  it('DUPLICATE_HANDLE for a handle in use or removed earlier, and for the second of two at once', async () => {
     expect(await codeOf(add({ local_name: 'main', display_name: 'X' }))).toBe('DUPLICATE_HANDLE');
     await remove(alice.handle);
     expect(await codeOf(add({ local_name: 'main', display_name: 'X' }))).toBe('DUPLICATE_HANDLE');
@@ -145,7 +145,7 @@ describe('Agents › POST /agents', () => {
 });
 
 describe('Agents › PATCH', () => {
-  it('changes what is named and nothing else', async () => {
+  it('changes only the given fields', async () => {
     const before = await me(alice);
     stage.clock.advance(5);
     const body = { description: 'd', card_body: '# c', skills: [{ name: 's', description: '' }] };
@@ -161,7 +161,7 @@ describe('Agents › PATCH', () => {
     expect(await me(alice)).toMatchObject(control);
   });
 
-  it('only the own account: another’s public agent is FORBIDDEN, its private one not found', async () => {
+  it('is only for its own account: another’s public agent is FORBIDDEN, a private one is not found', async () => {
     const other: AccountActor = { kind: 'account', accountId: stranger.accountId, scopes: [] };
     expect(await codeOf(change(alice.handle, { paused: true }, other))).toBe('FORBIDDEN');
     await change(alice.handle, { visibility: 'private' });
@@ -183,7 +183,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
     expect(Object.keys(seen.agent).sort()).toEqual(Object.keys(toAgentSummary(Object(seen.agent))).sort());
   });
 
-  it('private, removed and unknown agents are one answer to others', async () => {
+  it('private, removed and unknown agents get the same answer for others', async () => {
     await add({ local_name: 'hidden', display_name: 'H', visibility: 'private' });
     await add({ local_name: 'gone', display_name: 'G' });
     await remove('@alice.gone');
@@ -214,7 +214,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
       );
   });
 
-  it('pausing does not show to others', async () => {
+  it('pausing is invisible to others', async () => {
     const before = await view(stranger, alice.handle);
     await change(alice.handle, { paused: true });
     expect(await view(stranger, alice.handle)).toEqual(before);
@@ -290,7 +290,7 @@ describe('Agents › DELETE', () => {
 });
 
 describe('Agents › GET /agents', () => {
-  it('the account’s own, in pages, by a text that is not a pattern', async () => {
+  it('lists the account’s own, in pages, filtered by literal text', async () => {
     for (const name of ['a_b', 'axb', 'c', 'd']) await add({ local_name: name, display_name: `100% ${name}` });
     const handles = async (query: Parameters<typeof list>[0]) =>
       (await list(query)).agents.map((agent) => agent.canonical_handle);
@@ -357,7 +357,7 @@ describe('Agents › card', () => {
       expect(JSON.parse(String(line).slice(String(line).indexOf(':') + 1))).toBe(hostile);
   });
 
-  it('says null and [] for what there is not', async () => {
+  it('uses null and [] for missing values', async () => {
     expect(await card(alice, stranger.handle)).toBe(
       '---\nhandle: "@bob.main"\ndisplay_name: "main"\ndescription: null\nskills: []\n---\n',
     );

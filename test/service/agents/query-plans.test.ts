@@ -89,7 +89,7 @@ it('the requests of an agent cost the same no matter how many agents, messages a
   ).toEqual([]);
 });
 
-it('a walk through a whole table would be seen', async () => {
+it('the check would notice a scan of a whole table', async () => {
   const scans = await scansOf((query) => query.all("SELECT id FROM event WHERE payload = 'x'"));
   expect(scans).toEqual(['SCAN event']);
 });

@@ -71,7 +71,7 @@ const catchUp = async (): Promise<void> => {
 };
 
 describe('Search › agents', () => {
-  it('by the beginnings of words of handle, name, description and skills, in any case and accent', async () => {
+  it('matches the beginnings of words in handle, name, description and skills, ignoring case and accents', async () => {
     await stage.addAgent(owner, 'research_bot', {
       displayName: 'Bibliothèque Ünïversal',
       description: 'Summarises long papers',
@@ -93,7 +93,7 @@ describe('Search › agents', () => {
     expect(await handlesOf('alice')).toEqual(['@alice.main', '@alice.research_bot']);
   });
 
-  it('answers the found form', async () => {
+  it('returns the found form', async () => {
     expect((await findAgents('alice')).agents).toEqual([
       { type: 'agent', id: alice.agentId, canonical_handle: '@alice.main', display_name: 'main', image_url: null },
     ]);
@@ -118,7 +118,7 @@ describe('Search › agents', () => {
     expect(await handlesOf('"alice"')).toEqual(['@alice.main']);
   });
 
-  it('one letter, signs or accents find nothing: two letters or digits are the minimum', async () => {
+  it('finds nothing for one letter, signs, or accents: the minimum is two letters or digits', async () => {
     for (const q of ['a*', '*a', 'a ', 'a.', '"a"', 'a\u0301']) {
       expect(await handlesOf(q), q).toEqual([]);
       expect(await directory(q), q).toEqual({ agents: [], people: [], organizations: [] });
@@ -145,7 +145,7 @@ describe('Search › agents', () => {
     expect(await directory('alice')).toEqual({ agents: [], people: [], organizations: [] });
   });
 
-  it('pages lead through all of them, each once; a foreign or changed cursor is VALIDATION_ERROR', async () => {
+  it('pages cover all of them, each once; a foreign or changed cursor is VALIDATION_ERROR', async () => {
     for (let count = 0; count < 130; count += 1)
       await stage.addAgent(owner, `worker${count}`, { displayName: `worker work ${count}` });
     const seen: string[] = [];
@@ -165,7 +165,7 @@ describe('Search › agents', () => {
 });
 
 describe('Search › directory', () => {
-  it('agents, the people who have public ones, and no organizations; it has no further pages', async () => {
+  it('has agents, the people with public agents, no organizations, and only one page', async () => {
     const hidden = await stage.addAccount('hidden');
     await stage.addAgent(hidden, 'main', { visibility: 'private' });
     expect(await directory('alice')).toEqual({
@@ -186,7 +186,7 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     if (moment === 'between') await catchUp();
   };
 
-  it('whole words in any case and accent, newest first, at most limit', async () => {
+  it('finds whole words, ignoring case and accents, newest first, up to the limit', async () => {
     const one = must(await stage.create(alice, {})).session_id;
     const two = must(await stage.create(alice, {})).session_id;
     await say(alice, one, 'the Zébra one');
@@ -215,7 +215,7 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     });
   });
 
-  it('only sessions where the caller is joined', async () => {
+  it('finds only sessions that the caller has joined', async () => {
     const shared = must(await stage.create(alice, { invite: [bob.handle] })).session_id;
     const own = must(await stage.create(alice, {})).session_id;
     await say(alice, shared, 'walrus here');
@@ -234,7 +234,7 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     expect(await contents(bob, 'walrus')).toEqual([]);
   });
 
-  it('nothing that is asked is an operator, a wildcard or an error', async () => {
+  it('treats nothing in a query as an operator, a wildcard or an error', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     await say(alice, session, 'plain words');
     await halfway();
@@ -251,7 +251,7 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     expect(await contents(alice, '章文')).toEqual([]);
   });
 
-  it('the newest of more sessions than one question holds', async () => {
+  it('finds the newest messages of more sessions than fit into one query', async () => {
     const sessions: string[] = [];
     for (let count = 0; count < 150; count += 1) {
       sessions.push(must(await stage.create(alice, { initial_message: { content: `heron ${count}` } })).session_id);
@@ -265,7 +265,7 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     expect(await contents(alice, 'heron 0')).toEqual(['heron 0']);
   });
 
-  it('a phrase behind many messages that have its words apart', async () => {
+  it('finds a phrase behind many messages that contain its words separately', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     await say(alice, session, 'a grey-heron', '青い鳥', 'only grey');
     for (let count = 0; count < 50; count += 1) await say(alice, session, 'heron, grey', '鳥青い');
@@ -311,7 +311,7 @@ describe('Search › the words of a text', () => {
 });
 
 describe('Search › the words of messages', () => {
-  it('are those in the first 32,768 characters, before and after it is indexed', async () => {
+  it('are those in the first 32,768 characters, before and after indexing', async () => {
     const { session_id: id } = must(await stage.create(alice, {}));
     const text = `beginning ${'padding '.repeat(4_200)}ending`;
     await say(alice, id, text, [
@@ -327,7 +327,7 @@ describe('Search › the words of messages', () => {
     }
   });
 
-  it('find fewer messages than asked for where these are large: the newest', async () => {
+  it('find fewer messages than requested if they are large: the newest', async () => {
     const { session_id: id } = must(await stage.create(alice, {}));
     const padding = 'x'.repeat(200 * 1024);
     for (let index = 0; index < 30; index += 1) await say(alice, id, `needle ${index} ${padding}`);
@@ -336,7 +336,7 @@ describe('Search › the words of messages', () => {
     expect(found).toEqual(['29', '28', '27', '26', '25']);
   });
 
-  it('of more than one transaction takes are all there, and wait for none', async () => {
+  it('are all found, even if there are more than one transaction indexes', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     const long = (name: string) => Array.from({ length: 4000 }, (_, index) => `${name}${index}`).join(' ');
     await say(alice, session, long('a'), long('b'), long('c'));
@@ -345,7 +345,7 @@ describe('Search › the words of messages', () => {
     for (const word of ['a0', 'b3999', 'c17']) expect(await contents(alice, word)).toHaveLength(1);
   });
 
-  it('that share a code with what is asked for are not taken for it', async () => {
+  it('do not match words with the same hash', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     // The two words have the same 32-bit hash (FNV-1a).
     await say(alice, session, 'liquid');
@@ -419,7 +419,7 @@ describe('Search › messages of an account', () => {
     await expectBoth('heron', ['heron 1']);
   });
 
-  it('neither messages of others that are not indexed yet nor long ones keep it from finding its own', async () => {
+  it('finds its own messages behind unindexed and long ones of others', async () => {
     const own = must(await stage.create(alice, {})).session_id;
     await say(alice, own, 'heron mine');
     const apart = must(await stage.create(bob, {})).session_id;

@@ -89,7 +89,7 @@ describe('Attachments in a bucket', () => {
     expect(await download(two, await signedPath(actor, id))).toEqual([200, 'shared']);
   });
 
-  it('are refused while the bucket does not answer, and nothing else is; the log says when it began and ended', async () => {
+  it('are the only thing refused while the bucket does not answer; the log says when that began and ended', async () => {
     const service = await start(newData('data'));
     const actor = await actorAt(service);
     const id = await sendFile(actor, 'before');
@@ -108,7 +108,7 @@ describe('Attachments in a bucket', () => {
     expect(outages.map((line) => line.split(' ')[0])).toEqual(['attachments_down', 'attachments_up']);
   });
 
-  it('leave nothing on this machine when the bucket does not take them', async () => {
+  it('leave nothing on this machine if the bucket refuses them', async () => {
     const before = process.env['TMPDIR'];
     process.env['TMPDIR'] = services.directory;
     try {
@@ -126,7 +126,7 @@ describe('Attachments in a bucket', () => {
     }
   });
 
-  it('survive requests that fail once: cut off, too many, or a fault of the store', async () => {
+  it('survive requests that fail once: cut off, limited, or a store error', async () => {
     const service = await start(newData('data'));
     const actor = await actorAt(service);
     for (const fate of ['cut', 429, 500, 503] as const) {
@@ -218,7 +218,7 @@ describe('A bucket of attachments', () => {
     await files.close();
   });
 
-  it('keeps the files that were used last, up to a number of bytes', async () => {
+  it('caches the most recently used files, up to a number of bytes', async () => {
     const files = await openAttachmentBucket({ ...bucketAt(), cacheBytes: 25 });
     const ids = Array.from({ length: 4 }, () => `att_${ulid()}`);
     const read = async (id: string): Promise<void> => void (await (await files.open(id))?.close());

@@ -33,7 +33,7 @@ const hasFile = async (id: string): Promise<boolean> => (await stage.context.fil
 const rowOf = (id: string) => stage.read((query) => findAttachment(query, id));
 
 describe('Attachments › referencing claims, in the same transaction, once', () => {
-  it('fills in what the sender left out, and keeps what it said', async () => {
+  it('fills in what the sender left out, and keeps the rest', async () => {
     const { id } = await upload(stage, alice, { filename: 'a.txt', bytes: 'four' });
     const named = { type: 'file' as const, attachment_id: (await upload(stage, alice)).id, name: 'n', size: 7 };
     const image = { type: 'image' as const, attachment_id: (await upload(stage, alice)).id };
@@ -49,7 +49,7 @@ describe('Attachments › referencing claims, in the same transaction, once', ()
     ]);
   });
 
-  it('unknown, foreign, claimed and expired are NOT_FOUND, and nothing else of the message is claimed', async () => {
+  it('unknown, foreign, claimed and expired attachments are NOT_FOUND, and the message claims nothing else', async () => {
     const old = (await upload(stage, alice)).id;
     stage.clock.advance(HOUR_MS);
     const [free, claimed, foreign] = [await upload(stage, alice), await upload(stage, alice), await upload(stage, bob)];
@@ -117,7 +117,7 @@ describe('Attachments › who may see one', () => {
 });
 
 describe('States › rule 4: pending for an hour, then gone', () => {
-  it('row and file, and nothing that a message refers to', async () => {
+  it('the row and file go, but nothing that a message refers to', async () => {
     const [pending, claimed] = [await upload(stage, alice), await upload(stage, alice)];
     must(await send(alice, claimed.id));
     stage.clock.advance(HOUR_MS - 1);
@@ -133,7 +133,7 @@ describe('States › rule 4: pending for an hour, then gone', () => {
     }
   });
 
-  it('a message and the sweep that race for it: never a message without its file', async () => {
+  it('a race between a message and the sweep never leaves a message without its file', async () => {
     let claims = 0;
     for (let round = 0; round < ROUNDS; round += 1) {
       const { id } = await upload(stage, alice);
@@ -152,7 +152,7 @@ describe('States › rule 4: pending for an hour, then gone', () => {
     expect(claims).toBeLessThan(ROUNDS);
   });
 
-  it('files that a crash left without a row go to the trash after an hour, those of running uploads stay', async () => {
+  it('files without a row after a crash go to the trash after an hour, but those of running uploads stay', async () => {
     const crashed = await receiveFile(stage.context, fileOf());
     const unfinished = `att_${stage.context.ids.ulid()}`;
     await (await stage.context.files.create(unfinished)).close();

@@ -18,19 +18,19 @@ function accepts(type: AttachmentType, bytes: Uint8Array, chunkSize = bytes.leng
 const sampleOf = (type: string): Buffer => SAMPLE[type] ?? Buffer.alloc(0);
 
 describe('Attachments › binary signature check', () => {
-  it.each(TYPES)('%s takes its own kind of file, in any cut', (type) => {
+  it.each(TYPES)('%s accepts its own kind of file, however it is split into chunks', (type) => {
     for (const chunkSize of [1, 2, 3, 5, 1000]) expect(accepts(type, sampleOf(type), chunkSize)).toBe(true);
   });
 
   const pairs = SIGNED.flatMap((declared) =>
     TYPES.filter((type) => type !== declared).map((actual) => [declared, actual]),
   );
-  it.each(pairs)('%s does not take a file of %s', (declared, actual) => {
+  it.each(pairs)('%s refuses a file of %s', (declared, actual) => {
     for (const chunkSize of [1, 1000])
       expect(accepts(declared as AttachmentType, sampleOf(actual ?? ''), chunkSize)).toBe(false);
   });
 
-  it.each(SIGNED)('%s takes no signature that is cut short, late or empty', (type) => {
+  it.each(SIGNED)('%s refuses a signature that is cut short, late or empty', (type) => {
     const sample = sampleOf(type);
     expect(accepts(type, Buffer.alloc(0))).toBe(false);
     expect(accepts(type, sample.subarray(0, 2))).toBe(false);
@@ -38,7 +38,7 @@ describe('Attachments › binary signature check', () => {
     expect(accepts(type, Buffer.concat([Buffer.from('<html>'), sample]))).toBe(false);
   });
 
-  it('is over as soon as the first bytes are wrong', () => {
+  it('ends as soon as the first bytes are wrong', () => {
     expect(createContentChecker('image/png').push(Buffer.alloc(1024, 'a'))).toBe(false);
   });
 });
@@ -81,7 +81,7 @@ describe('Attachments › JSON must parse', () => {
     },
   );
 
-  it('takes what JSON.parse takes', () => {
+  it('accepts what JSON.parse accepts', () => {
     assert(
       property(
         jsonValue({ maxDepth: 6 }),
@@ -125,7 +125,7 @@ describe('Attachments › JSON must parse', () => {
     );
   });
 
-  it('bounds how deep it is nested', () => {
+  it('limits the nesting depth', () => {
     expect(isJson('['.repeat(9000) + ']'.repeat(9000), 64)).toBe(true);
     expect(isJson('['.repeat(11_000) + ']'.repeat(11_000), 64)).toBe(false);
   });

@@ -39,7 +39,7 @@ const fetchIt = (url: URL, headers: Record<string, string> = {}) =>
   app.inject({ method: 'GET', url: url.pathname + url.search, headers });
 
 describe('Attachments › the signed address', () => {
-  it('gives the bytes as a download that no browser shows, runs, guesses at or embeds', async () => {
+  it('returns the bytes as a download that no browser displays, runs, sniffs, or embeds', async () => {
     const answer = await fetchIt(await addressOf({ filename: 'my report.txt', bytes: 'hällo' }));
     expect([answer.statusCode, answer.body]).toEqual([200, 'hällo']);
     expect(answer.headers).toMatchObject({
@@ -53,7 +53,7 @@ describe('Attachments › the signed address', () => {
     });
   });
 
-  it('lives 5 minutes', async () => {
+  it('is valid for 5 minutes', async () => {
     const url = await addressOf();
     stage.clock.advance(5 * 60_000 - 1);
     expect((await fetchIt(url)).statusCode).toBe(200);
@@ -61,7 +61,7 @@ describe('Attachments › the signed address', () => {
     expect((await fetchIt(url)).statusCode).toBe(404);
   });
 
-  it('changed in any way, expired, swept or never made: one answer', async () => {
+  it('gets the same answer whether it is altered, expired, swept, or invented', async () => {
     const url = await addressOf();
     const other = await addressOf();
     const change = (edit: (copy: URL) => void): URL => {
@@ -106,7 +106,7 @@ describe('Attachments › the signed address', () => {
     expect(describeIt(await fetchIt(url))).toEqual(describeIt(missing));
   });
 
-  it('gives parts of the file', async () => {
+  it('returns parts of the file', async () => {
     const url = await addressOf({ bytes: '0123456789' });
     const part = await fetchIt(url, { range: 'bytes=2-4' });
     expect([part.statusCode, part.body, part.headers['content-range']]).toEqual([206, '234', 'bytes 2-4/10']);

@@ -52,7 +52,7 @@ describe('Attachments › filename', () => {
     expect(sanitiseFilename(`a${' '.repeat(200_000)}/${' '.repeat(200_000)}b`)).toBe('b');
   });
 
-  it('is a plain base name of 1 to 180 characters, whatever was sent, and stays what it is', () => {
+  it('becomes a plain base name of 1 to 180 characters, which never changes', () => {
     const hostile = string({ unit: 'binary', maxLength: 400 });
     assert(
       property(hostile, (given) => {

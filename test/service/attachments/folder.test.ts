@@ -82,7 +82,7 @@ describe('an attachments folder', () => {
     expect((await request(`${again.authUrl}/ready`)).status).toBe(200);
   });
 
-  it('an attachments folder is refused when it belongs to other data than the database', async () => {
+  it('an attachments folder is refused when it belongs to a different database', async () => {
     const production = newData();
     const staging = newData(join(directory, 'staging'));
     for (const data of [production, staging]) {
@@ -105,7 +105,7 @@ describe('an attachments folder', () => {
     expect(filesOf(production)).toEqual(before);
   });
 
-  it('an attachments folder without a mark is taken when the database knows its files, and refused when it does not', async () => {
+  it('an attachments folder without a mark is accepted if the database knows its files, and refused otherwise', async () => {
     const data = newData();
     const service = await start(data);
     await withAttachment(service);
@@ -148,7 +148,7 @@ describe('an attachments folder', () => {
   );
 
   it.runIf(TEST_STORE === 'postgres')(
-    'an attachments folder that was marked just before a crash is still the one of its database',
+    'an attachments folder that was marked just before a crash still belongs to its database',
     async () => {
       const data = newData();
       await stop(await start(data));
@@ -177,7 +177,7 @@ describe('an attachments folder', () => {
     },
   );
 
-  it('an attachments folder that is replaced while the service runs takes no upload and loses nothing', async () => {
+  it('an attachments folder that is replaced while the service runs accepts no uploads and loses nothing', async () => {
     const data = newData();
     const service = await start(data);
     const { actor, url } = await withAttachment(service);
@@ -195,7 +195,7 @@ describe('an attachments folder', () => {
 });
 
 describe('the sweep of attachment files without a row', () => {
-  it('files without a row go to the trash, never at the start, and are removed after a week', async () => {
+  it('files without a row go to the trash, though never at startup, and are removed after a week', async () => {
     const data = newData();
     const first = await start(data);
     const { id } = await withAttachment(first);

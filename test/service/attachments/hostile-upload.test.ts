@@ -80,7 +80,7 @@ describe('Attachments › a body that is not an upload', () => {
     await until('no file is left', async () => stored().length === 0);
   });
 
-  it('a boundary of 70 characters is fine, and its part too', async () => {
+  it('a boundary of 70 characters works', async () => {
     const boundary = 'b'.repeat(70);
     const answer = await post(
       `multipart/form-data; boundary=${boundary}`,
@@ -106,7 +106,7 @@ describe('Attachments › a text whose type names a character set', () => {
     },
   );
 
-  it('is refused when its bytes are not UTF-8, whatever it names', async () => {
+  it('is refused if its bytes are not UTF-8, whatever charset it names', async () => {
     for (const charset of ['utf-16', 'utf-8']) {
       const bytes = Buffer.from('\ufeffhällo', 'utf16le');
       expect((await send(`text/plain; charset=${charset}`, bytes)).status).toBe(400);

@@ -31,7 +31,7 @@ async function* partsOf(...parts: UploadPart[]): AsyncGenerator<UploadPart> {
 }
 
 describe('Attachments › what is stored', () => {
-  it('is the bytes, under the id and never under the name, for the owner of the process alone', async () => {
+  it('is the bytes, in a file named by id that only the process’s user can read', async () => {
     const staged = await receiveFile(context, fileOf({ filename: '../../evil.txt', bytes: 'hällo' }));
     expect(staged).toMatchObject({ filename: 'evil.txt', contentType: 'text/plain', size: 6 });
     expect(stored()).toEqual([staged.id]);
@@ -41,7 +41,7 @@ describe('Attachments › what is stored', () => {
     expect(statSync(join(directory, 'attachments')).mode & 0o777).toBe(0o700);
   });
 
-  it('goes unless a row came to own it', async () => {
+  it('is removed unless a row claims it', async () => {
     const kept = await receiveFile(context, fileOf());
     const dropped = await receiveFile(context, fileOf());
     kept.keep();
@@ -49,7 +49,7 @@ describe('Attachments › what is stored', () => {
     expect(stored()).toEqual([kept.id]);
   });
 
-  it('in memory is a private directory that goes with the service', async () => {
+  it('is in a private, temporary directory if the data is in memory', async () => {
     const temporary = await openAttachmentFiles(undefined);
     const staged = await receiveFile({ ...context, files: temporary }, fileOf());
     staged.keep();
@@ -61,7 +61,7 @@ describe('Attachments › what is stored', () => {
 });
 
 describe('Attachments › size', () => {
-  it('10 MB exactly is taken, one byte more is refused before the rest arrives', async () => {
+  it('exactly 10 MB is accepted, but one byte more is refused before the rest arrives', async () => {
     const exact = await receiveFile(context, fileOf({ bytes: Buffer.alloc(ATTACHMENT_MAX_BYTES, 'a') }));
     expect(exact.size).toBe(ATTACHMENT_MAX_BYTES);
     await exact.release();
@@ -78,7 +78,7 @@ describe('Attachments › size', () => {
     expect(stored()).toEqual([]);
   });
 
-  it('one byte more at the very end is refused, as is what the reader has cut, and nothing', async () => {
+  it('one extra byte at the very end is refused, and so are a truncated file and an empty one', async () => {
     const oneMore = Buffer.alloc(ATTACHMENT_MAX_BYTES + 1, 'a');
     expect(await codeOf(receiveFile(context, fileOf({ bytes: oneMore })))).toBe('VALIDATION_ERROR');
     const cut = fileOf({ bytes: 'short' });
@@ -104,7 +104,7 @@ describe('Attachments › type', () => {
     expect(stored()).toEqual([]);
   });
 
-  it('may be written in capitals', async () => {
+  it('may be in upper case', async () => {
     expect(await receiveFile(context, fileOf({ type: 'TEXT/Plain' }))).toMatchObject({ contentType: 'text/plain' });
   });
 });
@@ -118,12 +118,12 @@ describe('Attachments › exactly one part, file', () => {
     ['two files', [partOf(), partOf()]],
     ['a file and a field', [partOf(), field]],
     ['a field and a file', [field, partOf()]],
-  ])('%s is refused, and nothing stays', async (_, parts) => {
+  ])('%s is refused and leaves nothing', async (_, parts) => {
     expect(await codeOf(receiveUpload(context, partsOf(...parts)))).toBe('VALIDATION_ERROR');
     expect(stored()).toEqual([]);
   });
 
-  it('a body that breaks off within the file or after it leaves nothing', async () => {
+  it('a body that ends within or after the file leaves nothing', async () => {
     const broken = Readable.from(
       (async function* () {
         yield Buffer.from('beginning');
@@ -140,7 +140,7 @@ describe('Attachments › exactly one part, file', () => {
     expect(stored()).toEqual([]);
   });
 
-  it('a failing disk is not the fault of the sender, and leaves nothing behind', async () => {
+  it('a failing disk is not the sender’s fault, and leaves nothing behind', async () => {
     const failing = { ...files, keep: () => Promise.reject(new Error('EIO')) };
     await expect(receiveFile({ ...context, files: failing }, fileOf())).rejects.toThrow('EIO');
     expect(stored()).toEqual([]);

@@ -25,7 +25,7 @@ const urlWith = (overrides: AuthorizationParameters['overrides'] = {}, clientId 
 const show = (overrides?: AuthorizationParameters['overrides'], clientId?: string) =>
   request(urlWith(overrides, clientId));
 
-describe('GET authorization endpoint, a client or redirect URI that is not known to be right', () => {
+describe('GET authorization endpoint, an invalid client or redirect URI', () => {
   it.each([
     ['another redirect_uri', { redirect_uri: 'https://elsewhere.example/callback' }],
     ['no redirect_uri', { redirect_uri: undefined }],
@@ -46,7 +46,7 @@ describe('GET authorization endpoint, a client or redirect URI that is not known
     expect(answer.text).not.toContain('evil');
   });
 
-  it.each(['client_id', 'redirect_uri'])('a repeated %s is one of them', async (name) => {
+  it.each(['client_id', 'redirect_uri'])('a repeated %s: a page, too', async (name) => {
     const answer = await request(`${urlWith()}&${name}=x`);
     expect([answer.status, answer.headers['location']]).toEqual([400, undefined]);
   });
@@ -58,7 +58,7 @@ describe('GET authorization endpoint, a client or redirect URI that is not known
   });
 });
 
-describe('GET authorization endpoint, errors that the client hears', () => {
+describe('GET authorization endpoint, errors reported to the client', () => {
   it.each([
     ['no response_type', { response_type: undefined }, 'invalid_request'],
     ['response_type token', { response_type: 'token' }, 'unsupported_response_type'],
@@ -83,7 +83,7 @@ describe('GET authorization endpoint, errors that the client hears', () => {
     expect(answer.headers).toMatchObject({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' });
   });
 
-  it('behind an https address belongs to others: a page with a link, never a redirect before the person was asked (D-122)', async () => {
+  it('to a foreign https address: a page with a link, never a redirect before the person is asked (D-122)', async () => {
     const uri = 'https://app.example/callback?app=one';
     const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
     for (const response_type of [undefined, 'token']) {
@@ -98,7 +98,7 @@ describe('GET authorization endpoint, errors that the client hears', () => {
     }
   });
 
-  it('gets an app on this device by a link, which a person follows', async () => {
+  it('reach an app on this device through a link that the person follows', async () => {
     const uri = 'com.example.app:/callback';
     const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
     const answer = await show({ redirect_uri: uri, response_type: 'token' }, clientId);
@@ -115,11 +115,11 @@ describe('GET authorization endpoint, errors that the client hears', () => {
 });
 
 describe('GET authorization endpoint', () => {
-  it('ignores parameters that it does not know', async () => {
+  it('ignores unknown parameters', async () => {
     expect((await show({ prompt: 'login', nonce: 'x', request_uri: 'http://127.0.0.1:1/' })).status).toBe(200);
   });
 
-  it('takes GET and POST only, and is closed to other origins', async () => {
+  it('accepts only GET and POST, and refuses other origins', async () => {
     for (const method of ['HEAD', 'OPTIONS', 'PUT', 'DELETE']) {
       const answer = await request(urlWith(), { method, headers: { origin: 'https://evil.example' } });
       expect([method, answer.status, answer.headers['allow']]).toEqual([method, 405, 'GET, POST']);
@@ -129,7 +129,7 @@ describe('GET authorization endpoint', () => {
     expect(shown.headers['access-control-allow-origin']).toBeUndefined();
   });
 
-  it('a registered query stays, with the answer behind it', async () => {
+  it('keeps a registered query and appends the answer', async () => {
     const uri = 'http://127.0.0.1:49152/callback?app=one';
     const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
     const answer = await desk.approve({ clientId, redirectUri: uri });
@@ -137,7 +137,7 @@ describe('GET authorization endpoint', () => {
     expect((await desk.approve({ clientId, redirectUri: `${uri}&x=1` })).status).toBe(400);
   });
 
-  it('returns any state as it was, and no state splits a header', async () => {
+  it('returns any state unchanged, and no state splits a header', async () => {
     const states = [
       'a b+c%20d&e=f#g',
       '~!@$^*()[]{}|\\:;"\'<>,.?/`',
@@ -153,7 +153,7 @@ describe('GET authorization endpoint', () => {
     }
   });
 
-  it('what was not sent does not come back', async () => {
+  it('does not return parameters that were not sent', async () => {
     const answer = await desk.approve({ clientId: desk.clientId, overrides: { state: undefined } });
     expect(new URL(answer.headers['location'] ?? '').searchParams.has('state')).toBe(false);
   });
@@ -172,7 +172,7 @@ describe('The scopes of an authorization', () => {
     expect(await granted('openid agents:read offline_access sessions:read')).toBe('agents:read sessions:read');
   });
 
-  it('account scopes beside agent scopes are dropped', async () => {
+  it('account scopes next to agent scopes are dropped', async () => {
     expect(await granted('account:read sessions:read agents:read')).toBe('sessions:read agents:read');
     expect(await granted(everything)).toBe(AGENT_SCOPES.join(' '));
     expect(await granted(everything, 'agents:read account:read').catch(String)).toContain('invalid_scope');
@@ -212,17 +212,17 @@ describe('POST authorization endpoint with the secret of the local service', () 
   it.each([
     ['no agent', undefined],
     ['an unknown agent', '@alice.nobody'],
-  ])('denies %s by redirect', async (_what, agentHandle) => {
+  ])('denies %s with a redirect', async (_what, agentHandle) => {
     const answer = await desk.approve({ clientId: desk.clientId, overrides: { agent_handle: agentHandle } });
     expect(new URL(answer.headers['location'] ?? '').searchParams.get('error')).toBe('access_denied');
   });
 
-  it('answers what cannot be redirected as JSON', async () => {
+  it('answers errors that cannot be redirected as JSON', async () => {
     const answer = await desk.approve({ clientId: desk.clientId, redirectUri: 'https://elsewhere.example' });
     expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_redirect_uri']);
   });
 
-  it('gives a code that is bound to the address it was sent to', async () => {
+  it('returns a code bound to its redirect address', async () => {
     const redirectUri = 'http://127.0.0.1:50123/callback';
     const { code, verifier } = await desk.authorize(desk.clientId, { redirectUri });
     const answer = await redeemCode(desk.place, desk.clientId, code, verifier, { redirect_uri: redirectUri });

@@ -97,7 +97,7 @@ async function mustBeRefused(clientId: string, sentence: RegExp): Promise<void> 
 
 const UNREACHABLE = /cannot fetch the description of the application from its client_id/;
 
-describe('A client id that is the URL of a document takes the place of a registration', () => {
+describe('A client id that is the URL of a document replaces a registration', () => {
   it('an app signs in, refreshes and is named by its URL in its tokens', async () => {
     await open();
     const metadata = await request(`${desk.place.issuer}/.well-known/oauth-authorization-server`);
@@ -127,7 +127,7 @@ describe('A client id that is the URL of a document takes the place of a registr
     expect(back.headers['location']).toMatch(/^https:\/\/app\.example\/callback\?code=asp_ac_/);
   });
 
-  it('a document without a name or scopes is enough, and members for other servers are ignored', async () => {
+  it('a document needs no name or scopes, and members for other servers are ignored', async () => {
     await open();
     answer = (_incoming, reply) =>
       send(reply, {
@@ -146,7 +146,7 @@ describe('A client id that is the URL of a document takes the place of a registr
     expect(asked).toEqual(['/app.json']);
   });
 
-  it('the scopes of the document bound what it may ask for', async () => {
+  it('the scopes of the document limit what the app can request', async () => {
     await open();
     answer = (_incoming, reply) => send(reply, document({ scope: 'openid agents:read' }));
     const asks = (scope: string) => desk.approve({ clientId: url(), redirectUri: REDIRECT, scope });
@@ -284,7 +284,7 @@ describe('Only the public internet is asked for documents', () => {
     '3fff::1',
     'not an address',
     '',
-  ])('%s is not of it', (address) => {
+  ])('%s is not part of it', (address) => {
     expect(isPublicAddress(address)).toBe(false);
   });
 
@@ -296,11 +296,11 @@ describe('Only the public internet is asked for documents', () => {
     '100.128.0.1',
     '2606:4700:4700::1111',
     '2001:4860:4860::8888',
-  ])('%s is of it', (address) => {
+  ])('%s is part of it', (address) => {
     expect(isPublicAddress(address)).toBe(true);
   });
 
-  it('a name that leads to a private address is not asked, nor one that leads there too', async () => {
+  it('a name that resolves to a private address, even among others, is not asked', async () => {
     for (const addresses of [['127.0.0.1'], ['::1'], ['8.8.8.8', '127.0.0.1'], ['::ffff:127.0.0.1'], []]) {
       await open({ resolve: async () => addresses, isAllowed: PUBLIC_INTERNET.isAllowed });
       await mustBeRefused(url(), UNREACHABLE);
@@ -310,7 +310,7 @@ describe('Only the public internet is asked for documents', () => {
     await open();
   });
 
-  it('the connection goes to the address that was checked, whatever the name means a moment later', async () => {
+  it('the connection goes to the checked address, even if the name resolves differently a moment later', async () => {
     let count = 0;
     await open({
       resolve: async () => {
@@ -343,7 +343,7 @@ describe('Only the public internet is asked for documents', () => {
     expect(isDocumentUrl(clientId)).toBe(false);
   });
 
-  it('a running asp serve never asks this machine, whatever its environment says', async () => {
+  it('a running asp serve never asks this machine, no matter what its environment says', async () => {
     await open();
     const home = createHome({ NODE_EXTRA_CA_CERTS: authority.file, NODE_TLS_REJECT_UNAUTHORIZED: '0' });
     try {

@@ -80,7 +80,7 @@ describe('Consent, the whole way', () => {
     expect(/<input type="radio"[^>]*>/.exec(html)?.[0]).toContain(`value="${last}" required checked`);
   });
 
-  it('who is signed in chooses among their agents; agent_handle chooses for them', async () => {
+  it('a signed-in person chooses among their agents, or agent_handle chooses for them', async () => {
     const { browser, handle } = await atConsent();
     expect((await browser.get(urlOf())).text).toMatch(new RegExp(`value="${handle}" required checked`));
     const chosen = await browser.get(urlOf({ agent_handle: handle }));
@@ -144,7 +144,7 @@ describe('The consent page says where the answer goes', () => {
 });
 
 describe('Consent, one stored request', () => {
-  it('what the form says of the request has no effect', async () => {
+  it('request fields in the form have no effect', async () => {
     const { browser, page, handle } = await atConsent();
     const answer = await browser.submit(page, AUTHORIZE, {
       decision: 'allow',
@@ -168,7 +168,7 @@ describe('Consent, one stored request', () => {
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(7);
   });
 
-  it('lives for 10 minutes', async () => {
+  it('expires after 10 minutes', async () => {
     const { browser, page, handle } = await atConsent();
     desk.clock.advance(10 * 60 * 1000);
     expect((await browser.submit(page, AUTHORIZE, { decision: 'allow', agent: handle })).status).toBe(400);
@@ -234,7 +234,7 @@ describe('Consent, forged forms', () => {
     expect(answer.status).toBe(403);
   });
 
-  it('signing in, up and out are guarded alike', async () => {
+  it('signing in, signing up, and signing out are protected in the same way', async () => {
     const { browser, page } = await atConsent();
     for (const path of [SIGN_IN, SIGN_UP, SIGN_OUT]) {
       const forged = await browser.submit(page, path, { csrf: 'x' });
@@ -245,7 +245,7 @@ describe('Consent, forged forms', () => {
 });
 
 describe('Account sessions', () => {
-  it('the cookie is HttpOnly and SameSite=Lax, and another one after the sign-in', async () => {
+  it('the cookie is HttpOnly and SameSite=Lax, and changes with the sign-in', async () => {
     const browser = createBrowser(desk.service.webUrl);
     const page = await browser.get(SIGN_IN);
     const [before] = browser.cookies.values();
@@ -278,7 +278,7 @@ describe('Account sessions', () => {
     expect((await browser.get(SIGN_IN)).text).not.toContain('You are signed in');
   });
 
-  it('an unknown account, a wrong password and a local account have one answer', async () => {
+  it('an unknown account, a wrong password and a local account get the same answer', async () => {
     const { username } = await signUp();
     const answers: string[] = [];
     for (const name of [username, 'nobody-at-all', 'alice']) {
@@ -291,7 +291,7 @@ describe('Account sessions', () => {
     expect(new Set(answers).size).toBe(1);
   });
 
-  it('ten wrong passwords make an account wait, and say for how long', async () => {
+  it('after ten wrong passwords, an account must wait, and the page says how long', async () => {
     const { username } = await signUp();
     const browser = createBrowser(desk.service.webUrl);
     const page = await browser.get(SIGN_IN);
@@ -303,7 +303,7 @@ describe('Account sessions', () => {
     expect((await tryWith(PASSWORD)).status).toBe(303);
   });
 
-  it('a username that is taken, malformed or reserved makes no account', async () => {
+  it('a username that is taken, malformed or reserved creates no account', async () => {
     await signUp('taken');
     for (const username of ['taken', 'Not Valid', 'admin', 'alice', '']) {
       const browser = createBrowser(desk.service.webUrl);
@@ -315,7 +315,7 @@ describe('Account sessions', () => {
 });
 
 describe('Every page', () => {
-  it('runs no script, cannot be framed, is not kept and gives no address away', async () => {
+  it('runs no script, cannot be framed, is not cached, and leaks no address', async () => {
     const { browser, page } = await atConsent();
     const pages = [
       page,
@@ -356,7 +356,7 @@ describe('Every page', () => {
     expect(await targetOf('http://[::1]:5555/callback')).toBe("'self' http:");
   });
 
-  it('every field has a label, every radio a name, every mistake its field', async () => {
+  it('has a label for every field, a name for every radio button, and a field for every error', async () => {
     const { browser, page } = await atConsent();
     const again = await browser.submit(page, AUTHORIZE, newAgent('Bad Name'));
     const signIn = await createBrowser(desk.service.webUrl).get(SIGN_IN);
@@ -376,7 +376,7 @@ describe('Every page', () => {
     ['quotes', '"><img src=x>', /&quot;&gt;&lt;img src=x&gt;/],
     ['directions and invisible letters', 'Good\u202egnp\u200b.exe\u0007', /<bdi>Goodgnp\.exe<\/bdi>/],
     ['a crowd of letters', 'W'.repeat(200), /<bdi>W{80}…<\/bdi>/],
-  ])('a client name with %s is text and nothing else', async (_what, client_name, shown) => {
+  ])('shows a client name with %s only as text', async (_what, client_name, shown) => {
     const clientId = await mustRegister(desk.place, { client_name });
     const { browser } = await atConsent();
     const consent = await browser.get(urlOf({}, clientId));

@@ -47,7 +47,7 @@ describe('Authentication › Discovery', () => {
     expect(inserted.text).toBe(below.text);
   });
 
-  it('names it for the WebSocket too', async () => {
+  it('names the server for the WebSocket too', async () => {
     const { authUrl, wsUrl } = desk.service;
     const inserted = await request(`${authUrl}/.well-known/oauth-protected-resource/connect`);
     expect(inserted.json).toMatchObject({ resource: wsUrl, authorization_servers: [authUrl] });
@@ -65,7 +65,7 @@ describe('Authentication › Discovery', () => {
     expect(asked.text).toBe((await request(`${authUrl}${path}`)).text);
   });
 
-  it('publishes public keys only, each with use, alg and kid, and lets caches keep them', async () => {
+  it('publishes only public keys, each with use, alg and kid, and lets caches keep them', async () => {
     const answer = await request(desk.place.jwksUrl);
     expect(answer.headers['cache-control']).toMatch(/max-age=\d+/);
     const { keys } = answer.json as { keys: Record<string, unknown>[] };

@@ -21,7 +21,7 @@ describe('the subject of a limit by address', () => {
     expect(toNetwork(address)).toBe(network);
   });
 
-  it('is another for the network beside it', () => {
+  it('is different for the neighboring network', () => {
     expect(toNetwork('2001:db8:1:3::1')).not.toBe(toNetwork('2001:db8:1:2::1'));
   });
 });

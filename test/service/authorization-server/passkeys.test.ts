@@ -66,7 +66,7 @@ describe('The passkeys of an account', () => {
     expect(await namesOf(id)).toEqual([]);
   });
 
-  it('no account removes a passkey of another', async () => {
+  it('an account cannot remove another’s passkey', async () => {
     const [mine, other] = [await stage.addAccount('mine'), await stage.addAccount('theirs')];
     await addTo(other.id, 'a');
     await removePasskey(stage.context, mine.id, `${other.id}a`);
@@ -89,7 +89,7 @@ describe('The passkeys of an account', () => {
     expect(accepted).toEqual(expected);
   });
 
-  it('of two answers with the same counter, one is accepted', async () => {
+  it('only one of two answers with the same counter is accepted', async () => {
     const { id } = await stage.addAccount('twice');
     await addTo(id, 'a', 1);
     const use = (): Promise<boolean> =>

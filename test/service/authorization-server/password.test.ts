@@ -57,14 +57,14 @@ describe('A password that a person chooses', () => {
     expect(findPasswordMistake('q7Rt#m2L'.repeat(26), 'jordanhale')).toMatch(/8 to 200/);
   });
 
-  it('is judged quickly, whatever it is', () => {
+  it('is judged quickly, even if it is hostile', () => {
     const before = performance.now();
     for (let count = 0; count < 100; count += 1) findPasswordMistake('abcdefgh'.repeat(25), 'a'.repeat(64));
     expect(performance.now() - before).toBeLessThan(1_000);
   });
 });
 
-describe('The page that makes accounts', () => {
+describe('The sign-up page', () => {
   let desk: Desk;
   beforeAll(async () => {
     desk = await openDesk();

@@ -75,7 +75,7 @@ describe('Authentication › Refresh', () => {
     expect(outcome(await rotate(elsewhere))).toEqual([200, 'ok']);
   });
 
-  it('an ancestor of any depth is as good as the parent', async () => {
+  it('an ancestor of any depth has the same effect as the parent', async () => {
     const { refreshToken: first } = await desk.login(desk.clientId);
     let newest = first;
     for (let depth = 0; depth < 5; depth += 1) newest = await mustRotate(newest);
@@ -93,7 +93,7 @@ describe('Authentication › Refresh', () => {
     expect(outcome(await rotate(second))).toEqual([200, 'ok']);
   });
 
-  it('a narrower scope may be passed; the family keeps its own', async () => {
+  it('a narrower scope may be requested; the family keeps its own', async () => {
     const { refreshToken } = await desk.login(desk.clientId);
     const narrow = await rotate(refreshToken, { scope: 'sessions:read' });
     expect(field(claimsOf(text(narrow.json, 'access_token')), 'scope')).toBe('sessions:read');
@@ -214,7 +214,7 @@ describe('Authentication › Refresh, "when rotation completes" (D-26)', () => {
     }
   });
 
-  it('an answer that was written makes the old token a reused one', async () => {
+  it('once the answer is written, presenting the old token counts as reuse', async () => {
     const { refreshToken } = await desk.login(desk.clientId);
     await rotate(refreshToken);
     expect(outcome(await rotate(refreshToken))).toEqual(DEAD);
@@ -250,7 +250,7 @@ describe('POST /revoke', () => {
     expect(outcome(await rotate(refreshToken))).toEqual([200, 'ok']);
   });
 
-  it('leaves no token of the family alive, whatever is refreshed meanwhile', async () => {
+  it('leaves no token of the family valid, no matter what is refreshed meanwhile', async () => {
     for (let round = 0; round < 20; round += 1) {
       const { refreshToken } = await desk.login(desk.clientId);
       const [refreshed] = await Promise.all([rotate(refreshToken), revoke(desk.place, desk.clientId, refreshToken)]);

@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => desk.stop());
 
 describe('POST /register', () => {
-  it('answers 201 with what is in effect, and a client_id like no account id', async () => {
+  it('answers 201 with the effective metadata, and a client_id unlike any account id', async () => {
     const answer = await register(desk.place);
     expect(answer.status).toBe(201);
     expect(answer.headers['cache-control']).toBe('no-store');
@@ -100,7 +100,7 @@ describe('POST /register', () => {
     expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_client_metadata']);
   });
 
-  it('drops unknown scopes and says what is left', async () => {
+  it('drops unknown scopes and reports the rest', async () => {
     const answer = await register(desk.place, { scope: 'openid sessions:read profile account:organizations:read' });
     expect([answer.status, field(answer.json, 'scope')]).toEqual([201, 'sessions:read account:organizations:read']);
   });
@@ -146,7 +146,7 @@ describe('POST /register', () => {
     expect(fetched).toEqual([]);
   });
 
-  it('takes 20 an hour from one address, and says when to come back', async () => {
+  it('accepts 20 per hour from one address, and says when to come back', async () => {
     const limited = await openDesk({ areLimitsOn: true });
     try {
       for (let count = 0; count < 20; count += 1) expect((await register(limited.place)).status).toBe(201);

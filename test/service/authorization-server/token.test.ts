@@ -30,7 +30,7 @@ const ask = (fields: Record<string, string | readonly string[] | undefined>, hea
   postForm(desk.place.tokenUrl, fields, headers);
 
 describe('POST /token', () => {
-  it('answers an authorization code with a token that says which agent acts for which account', async () => {
+  it('answers an authorization code with a token that names the agent and its account', async () => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     const answer = await redeemCode(desk.place, desk.clientId, code, verifier);
     expect(answer.status).toBe(200);
@@ -67,7 +67,7 @@ describe('POST /token', () => {
     });
   });
 
-  it('gives aud a string for one resource and an array for several', async () => {
+  it('sets aud to a string for one resource and an array for several', async () => {
     const { baseUrl, wsUrl } = desk.place;
     const both = await askClientToken(desk.place, robot, [baseUrl, wsUrl]);
     expect(field(claimsOf(text(both.json, 'access_token')), 'aud')).toEqual([baseUrl, wsUrl]);
@@ -88,7 +88,7 @@ describe('POST /token', () => {
     expect(field(claimsOf(text(refreshed.json, 'access_token')), 'agent_id')).toBeUndefined();
   });
 
-  it('reads a form from the body and nothing else', async () => {
+  it('reads only a form in the body', async () => {
     const fields = { grant_type: 'client_credentials', client_id: robot.clientId, client_secret: robot.clientSecret };
     const inQuery = await request(`${desk.place.tokenUrl}?${formBody({ ...fields, resource: desk.place.baseUrl })}`, {
       method: 'POST',
@@ -131,14 +131,14 @@ describe('POST /token', () => {
     expect(answer.headers['cache-control']).toBe('no-store');
   });
 
-  it.each(['/', '#x', '?a=1'])('takes a resource with %s behind it for another one', async (suffix) => {
+  it.each(['/', '#x', '?a=1'])('treats a resource with %s appended as a different one', async (suffix) => {
     const answer = await askClientToken(desk.place, robot, `${desk.place.baseUrl}${suffix}`);
     expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_target']);
     const upper = await askClientToken(desk.place, robot, desk.place.baseUrl.toUpperCase());
     expect(isOAuthError(upper, 'invalid_target')).toBe(true);
   });
 
-  it('folds repeated scopes and keeps the order asked for', async () => {
+  it('folds repeated scopes and keeps the requested order', async () => {
     const answer = await askClientToken(
       desk.place,
       robot,
@@ -161,7 +161,7 @@ describe('POST /token', () => {
     }
   });
 
-  it('lets a public client neither act for itself nor send a secret', async () => {
+  it('does not let a public client act for itself or send a secret', async () => {
     const { clientId } = desk;
     const alone = await ask({ grant_type: 'client_credentials', client_id: clientId, resource: desk.place.baseUrl });
     expect([alone.status, field(alone.json, 'error')]).toEqual([400, 'unauthorized_client']);
@@ -223,7 +223,7 @@ describe('POST /token', () => {
       expect([answer.status, answer.headers['www-authenticate']]).toEqual([401, undefined]);
     });
 
-    it('a secret in the form too, or another client_id there, is invalid_request', async () => {
+    it('an additional secret or a different client_id in the form is invalid_request', async () => {
       const headers = basic(`${robot.clientId}:${robot.clientSecret}`);
       for (const more of [{ client_secret: robot.clientSecret }, { client_id: desk.clientId }]) {
         const answer = await ask({ ...fields, ...more }, headers);
@@ -231,7 +231,7 @@ describe('POST /token', () => {
       }
     });
 
-    it('a public client can revoke its token with it', async () => {
+    it('a public client can use it to revoke its token', async () => {
       const { refreshToken } = await desk.login(desk.clientId);
       const answer = await postForm(desk.place.revokeUrl, { token: refreshToken }, basic(`${desk.clientId}:`));
       expect(answer.status).toBe(200);
@@ -243,7 +243,7 @@ describe('POST /token', () => {
     const audienceOf = (answer: { json: unknown }) => field(claimsOf(text(answer.json, 'access_token')), 'aud');
     const none = { resource: undefined };
 
-    it('gets a token for the REST interface', async () => {
+    it('gets a token for the REST API', async () => {
       const alone = await askClientToken(desk.place, robot, []);
       expect(audienceOf(alone)).toBe(desk.place.baseUrl);
       const { code, verifier } = await desk.authorize(desk.clientId);
@@ -260,7 +260,7 @@ describe('POST /token', () => {
       expect(audienceOf(first)).toBe(wsUrl);
     });
 
-    it('gets, when it refreshes, a token for the resources of the first one', async () => {
+    it('gets a token for the original resources when it refreshes', async () => {
       const { baseUrl, wsUrl } = desk.place;
       const { code, verifier } = await desk.authorize(desk.clientId);
       const both = { resource: [baseUrl, wsUrl] };
@@ -274,7 +274,7 @@ describe('POST /token', () => {
     });
   });
 
-  it('never repeats what was sent in an error', async () => {
+  it('never repeats input in an error', async () => {
     const sent = { client_id: 'CANARY-client', code: 'CANARY-code', code_verifier: 'CANARY-verifier', scope: 'CANARY' };
     for (const grant_type of ['authorization_code', 'refresh_token', 'CANARY']) {
       const answer = await ask({ ...sent, grant_type, refresh_token: 'CANARY-token', client_secret: 'CANARY-secret' });
@@ -318,7 +318,7 @@ describe('Authorization codes', () => {
     ['no verifier', { code_verifier: undefined }],
     ['a verifier of 42 characters', { code_verifier: 'a'.repeat(42) }],
     ['a verifier of 129 characters', { code_verifier: 'a'.repeat(129) }],
-  ])('a code that met %s is dead', async (_what, change) => {
+  ])('a code is dead after %s', async (_what, change) => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     expect(await errorOf(redeemCode(desk.place, desk.clientId, code, verifier, change))).toEqual([
       400,
@@ -341,7 +341,7 @@ describe('Authorization codes', () => {
     expect((await redeemCode(desk.place, desk.clientId, code, verifier)).status).toBe(200);
   });
 
-  it('lives for 60 seconds', async () => {
+  it('expires after 60 seconds', async () => {
     const early = await desk.authorize(desk.clientId);
     desk.clock.advance(59_999);
     expect((await redeemCode(desk.place, desk.clientId, early.code, early.verifier)).status).toBe(200);
@@ -353,7 +353,7 @@ describe('Authorization codes', () => {
     ]);
   });
 
-  it('a second use revokes what the first one got', async () => {
+  it('a second use revokes the tokens from the first one', async () => {
     const { code, verifier } = await desk.authorize(desk.clientId);
     const first = await redeemCode(desk.place, desk.clientId, code, verifier);
     expect(await errorOf(redeemCode(desk.place, desk.clientId, code, verifier))).toEqual([400, 'invalid_grant']);
@@ -361,7 +361,7 @@ describe('Authorization codes', () => {
     expect(await errorOf(refresh(desk.place, desk.clientId, token))).toEqual([401, 'invalid_client']);
   });
 
-  it('is used by exactly one of 64 at once, and what that one got is revoked', async () => {
+  it('succeeds for exactly one of 64 at once, whose tokens are then revoked', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { code, verifier } = await desk.authorize(desk.clientId);
       const answers = await Promise.all(

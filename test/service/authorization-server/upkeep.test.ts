@@ -47,7 +47,7 @@ describe('What the authorization server forgets', () => {
   const count = (table: string) =>
     stage.read(async (query) => (await query.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`))?.n);
 
-  it('a registration that was unused for 30 days, and no other', async () => {
+  it('only registrations that were unused for 30 days', async () => {
     const keys = await openSigningKeys(stage.context);
     await register(stage.context, keys);
     const account = await stage.addAccount('alice');
@@ -68,7 +68,7 @@ describe('What the authorization server forgets', () => {
     expect(await count('oauth_client')).toBe(1);
   });
 
-  it('a revoked client gets no token at once, and its sockets are marked to close', async () => {
+  it('a revoked client, which gets no more tokens and whose sockets are marked to close', async () => {
     const keys = await openSigningKeys(stage.context);
     const account = await stage.addAccount('alice');
     const { agentId } = await stage.addAgent(account, 'bot');
@@ -106,7 +106,7 @@ describe('What the authorization server forgets', () => {
 });
 
 describe('Limits › Token issuance', () => {
-  it('120 a minute for a client from wherever it asks; a refused refresh rotates nothing', async () => {
+  it('120 per minute for a client, from any address; a refused refresh rotates nothing', async () => {
     const clock = createHandClock();
     const stage = await openStage({ limits: createMemoryLimits(clock) });
     const app = await openApp(stage.context, await openSigningKeys(stage.context));
@@ -192,7 +192,7 @@ describe('A store that fails', () => {
   });
 });
 
-describe('What others of the service are not touched by', () => {
+describe('The authorization server does not affect the rest of the service:', () => {
   it('its parsers, hooks and error answers stay within its own paths', async () => {
     const stage = await openStage();
     const app = Fastify();
@@ -208,7 +208,7 @@ describe('What others of the service are not touched by', () => {
   });
 });
 
-describe('Limits beside the table of the specification', () => {
+describe('Limits besides the table of the specification', () => {
   let desk: Desk & { clientId: string };
   beforeAll(async () => {
     desk = await openDeskWithClient({ areLimitsOn: true });
@@ -239,7 +239,7 @@ describe('Limits beside the table of the specification', () => {
     }
   });
 
-  it('unregistered clients count as one, or invented ids would leave a count each', async () => {
+  it('unregistered clients share one count, because each invented id would otherwise add one', async () => {
     const other = await openDesk({ areLimitsOn: true });
     try {
       for (let index = 0; index < 120; index += 1) {

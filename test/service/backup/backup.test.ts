@@ -63,7 +63,7 @@ describe('a backup', () => {
     }
   };
 
-  it('taken while messages flow holds a prefix of each session without a hole, and all that was acknowledged before', async () => {
+  it('made while messages arrive contains a prefix of each session without gaps, and everything acknowledged before', async () => {
     const busy = await alice.mustCreate();
     const before = [];
     for (let index = 0; index < 20; index += 1) before.push(await alice.mustSend(busy, `early ${index}`));
@@ -89,7 +89,7 @@ describe('a backup', () => {
     expect(row?.last).toBe(sequences.length);
   });
 
-  it('brings a service back: the same agents, clients, sessions and files', async () => {
+  it('restores a service with the same agents, clients, sessions and files', async () => {
     const made = await backUp('whole.tar');
     expect(made).toMatchObject({ attachments: 2, bytes: statSync(join(folder, 'whole.tar')).size });
     const restored = join(folder, 'whole');
@@ -105,7 +105,7 @@ describe('a backup', () => {
     await second.stop();
   });
 
-  it('holds the files of a session that is deleted while it is being made: they are in the trash', async () => {
+  it('includes files of sessions deleted while it is made, because they are in the trash', async () => {
     const [kept, trash] = [join(data, 'attachments', attachment), join(data, 'attachments', 'trash')];
     mkdirSync(trash, { recursive: true });
     renameSync(kept, join(trash, attachment));
@@ -116,7 +116,7 @@ describe('a backup', () => {
     renameSync(join(trash, attachment), kept);
   });
 
-  it('is remembered beside the data with its size, and so is one that failed; the latest twenty, newest first', async () => {
+  it('is recorded with its size, even if it failed; the list has the latest twenty, newest first', async () => {
     const made = await backUp('remembered.tar');
     await expect(backUp('remembered.tar')).rejects.toThrow('exists');
     const [failed, succeeded] = await readBackupRecords(data);
@@ -127,7 +127,7 @@ describe('a backup', () => {
     expect((await readBackupRecords(data)).map(({ outcome }) => outcome)).toEqual(Array(20).fill('EXISTS'));
   });
 
-  it('succeeds although it cannot be remembered', async () => {
+  it('succeeds even if it cannot be recorded', async () => {
     const file = join(data, 'backups.json');
     const before = readFileSync(file);
     await rm(file);
@@ -138,7 +138,7 @@ describe('a backup', () => {
     writeFileSync(file, before, { mode: 0o600 });
   });
 
-  it('unpacks with tar alone into data that a service starts on', async () => {
+  it('unpacks with plain tar into data on which a service starts', async () => {
     await backUp('plain.tar');
     const unpacked = join(folder, 'plain');
     mkdirSync(unpacked, { mode: 0o700 });
@@ -150,7 +150,7 @@ describe('a backup', () => {
     await third.stop();
   });
 
-  it('is readable by its user alone, whatever the umask, and nothing is left beside it', async () => {
+  it('is readable only by its user, whatever the umask, and leaves no other files', async () => {
     const umask = process.umask(0);
     try {
       await backUp('private.tar');
@@ -167,7 +167,7 @@ describe('a backup', () => {
     expect(readdirSync(join(folder, 'private')).sort()).toEqual(['asp.sqlite', 'attachments']);
   });
 
-  it('never holds a private key unless it was asked for', async () => {
+  it('never contains a private key unless requested', async () => {
     const [key] = await inDatabase<{ private_jwk: string }>(data, 'SELECT private_jwk FROM signing_key');
     const [own] = await inDatabase<{ secret: string }>(data, 'SELECT secret FROM service_key');
     const secrets = [(JSON.parse(key?.private_jwk ?? '{}') as { d: string }).d, own?.secret ?? ''];
@@ -216,7 +216,7 @@ describe('a backup', () => {
     expect(existsSync(join(folder, 'empty.tar'))).toBe(false);
   });
 
-  describe('is refused, and the folder left empty,', () => {
+  describe('is refused, and the folder stays empty,', () => {
     const refuse = async (name: string, bytes: Buffer, said: RegExp): Promise<void> => {
       writeFileSync(join(folder, `${name}.tar`), bytes);
       const target = join(folder, `restored-${name}`);
@@ -253,7 +253,7 @@ describe('a backup', () => {
         await refuse(`cut-${index}`, good.subarray(0, size), /[Nn]ot an asp backup/);
     });
 
-    it('when a byte of an attachment is another one', async () => {
+    it('when a byte of an attachment has changed', async () => {
       const bytes = Buffer.from(readFileSync(join(folder, 'good.tar')));
       const place = bytes.indexOf(`attachments/${attachment}`) + 512;
       bytes[place + 3] = (bytes[place + 3] ?? 0) ^ 0xff;
@@ -266,7 +266,7 @@ describe('a backup', () => {
       await refuse('damaged', bytes, /damaged/);
     });
 
-    it('when it holds a path to somewhere else', async () => {
+    it('when it contains a path to somewhere else', async () => {
       for (const [index, path] of ['../outside', '/tmp/outside', 'attachments/../../outside', 'asp.lock'].entries())
         await refuse(`foreign-${index}`, withFile(`foreign-${index}`, path, 'x'), /it contains/);
       expect(existsSync(join(folder, 'outside'))).toBe(false);
@@ -290,7 +290,7 @@ describe('a backup', () => {
     });
   });
 
-  it('is never laid over other data', async () => {
+  it('is never restored over other data', async () => {
     await backUp('second.tar');
     for (const name of ['note.txt', '.hidden']) {
       const target = await mkdtemp(join(folder, 'used-'));

@@ -28,7 +28,7 @@ describe('data of another version of the program', () => {
   it.each([
     ['newer', SCHEMA_VERSION + 1, 'by a newer asp'],
     ['older', SCHEMA_VERSION - 1, 'by an early asp, before the first release'],
-  ])('is refused when it is %s, says so, and stays as it is', async (_age, version, by) => {
+  ])('is refused with a reason when it is %s, and stays unchanged', async (_age, version, by) => {
     await withDatabase((connection) => {
       prepareSchema(connection);
       connection.exec(`UPDATE schema_version SET version = ${version}`);

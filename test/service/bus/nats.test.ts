@@ -249,7 +249,7 @@ describe('without NATS', () => {
     expect(said.flatMap(({ lines }) => lines).join('')).not.toContain(CANARY);
   });
 
-  it('a service that cannot make sense of its bus does not start', async () => {
+  it('a service with an invalid bus setting does not start', async () => {
     const { url: databaseUrl, drop } = createSchema();
     const options = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl } as const;
     const started = startService({ ...options, bus: { url: 'http://bus' } });
@@ -276,7 +276,7 @@ describe.skipIf(noBinary !== undefined)(`a NATS that asks for a password${becaus
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('lets those in who know it; others get an error, and no line shows what they tried', async () => {
+  it('accepts services that know it; others get an error, and no log line shows their attempt', async () => {
     const pair = await startPair(`nats://asp:${CANARY}@${host}`, `nats://asp:${CANARY}-wrong@${host}`);
     await until('one of them is refused', async () => pair.said[1].count('bus_down') === 1);
     expect(pair.said[0].count('bus_down')).toBe(0);

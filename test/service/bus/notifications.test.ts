@@ -47,7 +47,7 @@ describe('notifications over PostgreSQL', () => {
       return rows.length === 2 ? rows[0]?.query.replace('LISTEN ', '') : undefined;
     });
 
-  it('a channel of notifications has a name that cannot be guessed from the schema', async () => {
+  it('a notification channel’s name cannot be guessed from the schema', async () => {
     expect(await findChannel()).toMatch(/^asp_[0-9a-f]{32}$/);
     const other = createSchema();
     const again = await startCluster({ count: 1, databaseUrl: other.url, name: `${name}_other` });
@@ -118,7 +118,7 @@ describe('a notification', () => {
     return heard;
   };
 
-  it('a notification of this version is heard, whatever members a later release has added to it', () => {
+  it('a notification of this version is accepted, even with members added by a later release', () => {
     const text = { v: 1, from: 'other', sessions: [['sess_1', 2, 3]], revoked: ['oac_1'], later: { any: 'thing' } };
     expect(hear(JSON.stringify(text))).toEqual([
       { kind: 'events', sessionId: 'sess_1', first: 2, last: 3 },
@@ -188,7 +188,7 @@ describe('a lost notification', () => {
     return { one, two, ...rest };
   }
 
-  it('is not suspected while heartbeats arrive, however little happens', async () => {
+  it('is not suspected while heartbeats arrive, even if nothing else happens', async () => {
     const { one, two, beat, ring } = await startPair();
     for (let count = 0; count < 10; count += 1) {
       await beat();
@@ -225,7 +225,7 @@ describe('a lost notification', () => {
     expect([two.isLost(), one.isLost()]).toEqual([false, false]);
   });
 
-  it('is suspected until a process that has just begun is heard: it may use another bus', async () => {
+  it('is suspected until a new process is heard, because it may use another bus', async () => {
     const { lines, beat } = connectProcesses('one', 'two');
     const [one, two] = lines;
     expect(one?.isLost()).toBe(true);
@@ -234,7 +234,7 @@ describe('a lost notification', () => {
     expect([one?.isLost(), one?.isLost()]).toEqual([true, true]);
   });
 
-  it('is suspected while the own line is down, and once when it is up again', async () => {
+  it('is suspected while this process is disconnected, and once after it reconnects', async () => {
     const { two } = await startPair();
     two.isUp = false;
     expect([two.isLost(), two.isLost()]).toEqual([true, true]);
