@@ -65,7 +65,7 @@ describe('the security log', () => {
   const metric = async (name: string): Promise<string | undefined> =>
     new RegExp(`^${name} (\\d+)$`, 'm').exec((await request(service.metricsUrl ?? '')).text)?.[1];
 
-  it('records who signed up, signed in and allowed what, and from where', async () => {
+  it('records sign-ups, sign-ins, and approvals, with their addresses', async () => {
     const { clientId } = await consent();
     await tryWith('maria', PASSWORD);
     const from = { account: 'maria', address: '127.0.0.1' };
@@ -131,7 +131,7 @@ describe('the security log', () => {
   });
 });
 
-describe('where the security log goes', () => {
+describe('The security log goes', () => {
   const directory = mkdtempSync(join(tmpdir(), 'asp-security-log-'));
   const path = join(directory, 'security.jsonl');
   afterEach(() => rmSync(path, { force: true }));
@@ -164,14 +164,14 @@ describe('where the security log goes', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  it('into the log where no file is named', async () => {
+  it('into the log if no file is named', async () => {
     const { streams, log } = open('json');
     log.security?.('signed_in', facts);
     await until('the line', async () => streams.err() !== '');
     expect(JSON.parse(streams.err())).toMatchObject({ level: 'security', event: 'signed_in', ...facts });
   });
 
-  it('nowhere, with an error at the start, where the file cannot be opened', () => {
+  it('nowhere if its file cannot be opened: the service does not start', () => {
     expect(() => open('errors', join(directory, 'missing', 'x'))).toThrow(/Cannot open the security log/);
   });
 });

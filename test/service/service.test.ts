@@ -10,7 +10,7 @@ describe('a service', () => {
   });
   afterAll(() => service.stop());
 
-  it('says that it is well, and no more (wire: Common rules, health)', async () => {
+  it('says only that it is healthy (wire: Common rules, health)', async () => {
     const answer = await request(`${service.authUrl}/health`);
     expect(answer.status).toBe(200);
     expect(answer.text).toBe('{"ok":true}');

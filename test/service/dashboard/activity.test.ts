@@ -33,7 +33,7 @@ const rowsOf = async (visitor: Visitor): Promise<string[]> =>
     )
     .filter((row) => row !== undefined);
 
-it('begins with the sign-up, and shows the other account nothing', async () => {
+it('begins with the sign-up, and shows nothing to another account', async () => {
   const rows = await rowsOf(ada);
   expect(rows.map((row) => row.split(/ (?:main|Unknown)/)[0])).toEqual([
     'Agent created',
@@ -45,7 +45,7 @@ it('begins with the sign-up, and shows the other account nothing', async () => {
   expect((await rowsOf(eve)).join()).not.toContain('second');
 });
 
-it('has each sign-in with its browser and address, and wrong passwords once an hour', async () => {
+it('has each sign-in with its browser and address, and wrong passwords once per hour', async () => {
   const browser = openBrowser(AGENT);
   for (let attempt = 0; attempt < 2; attempt += 1) {
     const page = await browser.open(`${stage.web}/oauth/sign-in`);
@@ -59,7 +59,7 @@ it('has each sign-in with its browser and address, and wrong passwords once an h
   expect(third).toContain('Agent created');
 });
 
-it('has what was changed, and to what', async () => {
+it('has every change with its new value', async () => {
   await ada.press('/dashboard/agents/second', /^pause$/i);
   await ada.press('/dashboard/agents/second/allowlist', /^add$/i, { entry: '@bob.helper' });
   await ada.press('/dashboard/new-client', /^create api credential$/i, { name: 'A build', agent: 'second' });
@@ -73,7 +73,7 @@ it('has what was changed, and to what', async () => {
   ]);
 });
 
-it('has neither forms that were refused nor what people write', async () => {
+it('has neither refused forms nor what people write', async () => {
   const before = await rowsOf(ada);
   await ada.press('/dashboard/new-agent', /^create agent$/i, { name: 'No Name', display_name: 'x' });
   await ada.press('/dashboard/settings', /^change name$/i, { display_name: ' ' });

@@ -24,7 +24,7 @@ afterAll(() => stage.close());
 describe('The overview of an agent', () => {
   const open = (): Promise<Page> => ada.open(`/dashboard/agents/${mine.name}`);
 
-  it('shows its latest sessions, what waits for it, and who can act as it', async () => {
+  it('shows its latest sessions, what is waiting for it, and who can act as it', async () => {
     const sessions: string[] = [];
     for (let index = 0; index < 7; index += 1) {
       const session = await other.mustCreate({ topic: `Topic ${index}`, invite: [mine.handle] });
@@ -51,10 +51,10 @@ describe('The overview of an agent', () => {
   });
 });
 
-describe('The page of an agent that its owner can share', () => {
+describe('The shareable page of an agent', () => {
   const visit = (handle: string): Promise<Page> => openBrowser().open(`${stage.web}/agents/${handle}`);
 
-  it('shows strangers what its owner wrote, harmless, and the command that writes to it', async () => {
+  it('shows strangers what its owner wrote, made harmless, and the command that writes to it', async () => {
     const path = `/dashboard/agents/${mine.name}`;
     const profile = { description: HOSTILE, card_body: `# Rules\n\n- **one**\n\n${HOSTILE}`, skill_1: HOSTILE };
     await ada.press(`${path}/profile`, /^save profile$/i, { display_name: 'Ada’s helper', ...profile });
@@ -71,7 +71,7 @@ describe('The page of an agent that its owner can share', () => {
     expect(page.answer.setCookies).toEqual([]);
   });
 
-  it('a private agent, a removed one, one of a suspended account and none are one page', async () => {
+  it('is the same for a private, removed, suspended, or missing agent', async () => {
     const owner = await createActor(stage.desk.place, stage.operator, 'gone');
     await ada.press('/dashboard/agents/first', /^save$/i, { visibility: 'private' });
     await ada.createAgent('short');

@@ -23,7 +23,7 @@ async function newAgent(): Promise<{ name: string; handle: string; path: string 
   return { name, handle: await ada.createAgent(name), path: `/dashboard/agents/${name}` };
 }
 
-describe('Making an agent', () => {
+describe('Creating an agent', () => {
   it('gives it a handle; its allowlist begins with the account’s own agents', async () => {
     const page = await ada.press('/dashboard/new-agent', CREATE, {
       name: 'first',
@@ -47,7 +47,7 @@ describe('Making an agent', () => {
     expect(pathOf(other)).toBe('/dashboard/agents/thrice');
   });
 
-  it('an address that is taken, was taken or is invalid is reported at its field, and no input is lost', async () => {
+  it('an address that is taken, was taken, or is invalid is reported at its field, and no input is lost', async () => {
     const gone = await newAgent();
     await ada.press(`${gone.path}/remove`, /^remove agent$/i);
     for (const [name, words] of [
@@ -150,8 +150,8 @@ const mistakesOf = ({ answer: { text } }: Page) => ({
   focused: [...text.matchAll(/id="([^"]+)"[^>]* autofocus/g)].map(([, id]) => id),
 });
 
-describe('What is wrong in a form', () => {
-  it('is listed in the order of its fields and beside each, and the first of them has the focus', async () => {
+describe('A mistake in a form', () => {
+  it('is listed in the order of the fields and next to its field, and the first one has the focus', async () => {
     const made = await ada.press('/dashboard/new-agent', CREATE, { name: 'No Name', display_name: '' });
     const ids = ['name', 'display-name'];
     expect(mistakesOf(made)).toEqual({ told: ids, beside: ids, focused: ids.slice(0, 1) });
@@ -162,7 +162,7 @@ describe('What is wrong in a form', () => {
     expect(mistakesOf(changed)).toEqual({ told: fields, beside: fields, focused: fields.slice(0, 1) });
   });
 
-  it('of an unavailable choice: it stays selected, with the other selections', async () => {
+  it('in an unavailable choice keeps it selected, with the other selections', async () => {
     const { path } = await newAgent();
     const chosen = { inbound_policy: 'open', visibility: 'private', can_initiate_sessions: undefined };
     const page = await ada.press(path, /^save$/i, chosen);
@@ -173,7 +173,7 @@ describe('What is wrong in a form', () => {
     expect(form.ticked).toEqual({});
   });
 
-  it('of several ticks is shown above them', async () => {
+  it('in several checkboxes is shown above them', async () => {
     const page = await ada.press('/dashboard/new-client', /^create api credential$/i, { name: '', scope: undefined });
     const ids = ['name', 'agent', 'scope-0'];
     expect(mistakesOf(page)).toEqual({ told: ids, beside: ids, focused: ids.slice(0, 1) });
@@ -181,7 +181,7 @@ describe('What is wrong in a form', () => {
 });
 
 describe('Changing an agent', () => {
-  it('profile: what is typed is what is shown, in several lines and with hostile text', async () => {
+  it('profile: typed text is shown unchanged, with line breaks and hostile text', async () => {
     const { path } = await newAgent();
     const hostile = '</textarea><script>alert(1)</script>"\'&amp;\u202e';
     const values = {
@@ -235,7 +235,7 @@ describe('Changing an agent', () => {
     expect((await ada.press(path, /^resume$/i)).text).not.toContain('No one can invite it');
   });
 
-  it('access: says why an account that is not trusted cannot have open agents, and never speaks of paying', async () => {
+  it('access: says why an account that is not trusted cannot have open agents, and never mentions payment', async () => {
     const { path } = await newAgent();
     const page = await ada.press(path, /^save$/i, { inbound_policy: 'open', visibility: 'private' });
     expect(page.answer.status).toBe(403);
@@ -247,7 +247,7 @@ describe('Changing an agent', () => {
     expect(form.ticked).toMatchObject({ can_initiate_sessions: ['true'] });
   });
 
-  it('access: an agent of a trusted account can be open, and is found to be so', async () => {
+  it('access: an agent of a trusted account can be open, and search shows it', async () => {
     const alice = await stage.enterLocally('alice');
     await alice.createAgent('desk');
     const page = await alice.press('/dashboard/agents/desk', /^save$/i, { inbound_policy: 'open' });
@@ -298,7 +298,7 @@ describe('The allowlist of an agent', () => {
     expect((await ada.browser.submit(page, form, {})).answer.status).toBe(404);
   });
 
-  it('an entry that does not fit a full list is reported at the field, and stays there', async () => {
+  it('an entry that does not fit into a full list is reported at the field, and stays there', async () => {
     const list = `${(await newAgent()).path}/allowlist`;
     const thousand = (part: number): string =>
       Array.from({ length: 1_000 }, (_, index) => `@many.a${part * 1_000 + index}`).join(' ');
@@ -321,7 +321,7 @@ describe('The allowlist of an agent', () => {
     },
   );
 
-  it('a removed entry is put back with one button, which is there once', async () => {
+  it('a removed entry can be restored with one button, once', async () => {
     const { path } = await newAgent();
     const list = `${path}/allowlist`;
     await ada.press(list, /^add$/i, { entry: '@bob.* @eve.bot' });
@@ -344,7 +344,7 @@ describe('The allowlist of an agent', () => {
     }
   });
 
-  it('a block that was lifted is set again with one button', async () => {
+  it('a lifted block can be restored with one button', async () => {
     const { path } = await newAgent();
     const list = `${path}/blocks`;
     const press = (page: Page, button: RegExp) => ada.browser.submit(page, mustFindForm(page, button), {}, button);
@@ -360,7 +360,7 @@ describe('The allowlist of an agent', () => {
     expect((await ada.open(list)).forms.filter(({ action }) => action.endsWith('/remove'))).toHaveLength(1);
   });
 
-  it('an agent is blocked, whether or not there is one, and unblocked', async () => {
+  it('a handle is blocked, even if no such agent exists, and unblocked', async () => {
     const { path, handle } = await newAgent();
     const list = `${path}/blocks`;
     await ada.press(list, /^block$/i, { handle: '@bob.bot' });

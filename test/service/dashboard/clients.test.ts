@@ -39,7 +39,7 @@ describe('A client', () => {
     expect((await ada.open('/dashboard/clients')).text).toContain('Last used just now');
   });
 
-  it('a double click makes one client and shows its secret; later the form shows it no more', async () => {
+  it('a double click creates one client and shows its secret; later, the form no longer shows it', async () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
     const send = (name = 'double') => ada.browser.submit(page, form, { name, agent: ada.handle }, CREATE);
@@ -55,7 +55,7 @@ describe('A client', () => {
     expect((await ada.open('/dashboard/clients')).text.match(/double/g)).toHaveLength(1);
   });
 
-  it('gets a new secret, while the old one works as long as its owner wants', async () => {
+  it('gets a new secret, while the old one works as long as its owner chooses', async () => {
     const zoe = await stage.enter('zoe');
     const page = await newClient(zoe, { name: 'rotated' });
     const old = credentialsOf(page);
@@ -77,7 +77,7 @@ describe('A client', () => {
     expect([await statusOf(fresh), await statusOf(last)]).toEqual([401, 200]);
   });
 
-  it('expires when its owner wants, and says so', async () => {
+  it('expires when its owner chooses, and says so', async () => {
     const zoe = await stage.enter('zoe');
     const page = await newClient(zoe, { name: 'short-lived', expiry: '30' });
     const credentials = credentialsOf(page);
@@ -91,7 +91,7 @@ describe('A client', () => {
     ada = await stage.enter('ada');
   });
 
-  it('gets another name, and keeps what was typed if that is not a name', async () => {
+  it('gets a new name, and keeps what was typed if it is invalid', async () => {
     const page = await newClient(ada, { name: 'one' });
     const path = pathOf(page);
     const hostile = '<b>"two"</b>';
@@ -103,7 +103,7 @@ describe('A client', () => {
     expect([refused.answer.status, mustFindForm(refused, /^rename$/i).values['name']]).toEqual([400, 'x'.repeat(101)]);
   });
 
-  it('sent many times at once it is still one', async () => {
+  it('is created only once, even if the form is sent many times at once', async () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
     const pages = await Promise.all(
@@ -113,7 +113,7 @@ describe('A client', () => {
     expect((await ada.open('/dashboard/clients')).text.match(/crowd/g)).toHaveLength(1);
   });
 
-  it('a page that was never displayed takes nothing from the one that is', async () => {
+  it('a page that was never displayed does not use up the secret of the displayed one', async () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
     const fields = { ...form.ticked, ...form.values, name: 'raced', agent: ada.handle };
@@ -181,7 +181,7 @@ describe('A client', () => {
     expect((await eve.open('/dashboard/clients')).text).toContain('No API credentials yet');
   });
 
-  it('acts as any of very many agents: its name is typed, and those that there are are suggested', async () => {
+  it('acts as any of many agents: the name is typed, and existing agents are suggested', async () => {
     const max = await stage.enter('max');
     for (let index = 0; index < 50; index += 1) await max.createAgent(`agent-${index}`);
     const page = await max.open('/dashboard/new-client');
@@ -207,7 +207,7 @@ describe('A client', () => {
     expect((await noah.open('/dashboard/agents')).text).toContain('No agents yet');
   });
 
-  it('revoking asks first, closes its sockets, and it gets no token; others continue', async () => {
+  it('is revoked after a question: its sockets close, it gets no tokens, and others continue', async () => {
     const revoked = await newClient(ada, { name: 'leaving' });
     const kept = await newClient(ada, { name: 'staying' });
     const credentials = credentialsOf(revoked);
@@ -231,7 +231,7 @@ describe('A client', () => {
     await bystander.close();
   });
 
-  it('many continue on the next page, newest first', async () => {
+  it('has a list that continues on the next page, newest first', async () => {
     const bea = await stage.enter('bea');
     for (let index = 0; index < 27; index += 1) await newClient(bea, { name: `c${index}.` });
     const first = await bea.open('/dashboard/clients');
@@ -277,7 +277,7 @@ describe('A connected application', () => {
     mustSucceed(await refresh(place, kept.clientId, kept.refreshToken));
   });
 
-  it('that was not used for 30 days is connected no more', async () => {
+  it('that was not used for 30 days is no longer connected', async () => {
     const uma = await stage.enter('uma');
     await stage.connect(uma, 'forgotten');
     const before = await uma.open('/dashboard/applications');

@@ -45,7 +45,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     await page.locator('#list:not(:has(#waiting))').waitFor();
   });
 
-  it.each([1440, 1100])('%i px: rows with and without buttons have their columns in one line', async (width) => {
+  it.each([1440, 1100])('%i px: columns align in rows with and without buttons', async (width) => {
     await mine.mustCreate({ topic: 'Without buttons', invite: [other.handle] });
     await other.mustCreate({ topic: 'With buttons', invite: [mine.handle] });
     await page.setViewportSize({ width, height: 800 });
@@ -80,7 +80,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     }
   });
 
-  it('a message is found with the keyboard alone, and is where the link leads', { timeout: 60_000 }, async () => {
+  it('a message is found with only the keyboard, and its link leads to it', { timeout: 60_000 }, async () => {
     const speaker = await createActor(stage.desk.place, stage.operator, 'eve');
     const listener = await createActor(stage.desk.place, stage.operator, 'listener', { owner: mine.owner });
     const session = await speaker.mustCreate({ topic: 'Birds', invite: [listener.handle] });

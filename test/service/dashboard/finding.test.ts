@@ -90,7 +90,7 @@ describe('The list of sessions', () => {
 });
 
 describe('The list of sessions, again', () => {
-  it('has invitations first, with the way to answer them, and nowhere twice', async () => {
+  it('has invitations first, once, with buttons to answer them', async () => {
     const [mine, other] = await Promise.all(
       ['fourth', 'caller'].map((name, index) =>
         createActor(stage.desk.place, stage.operator, name, index === 0 ? { owner: 'ada' } : {}),
@@ -136,7 +136,7 @@ describe('The list of sessions, again', () => {
     expect((await ada.open('/dashboard/sessions')).answer.text).not.toMatch(/<script>alert|<img src=x|\u202e/);
   });
 
-  it('pages both ways, and each way shows the same rows', async () => {
+  it('pages in both directions with the same rows', async () => {
     const mine = await createActor(stage.desk.place, stage.operator, 'pager', { owner: 'ada' });
     for (let index = 0; index < 60; index += 1) await mine.mustCreate({ topic: `page ${index}` });
     const start = `/dashboard/sessions?agent=${mine.name}`;
@@ -182,7 +182,7 @@ describe('Search', () => {
     );
   });
 
-  it('finds nothing of others, and the same page for what exists and what does not', async () => {
+  it('finds nothing of others, and shows the same page whether it exists or not', async () => {
     const other = await createActor(stage.desk.place, stage.operator, 'secretive');
     const session = await other.mustCreate({ topic: 'platypus topic' });
     await other.mustSend(session, 'platypus message');
@@ -194,7 +194,7 @@ describe('Search', () => {
     expect((await search('platypus')).text).toContain('Nothing found');
   });
 
-  it('refuses what has no words or is too long, and keeps it', async () => {
+  it('refuses input that has no words or is too long, and keeps it', async () => {
     for (const q of ['???', 'x'.repeat(101)]) {
       const page = await search(q);
       expect(page.answer.status).toBe(400);
@@ -219,7 +219,7 @@ describe('Search', () => {
     }
   });
 
-  it('an excerpt is cut around the first word, and marks each', () => {
+  it('cuts an excerpt around the first word, and marks each word', () => {
     const marked = (text: string, ...words: string[]): string => renderExcerpt(text, new Set(words)).markup;
     expect(marked('a b c', 'b')).toBe('<bdi>a <mark>b</mark> c</bdi>');
     const long = `${'x '.repeat(200)}needle ${'y '.repeat(200)}needle`;
@@ -231,7 +231,7 @@ describe('Search', () => {
   });
 });
 
-describe('A list that someone looks at', () => {
+describe('An open list', () => {
   const cookieOf = ({ browser }: Visitor): string =>
     [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   const liveUrl = (mark: string): string => `${stage.web}/dashboard/live?mark=${mark}`;
@@ -251,7 +251,7 @@ describe('A list that someone looks at', () => {
     eves.close();
   });
 
-  it('is refused to strangers and to other sites; without a stream it can be asked', async () => {
+  it('is refused to strangers and other sites; without a stream, it can be polled', async () => {
     const json = { accept: 'application/json' };
     expect((await request(liveUrl('x'), { headers: json })).status).toBe(401);
     const own = { ...json, cookie: cookieOf(ada) };
@@ -260,7 +260,7 @@ describe('A list that someone looks at', () => {
     expect(answer.json).toEqual({ mark: await markOf(ada) });
   });
 
-  it('shares its stream with transcripts, which hear of what the account may see and of nothing else', async () => {
+  it('shares its stream with transcripts, which get only what the account may see', async () => {
     const mine = await createActor(stage.desk.place, stage.operator, 'seventh', { owner: 'ada' });
     const other = await createActor(stage.desk.place, stage.operator, 'eighth');
     const [seen, left, foreign] = [await mine.mustCreate({}), await mine.mustCreate({}), await other.mustCreate({})];

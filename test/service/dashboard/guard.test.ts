@@ -85,7 +85,7 @@ describe('Who is let in', () => {
 });
 
 describe('Forms', () => {
-  it.each(acting)('%s takes no form without its secret, or from elsewhere', async (path) => {
+  it.each(acting)('%s accepts no form without its secret, or from elsewhere', async (path) => {
     const own = cookiesOf(ada);
     const csrf = await csrfOf(ada);
     const answers = [
@@ -109,7 +109,7 @@ describe('Forms', () => {
     expect((await ada.open('/dashboard/agents')).text).toContain(ada.handle);
   });
 
-  it('a field that comes twice is refused as a whole', async () => {
+  it('a form with a repeated field is refused', async () => {
     const csrf = await csrfOf(ada);
     const answer = await request(`${stage.web}/dashboard/new-agent`, {
       method: 'POST',
@@ -124,7 +124,7 @@ describe('Forms', () => {
 describe('A form whose sign-in has ended', () => {
   const typed = { name: 'kept', display_name: 'The “kept” one', description: 'Two\nlines' };
 
-  it('keeps what was typed until its person has signed in again', async () => {
+  it('keeps what was typed until the same person has signed in again', async () => {
     const zoe = await stage.enter('zoe');
     const page = await zoe.open('/dashboard/new-agent');
     await zoe.press('/dashboard/agents', /^sign out$/i);
@@ -141,7 +141,7 @@ describe('A form whose sign-in has ended', () => {
     expect((await send(shown, /^create agent$/i)).text).toContain('The agent was created.');
   });
 
-  it('gives no password back, and nothing that another page has sent', async () => {
+  it('returns no password, and nothing sent by another page', async () => {
     const fields = { username: 'zoe', password: 'a secret phrase' };
     const site = { 'sec-fetch-site': 'same-origin' };
     const answer = await post('/dashboard/settings/delete', site, fields);
@@ -157,7 +157,7 @@ describe('A form whose sign-in has ended', () => {
 
 describe('Every page', () => {
   it.each([...shown.filter((path) => !path.includes(':id')), '/dashboard/none'])(
-    '%s runs only the script that its policy names, cannot be framed, is not kept and gives no address away',
+    '%s runs only the script named by its policy, cannot be framed, is not cached, and leaks no address',
     async (path) => {
       const { answer } = await ada.open(filled(path));
       const policy = answer.headers['content-security-policy'] ?? '';
@@ -244,7 +244,7 @@ describe('Every page', () => {
   });
 });
 
-describe('What a form has done', () => {
+describe('The result of a form', () => {
   it('is shown once, and is not in any address', async () => {
     const page = await ada.press('/dashboard/agents/main', /^pause$/i);
     expect([page.text.includes('The agent is paused. No one can invite it.'), new URL(page.url).search]).toEqual([

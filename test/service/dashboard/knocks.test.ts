@@ -30,7 +30,7 @@ const knock = async (stranger: Actor, handle: string, content?: string): Promise
 };
 
 describe('The knocks of an agent', () => {
-  it('appear once it holds strangers, with what they wrote, on an account that is not trusted too', async () => {
+  it('appear once it holds strangers, with what they wrote, even on an account that is not trusted', async () => {
     const stranger = await newStranger();
     const handle = await ada.createAgent('closed');
     await knock(stranger, handle, 'too early');
@@ -65,7 +65,7 @@ describe('The knocks of an agent', () => {
     expect(['first', 'again'].filter((one) => text.includes(one))).toEqual(later);
   });
 
-  it('a dismissed one is put back with one button as it was, until it knocks again', async () => {
+  it('a dismissed one can be restored unchanged with one button, until it knocks again', async () => {
     const { handle, knocks } = await newHolder();
     const stranger = await newStranger();
     await knock(stranger, handle, 'first');
@@ -86,7 +86,7 @@ describe('The knocks of an agent', () => {
     ]);
   });
 
-  it('only the last dismissed one is kept, and it is counted nowhere', async () => {
+  it('only the last dismissed one is kept, and it is not counted', async () => {
     const { handle, knocks } = await newHolder();
     const [one, other] = [await newStranger(), await newStranger()];
     await knock(one, handle, 'one');
@@ -124,7 +124,7 @@ describe('The knocks of an agent', () => {
     expect((await eve.open(knocks)).answer.status).toBe(404);
   });
 
-  it('what a stranger wrote is text and nothing else', async () => {
+  it('what a stranger wrote is shown only as text', async () => {
     const { handle, knocks } = await newHolder();
     const stranger = await newStranger();
     const markup = '<script>alert(1)</script><img src=x onerror=alert(1)>" autofocus x="';

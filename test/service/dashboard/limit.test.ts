@@ -4,7 +4,7 @@ import { mustFindForm } from '../../support/person.js';
 import { bodyOf, openStage } from './stage.js';
 
 // With a real clock, a minute could pass while the test sends the requests.
-it('a form beyond the limit keeps what was typed, and says in how many seconds it can be sent again', async () => {
+it('a form beyond the limit keeps what was typed, and says when it can be sent again', async () => {
   const stage = await openStage({ areLimitsOn: true });
   try {
     const ada = await stage.enter('ada');

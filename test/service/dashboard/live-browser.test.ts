@@ -138,7 +138,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('highlights code that arrives exactly as on a page that is loaded', { timeout: 120_000 }, async () => {
+  it('highlights new code exactly as on a loaded page', { timeout: 120_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       for (const code of ['js\nlet a = "b"; // c', 'diff\n-old\n+new', 'cobol\nlet a'])
@@ -154,7 +154,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('answers a question that arrives, by keyboard, and every open page takes the buttons away', {
+  it('answers a new question by keyboard, and every open page removes its buttons', {
     timeout: 120_000,
   }, async () => {
     await withTranscript({}, async (page) => {
@@ -185,7 +185,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('heals after a restart of the service: nothing is missing, nothing twice', { timeout: 180_000 }, async () => {
+  it('recovers after a restart of the service: nothing is missing or duplicated', { timeout: 180_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       await alice.mustSend(session, 'before');
@@ -203,7 +203,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('says that the sign-in has ended, and stays as it was', { timeout: 120_000 }, async () => {
+  it('says that the sign-in has ended, and stays unchanged', { timeout: 120_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       const other = await page.context().newPage();
@@ -220,7 +220,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('asks every few seconds where too many streams are open, and is live when one is closed', {
+  it('polls every few seconds if too many streams are open, and is live when one closes', {
     timeout: 120_000,
   }, async () => {
     await withTranscript({}, async (page) => {
@@ -291,7 +291,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
   });
 
   it.each(['BroadcastChannel', 'locks'])(
-    'has a stream of its own in a browser without %s',
+    'has its own stream in a browser without %s',
     {
       timeout: 120_000,
     },
@@ -328,7 +328,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('shows together what arrives while the page is busy, each message once and in order', {
+  it('shows messages that arrive while the page is busy together, each once and in order', {
     timeout: 120_000,
   }, async () => {
     await withTranscript({}, async (page) => {
@@ -349,7 +349,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('formats the times of what arrives, and none of those that it has shown', { timeout: 120_000 }, async () => {
+  it('formats the times of new entries, and not again those of old ones', { timeout: 120_000 }, async () => {
     for (let index = 0; index < 40; index += 1) await alice.mustSend(session, `before ${index}`);
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
@@ -395,7 +395,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('is one stop for the Tab key; arrow keys go from message to message, and Tab to its links', {
+  it('is one stop for the Tab key; arrow keys move between messages, and Tab goes to a message’s links', {
     timeout: 120_000,
   }, async () => {
     for (let index = 0; index < 30; index += 1) {
@@ -434,7 +434,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('is whole without a script, which only saves loading it again', { timeout: 120_000 }, async () => {
+  it('is complete without a script, which only saves reloading', { timeout: 120_000 }, async () => {
     await alice.mustSend(session, 'hello');
     await withTranscript({ javaScriptEnabled: false, viewport: { width: 390, height: 800 } }, async (page) => {
       expect(await page.locator('.entry .text').allInnerTexts()).toEqual(['hello']);

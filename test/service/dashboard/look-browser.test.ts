@@ -167,7 +167,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
   };
 
   it.each(['light', 'dark'] as const)(
-    '%s: each text can be read (WCAG 2.2, 1.4.3), each control can be hit (2.5.8)',
+    '%s: each text is readable (WCAG 2.2, 1.4.3), and each control is large enough (2.5.8)',
     { timeout: 180_000 },
     async (colorScheme) => {
       const { context, page } = await enter({ colorScheme });
@@ -214,7 +214,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
-  it('what has the focus shows it (2.4.7) and is not covered (2.4.11)', { timeout: 180_000 }, async () => {
+  it('the focus is visible (2.4.7) and not covered (2.4.11)', { timeout: 180_000 }, async () => {
     const { context, page } = await enter({ viewport: { width: 1000, height: 500 } });
     for (const path of paths) {
       await page.goto(`${stage.web}${path}`);

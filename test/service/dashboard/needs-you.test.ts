@@ -39,7 +39,7 @@ const allow = (mine: Actor, { handle }: Actor) =>
   mine.post(`/agents/${mine.owner}/${mine.name}/allowlist`, { entries: [handle] });
 
 describe('The Needs you page', () => {
-  it('says so if nothing does, and no page then has a number', async () => {
+  it('says so if nothing needs you, and then no page has a number', async () => {
     const { owner } = await newOwner();
     const page = await owner.open(PATH);
     expect(page.text).toContain('Nothing needs you');
@@ -94,7 +94,7 @@ describe('The Needs you page', () => {
     expect((await other.post('/sessions', { invite: [mine.handle] })).status).toBe(status);
   });
 
-  it('a form leads back to no other address than its own and this page', async () => {
+  it('a form leads back only to its own address and this page', async () => {
     const { mine, owner } = await newOwner();
     mustDeny(await other.post('/sessions', { invite: [mine.handle] }), 404, 'NOT_FOUND');
     const page = await owner.open(PATH);
@@ -117,7 +117,7 @@ describe('The Needs you page', () => {
     expect((await eve.owner.open(PATH)).text).toContain('Nothing needs you');
   });
 
-  it('what a stranger wrote is text and nothing else', async () => {
+  it('what a stranger wrote is shown only as text', async () => {
     const { mine, owner } = await newOwner();
     const content = '<script>alert(1)</script><img src=x onerror=alert(1)>';
     mustDeny(await other.post('/sessions', { invite: [mine.handle], initial_message: { content } }), 404, 'NOT_FOUND');
@@ -180,7 +180,7 @@ describe('Problems on the Needs you page', () => {
     expect((await visitor.open(PATH)).text).toContain('Nothing needs you');
   });
 
-  it('an agent appears when messages have waited for a day since it was last seen, and no longer when it is back', async () => {
+  it('an agent appears when messages have waited for a day since it was last seen, until it is back', async () => {
     const [sender, receiver] = [
       await createActor(stage.desk.place, stage.operator, 'sender'),
       await createActor(stage.desk.place, stage.operator, 'receiver'),
@@ -210,7 +210,7 @@ describe('Problems on the Needs you page', () => {
     expect((await look()).text).toContain('Nothing needs you');
   });
 
-  it('an agent that never connected is not a problem: its owner may use the dashboard alone', async () => {
+  it('an agent that never connected is not a problem: its owner may use only the dashboard', async () => {
     const ada = await stage.enter('ada');
     const fresh = await createActor(stage.desk.place, stage.operator, 'fresh');
     await ada.press('/dashboard/agents/main/allowlist', /^add$/i, { entry: fresh.handle });
@@ -261,7 +261,7 @@ describe('A question on the Needs you page', () => {
     expect(await eventsOf(id)).toHaveLength(events.length);
   });
 
-  it('is dismissed with a button by one account alone, until another one is asked', async () => {
+  it('is dismissed with a button for one account, until another question comes', async () => {
     const { mine, owner } = await newOwner();
     const eve = await newOwner();
     const id = await ask(mine, 'first?');
@@ -286,7 +286,7 @@ describe('A question on the Needs you page', () => {
     expect((await owner.open(PATH)).text).toContain('third?');
   });
 
-  it('that was dismissed is put back with one button', async () => {
+  it('that was dismissed can be restored with one button', async () => {
     const { mine, owner } = await newOwner();
     await ask(mine, 'really?');
     const dismissed = await pressOn(owner, await owner.open(PATH), /^dismiss/i);
@@ -296,7 +296,7 @@ describe('A question on the Needs you page', () => {
     expect(back.text).not.toContain('Undo');
   });
 
-  it('of a session that the account does not see is dismissed by no form', async () => {
+  it('cannot be dismissed if the account does not see its session', async () => {
     const { mine, owner } = await newOwner();
     const eve = await newOwner();
     const id = await ask(mine, 'mine?');
@@ -313,7 +313,7 @@ describe('A question on the Needs you page', () => {
     expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual(['1', '1']);
   });
 
-  it('is shown whole beside its buttons, up to the length that an agent may rely on', async () => {
+  it('is shown in full next to its buttons, up to the length that agents can rely on', async () => {
     const { mine, owner } = await newOwner();
     const long = (end: string) => `${'x '.repeat((QUESTION_SHOWN_LENGTH - end.length) / 2)}${end}`;
     await ask(mine, long('rm -rf /'));
@@ -326,7 +326,7 @@ describe('A question on the Needs you page', () => {
     ]);
   });
 
-  it('stands for those before it in its session, so that no one can fill the page', async () => {
+  it('replaces earlier ones in its session, so that no one can fill the page', async () => {
     const { mine, owner } = await newOwner();
     const id = await ask(mine, 'first?');
     const again = { content: 'second?', metadata: { choices: ['yes', 'no'] } };
@@ -336,7 +336,7 @@ describe('A question on the Needs you page', () => {
     expect([countOn(page), page.text.includes('first?'), page.text.includes('second?')]).toEqual(['1', false, true]);
   });
 
-  it('from one of the account’s own agents to another is listed, too', async () => {
+  it('from one of the account’s own agents to another is listed too', async () => {
     const { mine, owner } = await newOwner();
     await owner.createAgent('phone', {});
     const phone = `@${mine.owner}.phone`;
@@ -375,7 +375,7 @@ describe('A question on the Needs you page', () => {
     expect((await late.open(PATH)).text).not.toContain('four?');
   });
 
-  it('without choices that can be offered does not wait here, nor does an own one or one of another account', async () => {
+  it('without valid choices is not listed, and neither is one’s own or another account’s', async () => {
     const { mine, owner } = await newOwner();
     await ask(mine, 'anything?', ['same', 'same']);
     const { mine: stranger } = await newOwner();

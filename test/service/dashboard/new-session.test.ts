@@ -61,7 +61,7 @@ describe('A person who starts a session', () => {
     expect(await sessionsOf(bob)).toHaveLength(1);
   });
 
-  it('learns that some agents could not be invited, and not why', async () => {
+  it('learns that some agents could not be invited, but not why', async () => {
     const closed = await create('closed', { policy: 'allowlist' });
     const page = await start({ handles: `${bob.handle} ${closed.handle}` });
     expect(page.text).toContain('The session was started. Some agents can’t be invited.');
@@ -113,7 +113,7 @@ describe('A person who starts a session', () => {
     expect(bodyOf(hostile)).not.toContain('<script>alert');
   });
 
-  it('makes an agent first without one', async () => {
+  it('creates an agent first if there is none', async () => {
     const eve = await stage.enter('eve');
     await eve.press('/dashboard/agents/main/remove', /^remove agent$/i);
     const page = await eve.open(PATH);
@@ -148,14 +148,14 @@ describe('The download of a session', () => {
     expect([text.includes('for all'), text.includes('after it left')]).toEqual([true, false]);
   });
 
-  it('is the page of an unknown address for sessions of others', async () => {
+  it('is an unknown address for sessions of others', async () => {
     const carol = await create('carol');
     const foreign = await bob.mustCreate({ invite: [carol.handle] });
     for (const session of [foreign, 'sess_none', foreign.replace(/.$/, '0')])
       expect((await ada.open(`/dashboard/sessions/${session}/download`)).answer.status).toBe(404);
   });
 
-  it('has a limit of its own', async () => {
+  it('has its own limit', async () => {
     const limited = await openStage({ areLimitsOn: true });
     try {
       const eve = await limited.enter('eve');

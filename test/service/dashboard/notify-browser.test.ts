@@ -189,7 +189,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
   });
 
   it.each(['light', 'dark'] as const)(
-    '%s: axe finds nothing on the switch, and 320 px are enough',
+    '%s: axe finds nothing on the switch, and it fits into 320 px',
     async (colorScheme) => {
       const page = await enter({ colorScheme, viewport: { width: 320, height: 640 } });
       await turnOn(page);

@@ -75,7 +75,7 @@ describe('The operator’s area', () => {
   const showing = OPERATOR_ROWS.filter(({ show }) => show !== undefined).map(({ path }) => path);
   const acting = OPERATOR_ROWS.filter(({ act }) => act !== undefined).map(({ path }) => path);
 
-  it.each(showing)('%s is the page of an unknown address for everyone but operators', async (path) => {
+  it.each(showing)('%s is an unknown address for everyone but operators', async (path) => {
     const unknown = (await eve.open('/dashboard/none')).answer;
     const { answer } = await eve.open(filled(path));
     expect([answer.status, answer.text]).toEqual([404, unknown.text]);
@@ -84,7 +84,7 @@ describe('The operator’s area', () => {
     expect(pathOf(stranger)).toBe('/oauth/sign-in');
   });
 
-  it.each(acting)('%s does nothing for others, and nothing without the secret of its form', async (path) => {
+  it.each(acting)('%s does nothing for others, or without the secret of its form', async (path) => {
     const before = (await logRows()).length;
     const target = filled(path);
     expect((await post(eve, target, { csrf: await csrfOf(eve) })).status).toBe(404);
@@ -92,7 +92,7 @@ describe('The operator’s area', () => {
     expect([await stateOf(eve), (await logRows()).length]).toEqual(['active', before]);
   });
 
-  it.each(showing)('%s runs only the script that its policy names, and no style but its own', async (path) => {
+  it.each(showing)('%s runs only the script named by its policy, and only its own styles', async (path) => {
     const { answer } = await olga.open(filled(path));
     const policy = answer.headers['content-security-policy'] ?? '';
     expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self';/);
@@ -103,13 +103,13 @@ describe('The operator’s area', () => {
     expect(answer.headers['cache-control']).toBe('no-store');
   });
 
-  it('is in the menu of operators alone', async () => {
+  it('is only in the menu of operators', async () => {
     const link = `href="${AREA}"`;
     expect((await olga.open('/dashboard/agents')).answer.text).toContain(link);
     expect((await eve.open('/dashboard/agents')).answer.text).not.toContain(link);
   });
 
-  it('is gone with the next request when the account stops being an operator', async () => {
+  it('is gone on the next request once the account is no longer an operator', async () => {
     const paul = await stage.enter('paul');
     expect((await paul.open(AREA)).answer.status).toBe(404);
     await makeOperator(paul, true);
@@ -121,7 +121,7 @@ describe('The operator’s area', () => {
     expect(await stateOf(eve)).toBe('active');
   });
 
-  it('is not for accounts that are suspended: they are resumed first', async () => {
+  it('is closed to suspended accounts until they are resumed', async () => {
     const paul = await stage.enter('paul');
     await change(paul.username, { suspended: true });
     await expect(makeOperator(paul, true)).rejects.toThrow('resume it first');
@@ -154,7 +154,7 @@ describe('Invitations', () => {
     const made = await boss.submit(page, mustFindForm(page, /^create invitation$/i), { days: '1' });
     return /<p class="mono take">([^<]+)</.exec(made.answer.text)?.[1] ?? '';
   };
-  it('are links that are shown once, and show who has signed up with them', async () => {
+  it('are links that are shown once; later, they list who signed up', async () => {
     const link = await invite();
     const secret = new URL(link).searchParams.get('invitation') ?? '';
     expect(secret).not.toBe('');
@@ -192,7 +192,7 @@ describe('Invitations', () => {
 });
 
 describe('The signing keys', () => {
-  it('are rotated after a question; a second time changes nothing', async () => {
+  it('are rotated after a confirmation; a second time changes nothing', async () => {
     const path = `${AREA}/keys/rotate`;
     const rotate = /^rotate keys$/i;
     expect((await olga.open(AREA)).answer.text).toContain(`href="${path}"`);
@@ -211,7 +211,7 @@ describe('The overview', () => {
   };
   const numbersOf = (text: string | undefined): number[] => (text?.match(/\d+/g) ?? []).map(Number);
 
-  it('shows whether the service is ready, what it runs on and how much it stores', async () => {
+  it('shows whether the service is ready, its environment, and how much it stores', async () => {
     const { text } = await olga.open(AREA);
     expect(text).toContain('State Ready');
     expect(text).toMatch(/Database (SQLite|PostgreSQL), schema \d+/);
@@ -268,7 +268,7 @@ describe('Backups', () => {
     await saved.close();
     await rm(directory, { recursive: true });
   });
-  it('are not mentioned where other tools make them', async () => {
+  it('are not mentioned if other tools make them', async () => {
     expect((await olga.open(AREA)).text).not.toContain('Backups');
   });
 });
@@ -291,7 +291,7 @@ describe('Accounts', () => {
     expect((await olga.open(`${AREA}/accounts/nobody`)).answer.status).toBe(404);
   });
 
-  it('show their usage and their agents, and nothing that those write', async () => {
+  it('show their usage and their agents, but no content', async () => {
     const one = await createActor(stage.desk.place, stage.operator, 'writer');
     await one.mustSend(await one.mustCreate({ topic: 'A private topic' }), [{ type: 'text', text: 'A private text' }]);
     const page = await olga.open(`${AREA}/accounts/${one.owner}`);
@@ -373,7 +373,7 @@ describe('Accounts', () => {
     expect(second).toContain('127.0.0.1 just now');
   });
 
-  it('get a link that sets a new password once; it is shown once and stored nowhere', async () => {
+  it('get a one-time link to set a new password, which is shown once and stored nowhere', async () => {
     const zoe = await stage.enter('zoe');
     const made = await olga.press(pageOf(zoe), /^create link$/i);
     const [, link = ''] = /<p class="mono take">([^<]+)</.exec(made.answer.text) ?? [];
@@ -399,7 +399,7 @@ describe('Accounts', () => {
     expect(field(await operate(stage.operator, 'GET', `/accounts/${zoe.username}`), 'tier')).toBe('standard');
   });
 
-  it('are removed for good after a question', async () => {
+  it('are permanently removed after a confirmation', async () => {
     const zoe = await stage.enter('zoe');
     const asked = await olga.browser.follow(await olga.open(pageOf(zoe)), /^remove this account/i);
     expect(asked.text).toContain('This cannot be undone.');
@@ -425,7 +425,7 @@ describe('Accounts', () => {
 });
 
 describe('The log of operators', () => {
-  it('has what the command line did, and what was refused', async () => {
+  it('has what the command line did, including refusals', async () => {
     await operate(stage.operator, 'POST', '/agents', { handle: '@lisa.bot' });
     await operate(stage.operator, 'PATCH', '/agents/@lisa.bot', { paused: true });
     await change('lisa', { suspended: true });
@@ -469,7 +469,7 @@ describe('The log of operators', () => {
     }
   });
 
-  it('has the entry before the work begins, so that nothing is done without one', async () => {
+  it('has an entry before the work begins, so that nothing happens without one', async () => {
     const domain = await openDomain();
     try {
       const action = { operation: 'createPasswordLink', target: 'x' } as const;

@@ -205,7 +205,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await heading(desktop.page, 'Settings');
   });
 
-  it('signs in on the way from an app to its consent', async () => {
+  it('signs in between an app and its consent page', async () => {
     const desktop = await meet('olga');
     const clientId = await mustRegister(stage.desk.place, { client_name: 'An app' });
     await desktop.page.goto(authorizationUrl(stage.desk.place, { clientId, challenge: createVerifier().challenge }));
@@ -216,7 +216,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(await desktop.page.locator('main').innerText()).toContain(`@${desktop.person.username}`);
   });
 
-  it('signs in once with one answer: a replay is refused, in the same browser too', async () => {
+  it('signs in once with one answer: a replay is refused, even in the same browser', async () => {
     const desktop = await meet('rita');
     const body = await capture(desktop);
     const cookies = await desktop.context.cookies();
@@ -232,7 +232,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(await desktop.page.locator('main').innerText()).not.toContain('there is a copy of this passkey');
   });
 
-  it('an answer counts in the browser that asked alone, and for a quarter of an hour', async () => {
+  it('an answer counts only in the browser that asked, for a quarter of an hour', async () => {
     const desktop = await meet('tina');
     const body = await capture(desktop);
     const thief = await sitDown();
@@ -246,7 +246,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect([late.status, late.html.includes('open for too long')]).toEqual([400, true]);
   });
 
-  it('an answer that a page of another origin got is refused', async () => {
+  it('an answer obtained by a page of another origin is refused', async () => {
     const desktop = await meet('vera');
     const { page } = desktop;
     const body = new URLSearchParams(await capture(desktop));
@@ -275,7 +275,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     }
   });
 
-  it('an answer that says it is for another account is refused', async () => {
+  it('an answer that claims to be for another account is refused', async () => {
     const [mia, zoe] = [await meet('mia'), await meet('zoe')];
     const other = new URLSearchParams(await capture(zoe));
     const body = new URLSearchParams(await capture(mia));
@@ -327,7 +327,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(answers.map(({ status, html }) => [status, html.includes(REFUSED)])).toEqual(answers.map(() => [400, true]));
   });
 
-  it('asks the authenticator to verify its person, and takes no passkey without', async () => {
+  it('asks the authenticator to verify its person, and accepts no passkey without verification', async () => {
     const desktop = await meet('uma');
     await desktop.setVerified(false);
     await desktop.setPresent(true);
@@ -438,7 +438,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(passkeys).toEqual([{ name: 'Laptop', created_at: expect.any(Number), last_used_at: expect.any(Number) }]);
   });
 
-  it('a suspended account learns that it is, and a deleted one has no passkey', async () => {
+  it('a suspended account learns that it is suspended, and a deleted one has no passkey', async () => {
     const desktop = await meet('sue');
     const { page, person } = desktop;
     await operate(stage.operator, 'PATCH', `/accounts/${person.username}`, { suspended: true });

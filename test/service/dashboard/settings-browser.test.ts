@@ -39,7 +39,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await one.getByRole('button', { name: 'Sign in', exact: true }).click();
   };
 
-  it('every page leads there, and lists the browsers; another one is signed out', async () => {
+  it('every page links to the settings, which list the browsers; another one is signed out', async () => {
     await page.goto(`${stage.web}/dashboard`);
     await page.getByText('New here? Create an account').click();
     await page.locator('#new-username').fill(ada.username);
@@ -58,7 +58,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await heading(other, 'Sign in');
   });
 
-  it('the password is changed with the keyboard alone', async () => {
+  it('the password is changed with only the keyboard', async () => {
     await signIn(other, ada.password);
     await page.goto(`${stage.web}/dashboard/settings`);
     await page.locator('#current-password').focus();

@@ -37,7 +37,7 @@ const isAlive = async ({ clientId, refreshToken }: { clientId: string; refreshTo
   (await refresh(stage.desk.place, clientId, refreshToken)).status === 200;
 
 describe('Changing the password', () => {
-  it('asks for the current one, and signs everything else out', async () => {
+  it('asks for the current one, and signs out everything else', async () => {
     const ada = await stage.enter('ada');
     const [other, app] = [await enterAgain(ada), await stage.connect(ada, 'laptop')];
     const page = await changed(ada, { current_password: ada.password, new_password: FRESH });
@@ -59,7 +59,7 @@ describe('Changing the password', () => {
     expect([await isSignedIn(other), await isAlive(app)]).toEqual([false, true]);
   });
 
-  it('says what is wrong at its field, keeps the choice and no password, and changes nothing', async () => {
+  it('reports an error at its field, keeps the choice but no password, and changes nothing', async () => {
     const ada = await stage.enter('ada');
     const other = await enterAgain(ada);
     const choice = { disconnect_apps: undefined };
@@ -76,7 +76,7 @@ describe('Changing the password', () => {
     expect(await isSignedIn(await enterAgain(ada))).toBe(true);
   });
 
-  it('cannot be used to guess on where signing in has stopped', async () => {
+  it('cannot be used to continue guessing after sign-in is limited', async () => {
     const [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
     const guess = (visitor: Visitor) => changed(visitor, { current_password: 'not it', new_password: FRESH });
     for (let count = 0; count < 10; count += 1) expect((await guess(ada)).answer.status).toBe(400);
@@ -109,7 +109,7 @@ describe('Changing the password', () => {
 });
 
 describe('Signed-in browsers', () => {
-  it('are listed with name, address and time; every page leads there', async () => {
+  it('are listed with name, address and time; every page links to the list', async () => {
     const ada = await stage.enter('ada');
     stage.desk.clock.advance(3 * 60_000);
     await enterAgain(ada, FIREFOX);
@@ -119,7 +119,7 @@ describe('Signed-in browsers', () => {
     expect(page.text).toContain('Unknown browser Signed in 3 minutes ago from 127.0.0.1 This browser');
   });
 
-  it('one of them is signed out from another, and no other person’s', async () => {
+  it('one of them is signed out from another, but no other person’s', async () => {
     const [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
     const [second, third] = [await enterAgain(ada), await enterAgain(ada)];
     const shown = await ada.open(SETTINGS);
@@ -143,7 +143,7 @@ describe('Signed-in browsers', () => {
     expect((await end(ada, shown, ids[0] ?? '')).answer.status).toBe(200);
   });
 
-  it('all others are signed out at once; there is no such button where there are none', async () => {
+  it('all others are signed out at once; without others, there is no such button', async () => {
     const ada = await stage.enter('ada');
     const others = [await enterAgain(ada), await enterAgain(ada)];
     const ended = await ada.press(SETTINGS, /^sign out others$/i);
@@ -153,7 +153,7 @@ describe('Signed-in browsers', () => {
     expect(ended.text).not.toContain('Sign out others');
   });
 
-  it('very many are shown in parts', async () => {
+  it('are shown in pages if there are many', async () => {
     const bob = await stage.enterLocally('bob');
     stage.desk.clock.advance(1_000);
     for (let count = 0; count < 26; count += 1) await stage.enterLocally('bob');
@@ -170,7 +170,7 @@ const verbsOf = (token: string): Verbs =>
 const DOWNLOAD = /^download your data$/i;
 
 describe('Downloading all data', () => {
-  it('holds what the account has and what its agents could see, each session once, and no secret', async () => {
+  it('contains the account’s data and what its agents could see, each session once, and no secret', async () => {
     const { place } = stage.desk;
     const { operator } = stage;
     const visitor = await stage.enter('ada');
@@ -230,7 +230,7 @@ describe('Downloading all data', () => {
     expect(secret).not.toBe('');
   });
 
-  it('reads on only as it goes out, and ends with the sign-in', async () => {
+  it('reads only as fast as it is sent, and ends with the sign-in', async () => {
     const { place } = stage.desk;
     const { operator } = stage;
     const ada = await stage.enter('ada');
@@ -300,7 +300,7 @@ describe('Deleting the account', () => {
     expect(taken.text).toContain('This username is taken.');
   });
 
-  it('takes both the username and the password, and otherwise changes nothing', async () => {
+  it('requires both the username and the password, and otherwise changes nothing', async () => {
     const [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
     const { username, password } = ada;
     const other = await deleted(ada, { username: eve.username, password });
@@ -332,7 +332,7 @@ describe('Deleting the account', () => {
     expect(await isSignedIn(ada)).toBe(true);
   });
 
-  it('asks an account without a password for its username alone', async () => {
+  it('asks an account without a password only for its username', async () => {
     const handle = '@carol.bot';
     await operate(stage.operator, 'POST', '/agents', { handle });
     const carol = await stage.enterLocally('carol');

@@ -92,7 +92,7 @@ describe('A person who writes in a session', () => {
     expect(field(states, 'message_id')).toBe(field((await messagesOf(session)).at(-1), 'id'));
   });
 
-  it('sends once, no matter how often the form arrives; a corrected text is another message', async () => {
+  it('sends once, no matter how often the form arrives; a corrected text is a new message', async () => {
     const session = await openSession();
     const page = await ada.open(at(session));
     const form = mustFindForm(page, /^send$/i);
@@ -103,7 +103,7 @@ describe('A person who writes in a session', () => {
     expect((await messagesOf(session)).map((message) => field(message, 'content'))).toEqual(['once', 'corrected']);
   });
 
-  it('learns at the field what is missing', async () => {
+  it('sees at the field what is missing', async () => {
     const session = await openSession();
     const page = await send(session, { text: '  \r\n ' });
     expect([page.answer.status, page.text.includes('Write a message, or attach a file.')]).toEqual([400, true]);
@@ -111,7 +111,7 @@ describe('A person who writes in a session', () => {
     expect(await messagesOf(session)).toEqual([]);
   });
 
-  it('keeps the text when the session takes no more messages for now, and learns when it will', async () => {
+  it('keeps the text when the session is at its limit, and learns when it can be sent', async () => {
     const session = await openSession();
     for (let sent = 0; sent < 60; sent += 1) await other.mustSend(session, `number ${sent}`);
     const page = await send(session, { text: 'one too many' });
@@ -186,7 +186,7 @@ describe('A person who writes in a session', () => {
     expect(await messagesOf(session)).toEqual([]);
   });
 
-  it('attaches at most five, and nothing at all from another page or without the secret', async () => {
+  it('attaches at most five, and nothing from another page or without the secret', async () => {
     const session = await openSession();
     const file = { filename: 'a.txt', type: 'text/plain', bytes: 'a' };
     const many = await upload(session, { text: 'six' }, Array(6).fill(file));
@@ -257,7 +257,7 @@ describe('A person who is asked to choose', () => {
     expect(await messagesOf(session)).toHaveLength(2);
   });
 
-  it('gives a question one answer, whatever is pressed on another page', async () => {
+  it('gives a question one answer, no matter what is pressed on another page', async () => {
     const session = await openSession();
     await ask(session);
     const [first, second] = [await ada.open(at(session)), await ada.open(at(session))];
@@ -301,7 +301,7 @@ describe('A person who is asked to choose', () => {
   });
 
   it.each(['', '1', '1.0', '99.0', '3.7', '-1.0', '3.x', '3.0.0'])(
-    'cannot press a button that is not there: %j',
+    'cannot press a button that does not exist: %j',
     async (answer) => {
       const session = await openSession();
       await ask(session);
@@ -320,7 +320,7 @@ describe('A person who is asked to choose', () => {
 });
 
 describe('A person who manages a session', () => {
-  it('gets the same answer for a form that is sent twice, and it has one effect', async () => {
+  it('gets the same answer for a form sent twice, which takes effect once', async () => {
     const invited = await other.mustCreate({ invite: [mine.handle] });
     const twice = async (path: string, button: RegExp): Promise<Page[]> => {
       const page = await ada.open(path);
@@ -365,7 +365,7 @@ describe('A person who manages a session', () => {
     expect((await typesOf(session)).filter((type) => type === 'session.invited')).toHaveLength(2);
   });
 
-  it('ends a session after a question, and reopens it', async () => {
+  it('ends a session after a confirmation, and reopens it', async () => {
     const session = await openSession();
     const asked = await ada.open(at(session, '/end'));
     expect(asked.text).toContain('End this session for everyone?');
@@ -380,7 +380,7 @@ describe('A person who manages a session', () => {
     ]);
   });
 
-  it('lets an agent leave after a question, and keeps what it saw', async () => {
+  it('lets an agent leave after a confirmation, and keeps what it saw', async () => {
     const session = await openSession();
     await other.mustSend(session, 'seen before');
     const left = await ada.press(at(session, '/leave'), /^leave session$/i);
@@ -406,7 +406,7 @@ describe('A person who manages a session', () => {
 });
 
 describe('A stranger to the session', () => {
-  it('gets one answer for it and for a session that does not exist, whatever the form', async () => {
+  it('gets the same answer as for a session that does not exist, whatever the form', async () => {
     const session = await openSession();
     const csrf = String(mustFindForm(await eve.open('/dashboard/new-agent'), /^create agent$/i).values['csrf']);
     const parts = ['', '/answer', '/join', '/decline', '/invite', '/leave', '/end', '/reopen', '/trust'];

@@ -53,7 +53,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
   };
   const listed = (page: Page) => page.locator('.entries > .day, .entries > .said .at time').allInnerTexts();
 
-  it('without a script they are in UTC, and say so', async () => {
+  it('are in UTC without a script, and say so', async () => {
     await withTranscript({ ...TOKYO, javaScriptEnabled: false }, async (page) => {
       const days = ['15 January 2027, UTC', '16 January 2027, UTC'];
       expect(await listed(page)).toEqual([days[0], '21:00:00', days[1], '01:00:00']);
@@ -61,7 +61,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     });
   });
 
-  it('with one they are in the zone of the reader, and so are the days; no other zone is ever visible', async () => {
+  it('are in the reader’s time zone with a script, as are the days; no other zone is ever visible', async () => {
     await withTranscript(TOKYO, async (page) => {
       expect(await listed(page)).toEqual(['16 January 2027', '06:00:00', '10:00:00']);
       expect(await page.locator('.at time').last().getAttribute('title')).toMatch(
@@ -73,7 +73,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     });
   });
 
-  it('what arrives while the page is looked at begins a new day when that of the reader does', async () => {
+  it('begin a new day at the reader’s midnight while the page is open', async () => {
     await withTranscript(TOKYO, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       stage.desk.clock.advance(14 * HOUR_MS);
@@ -85,7 +85,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     });
   });
 
-  it('a date long ago is that of the reader, and what points at an age tells the moment', async () => {
+  it('show old dates in the reader’s zone, and the exact moment when pointing at an age', async () => {
     stage.desk.clock.advance(20 * 24 * HOUR_MS);
     await withTranscript(TOKYO, async (page) => {
       const began = page.locator('.session-head time');

@@ -71,7 +71,7 @@ describe('The list of sessions', () => {
     expect((await get('/dashboard/sessions?after=nonsense')).status).toBe(400);
   });
 
-  it('has a session once, in whatever state two agents of the account are in it', async () => {
+  it('has a session once, even if two agents of the account are in it', async () => {
     const sibling = await createActor(stage.desk.place, stage.operator, 'sibling', { owner: mine.owner });
     const acts: readonly ((session: string) => Promise<unknown>)[] = [
       async () => {},
@@ -129,7 +129,7 @@ describe('A transcript', () => {
     expect(headers['content-security-policy']).toContain("default-src 'none'");
   });
 
-  it('a long text begins there and is whole on a page of its own', async () => {
+  it('shows the beginning of a long text, which is complete on its own page', async () => {
     const session = await openSession('long');
     const said = `${'word '.repeat(1500)}its last words`;
     await other.mustSend(session, said);
@@ -140,7 +140,7 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}/events/999`)).status).toBe(404);
   });
 
-  it('an attachment is fetched by an address that is signed when it is asked for', async () => {
+  it('links to an attachment through an address that is signed on request', async () => {
     const session = await openSession('files');
     const attachment = await other.mustUpload();
     await other.mustSend(session, [{ type: 'file', attachment_id: attachment }]);
@@ -153,7 +153,7 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}/attachments/att_01HZZZZZZZZZZZZZZZZZZZZZZZ`)).status).toBe(404);
   });
 
-  it('groups what one sender says within five minutes, and folds invitations', async () => {
+  it('groups messages of one sender within five minutes, and folds invitations', async () => {
     const carol = await createActor(stage.desk.place, stage.operator, 'carol');
     const dave = await createActor(stage.desk.place, stage.operator, 'dave');
     const session = await mine.mustCreate({ topic: 'grouped', invite: [other.handle, carol.handle, dave.handle] });
@@ -180,7 +180,7 @@ describe('A transcript', () => {
     expect(sequencesOf(html)).toEqual([1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it('shows attached pictures in place, with room for them, and nothing else as a picture', async () => {
+  it('shows only attached pictures in place, with space reserved for them', async () => {
     const session = await openSession('pictures');
     const png = Buffer.alloc(60);
     Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex').copy(png);
@@ -204,7 +204,7 @@ describe('A transcript', () => {
     expect([file['content-type'], file['x-content-type-options']]).toEqual(['image/png', 'nosniff']);
   });
 
-  it('leads to a message by its number, and to a day', async () => {
+  it('jumps to a message by its number, and to a day', async () => {
     const session = await openSession('jumps');
     for (let index = 0; index < 60; index += 1) await mine.mustSend(session, `day one ${index}`);
     stage.desk.clock.advance(3 * 24 * 60 * 60_000);
@@ -227,7 +227,7 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(hidden)}?number=1`)).status).toBe(404);
   });
 
-  it('shows one message with its delivery and as programs get it, to those who take part', async () => {
+  it('shows participants one message with its delivery and its JSON', async () => {
     const session = await openSession('details');
     await mine.mustSend(session, 'asked');
     const { id } = await mine.mustSend(session, HOSTILE);
@@ -242,7 +242,7 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}/events/4`)).text).not.toContain('Answered in');
   });
 
-  it('can be seen as an agent of yours that sees less of it, and then shows no more than its replay', async () => {
+  it('can be viewed as one of your agents, and then shows no more than that agent’s replay', async () => {
     const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
     const session = await openSession('two views');
     await mine.mustSend(session, 'before');
@@ -288,7 +288,7 @@ describe('A transcript', () => {
     expect((await get(pathOf(session))).text).not.toContain('Message 3:');
   });
 
-  it('leads through a long log page by page, none of which holds more than fifty events', async () => {
+  it('shows a long log in pages of at most fifty events', async () => {
     const session = await openSession('long log');
     for (let index = 0; index < 120; index += 1) await mine.mustSend(session, `message ${index}`);
     const pages: number[][] = [];
@@ -305,7 +305,7 @@ describe('A transcript', () => {
     expect(older).not.toContain('data-live');
   });
 
-  it('shows fewer at once where they are large, and the way to the others', async () => {
+  it('shows fewer at once if they are large, with a link to the others', async () => {
     const session = await openSession('large');
     for (let index = 0; index < 6; index += 1) await mine.mustSend(session, 'x'.repeat(200_000));
     const { text: html } = await get(pathOf(session));
@@ -358,7 +358,7 @@ describe('A transcript', () => {
     expect((await get(pathOf(session))).text).toContain('planned 2');
   });
 
-  it.each([1, 2, 3])('shows all that any of your agents could ever read, whatever happens (seed %i)', async (seed) => {
+  it.each([1, 2, 3])('shows everything that any of your agents could ever read (seed %i)', async (seed) => {
     const random = createRandom(seed);
     const helper = await createActor(stage.desk.place, stage.operator, 'walker', { owner: 'ada' });
     const session = await other.mustCreate({ topic: 'a random walk', invite: [mine.handle] });
@@ -384,7 +384,7 @@ describe('A transcript', () => {
     }
   });
 
-  it('can be addressed by each of its events, also when fifty more have come', async () => {
+  it('can be addressed by each of its events, even after fifty more', async () => {
     const session = await openSession('addressed');
     for (let index = 0; index < 100; index += 1) await mine.mustSend(session, `message ${index}`);
     const { text: html } = await get(pathOf(session));
@@ -396,7 +396,7 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}?around=90`)).text).toContain('EventSource');
   });
 
-  it('is what an agent that has taken part once may see by its status: invited, joined, left', async () => {
+  it('shows what a past or present participant may see by its status: invited, joined, left', async () => {
     const seenBy = async (session: string, status: string) => {
       const shown = sequencesOf((await get(pathOf(session))).text);
       const replayed = list((await mine.get(`/sessions/${session}/events`)).json, 'events').map((event) =>
@@ -415,7 +415,7 @@ describe('A transcript', () => {
     expect(await seenBy(session, 'left')).toEqual([1, 2, 3, 4]);
   });
 
-  it('an invitation to a one-shot session carries its message', async () => {
+  it('shows the message in an invitation to a one-shot session', async () => {
     const session = await other.mustCreate({
       invite: [mine.handle],
       initial_message: { content: 'said once and for all' },
@@ -424,7 +424,7 @@ describe('A transcript', () => {
     expect((await get(pathOf(session))).text).toContain('said once and for all');
   });
 
-  it('of a session of others, or of a nonexistent one, gets the page of an unknown address', async () => {
+  it('is an unknown address for sessions of others and nonexistent ones', async () => {
     const foreign = await other.mustCreate({ topic: 'a secret' });
     for (const path of [
       pathOf(foreign),
@@ -479,7 +479,7 @@ describe('A transcript, live', () => {
     expect(feed.text()).not.toContain('for whoever is signed in');
   });
 
-  it('shows the same as the page after a reload, also when the session is reopened', async () => {
+  it('shows the same as the page after a reload, even when the session is reopened', async () => {
     const session = await openSession('live and reopened');
     const feed = await live(session, 0);
     await mine.mustSend(session, 'before');
@@ -490,7 +490,7 @@ describe('A transcript, live', () => {
     feed.close();
   });
 
-  it('can be asked once for what is new, by a page that has no stream', async () => {
+  it('can be polled for news by a page without a stream', async () => {
     const session = await openSession('asked');
     for (let index = 0; index < 40; index += 1) await mine.mustSend(session, `message ${index}`);
     const ask = (after: number) => get(`${pathOf(session)}/live?after=${after}`, { accept: 'application/json' });
@@ -503,7 +503,7 @@ describe('A transcript, live', () => {
     expect(stranger.status).toBe(401);
   });
 
-  it('is for a page of this service alone, and for a signed-in visitor', async () => {
+  it('is only for a page of this service and a signed-in visitor', async () => {
     const session = await openSession('closed');
     const path = `${pathOf(session)}/live`;
     const stranger = await request(`${stage.web}${path}`);
@@ -517,7 +517,7 @@ describe('A transcript, live', () => {
     }
   });
 
-  it('is bounded for each account', async () => {
+  it('is limited for each account', async () => {
     const session = await openSession('many');
     const feeds = await Promise.all(Array.from({ length: 8 }, () => live(session, 0)));
     const refused = await get(`${pathOf(session)}/live`);
@@ -526,7 +526,7 @@ describe('A transcript, live', () => {
     for (const feed of feeds) feed.close();
   });
 
-  it('takes no slot for a visitor who left before it began', async () => {
+  it('uses no slot for a visitor who left before it began', async () => {
     const session = await openSession('hasty');
     const { hostname, port, host } = new URL(stage.web);
     const leaveAfter = async (ms: number): Promise<void> => {

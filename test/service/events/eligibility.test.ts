@@ -62,7 +62,7 @@ describe('GET …/events: eligibility filtering', () => {
     'invited again after it left',
     'invited, after an earlier end',
     'left without having joined',
-  ])('%s: the right events for every after_sequence and limit', async (name) => {
+  ])('%s gets the right events for every after_sequence and limit', async (name) => {
     const { actor, sees } = viewers[name] as { actor: AgentActor; sees: number[] };
     for (let after = 0; after <= 21; after += 1)
       for (const limit of [1, 2, 3, 5, 18, 19, 20, 1000]) {
@@ -90,7 +90,7 @@ describe('GET …/events: eligibility filtering', () => {
       }
   });
 
-  it('marks as pending, with a new time, only the inboxes of those who may see the event', async () => {
+  it('marks only the inboxes of those who may see the event as pending, with a new time', async () => {
     const account = await stage.addAccount('watch');
     const [host, guest, gone] = (await Promise.all(
       ['host', 'guest', 'gone'].map((name) => stage.addAgent(account, name)),

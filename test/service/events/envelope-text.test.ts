@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { envelopeText } from '../../../src/service/messaging/events.js';
 import { EventEnvelope } from '../../../src/wire/schemas/event.js';
 
-it('The text of an event that sockets get is that of the envelope which a replay gives', () => {
+it('An event has the same text on a socket as in a replay’s envelope', () => {
   const payload = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue());
   fc.assert(
     fc.property(payload, fc.nat(), (said, sequence) => {

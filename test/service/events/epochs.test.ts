@@ -25,7 +25,7 @@ async function restore(stage: Stage, sessionId: string, kept: number): Promise<s
 }
 
 describe('the epoch of the data', () => {
-  it('stays while the data is where it was, and changes for a copy', () =>
+  it('stays the same for data in its place, and changes for a copy', () =>
     withStage(async (stage) => {
       const { token } = stage.context.database.epoch();
       const origin = await stage.read((query) => query.get<{ origin: string }>('SELECT origin FROM epoch'));
@@ -95,7 +95,7 @@ describe('a replay after a restore', () => {
       expect(await replay(8)).not.toHaveProperty('resumed_after');
     }));
 
-  it('tells one who may not see all of a session nothing about its length', () =>
+  it('reveals nothing about a session’s length to someone who may not see all of it', () =>
     withStage(async (stage) => {
       const alice = await stage.addAgent(await stage.addAccount('alice'), 'main');
       const bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });

@@ -75,7 +75,7 @@ async function costOf(sender: AgentActor, sessionId: string): Promise<{ statemen
 }
 
 describe('an inbox', () => {
-  it('costs a message nothing: it writes the same rows with 300 members as with 2', async () => {
+  it('adds no cost to a message, which writes the same rows with 300 members as with 2', async () => {
     const [few, many] = [await addAgents(2), await addAgents(300)];
     const small = await costOf(few[0], await talk(few));
     const large = await costOf(many[0], await talk(many));
@@ -83,7 +83,7 @@ describe('an inbox', () => {
     expect(large).toEqual(small);
   });
 
-  it('gets what was committed by a process that died before it got there', async () => {
+  it('gets what was committed by a process that died before filling it', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
     const before = await inboxOf(agents[1], id);
@@ -100,7 +100,7 @@ describe('an inbox', () => {
     });
   });
 
-  it('is left as it was by a fill that fails, and is filled by the next', async () => {
+  it('is unchanged by a fill that fails, and is filled by the next one', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
     must(await stage.send(agents[0], id, { content: 'hi' }));
@@ -126,7 +126,7 @@ describe('an inbox', () => {
     expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 3, is_pending: 1 });
   });
 
-  it('holds more than one batch of events after one fill', async () => {
+  it('can receive more than one batch of events in one fill', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
     await stage.write(async (transaction) => {
@@ -137,7 +137,7 @@ describe('an inbox', () => {
     expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 452 });
   });
 
-  it('never takes a delivery cursor back, and stays pending while it knows of more than was read', async () => {
+  it('never moves a delivery cursor back, and stays pending while there are unread events', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
     const { inboxes } = stage.context;
@@ -157,7 +157,7 @@ describe('an inbox', () => {
     expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 3, is_pending: 0 });
   });
 
-  it('is not pending for what was delivered before it was filled', async () => {
+  it('is not pending for events delivered before it was filled', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
     const [host, guest] = agents;
@@ -167,16 +167,19 @@ describe('an inbox', () => {
     expect(await inboxOf(guest, id)).toMatchObject({ delivered_sequence: 3, last_sequence: 3, is_pending: 0 });
   });
 
-  it.runIf(TEST_STORE === 'postgres')('moves its delivery cursor while another write holds the session', async () => {
-    const agents = await addAgents(2);
-    const id = await talk(agents);
-    const guest = agents[1];
-    await stage.write(async (transaction) => {
-      await transaction.lock([sessionLock(id)]);
-      await transaction.run('UPDATE session SET topic = $2 WHERE id = $1', id, 'held');
-      stage.context.inboxes.delivered(guest.agentId, id, { sent: 2, readThrough: 2 });
-      void stage.context.inboxes.settle();
-      await until('the cursor has moved', async () => (await inboxOf(guest, id))?.delivered_sequence === 2);
-    });
-  });
+  it.runIf(TEST_STORE === 'postgres')(
+    'moves its delivery cursor even while another write locks the session',
+    async () => {
+      const agents = await addAgents(2);
+      const id = await talk(agents);
+      const guest = agents[1];
+      await stage.write(async (transaction) => {
+        await transaction.lock([sessionLock(id)]);
+        await transaction.run('UPDATE session SET topic = $2 WHERE id = $1', id, 'held');
+        stage.context.inboxes.delivered(guest.agentId, id, { sent: 2, readThrough: 2 });
+        void stage.context.inboxes.settle();
+        await until('the cursor has moved', async () => (await inboxOf(guest, id))?.delivered_sequence === 2);
+      });
+    },
+  );
 });

@@ -68,7 +68,7 @@ describe('a message', () => {
     for (const { frames } of sockets) expect(frames.slice(-5)).toEqual(replayed.slice(-5));
   });
 
-  it('has the same bytes from memory as from the log, whatever is in it', async () => {
+  it('has the same bytes from memory as from the log, whatever its content', async () => {
     const stage = await openStage();
     undo.push(stage.close);
     const account = await stage.addAccount('bytes');
@@ -84,7 +84,7 @@ describe('a message', () => {
     );
   });
 
-  it('reaches one who joins and leaves while it is connected as far as its status says', async () => {
+  it('reaches an agent that joins and leaves while connected as far as its status allows', async () => {
     const { service } = await start();
     const [host, guest] = [await service.createAgent('host'), await service.createAgent('guest')];
     const id = await host.mustCreate({ invite: [guest.handle] });
@@ -114,7 +114,7 @@ describe('1,000 idle sockets', () => {
   /** Allows for chores that happen to come due in one half or the other. */
   const CHORES = 5;
 
-  it('ask the database no more than no sockets do, or one statement a second if services share it', async () => {
+  it('add no database queries, or at most one statement per second if services share it', async () => {
     const { clock, service } = await start();
     const idle = async (): Promise<string[]> => {
       await pause(200);

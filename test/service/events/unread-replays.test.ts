@@ -43,7 +43,7 @@ function open({ text, more }: ReplyText): { take(): Promise<boolean>; leave(): P
 }
 
 describe('Replays that are not read to the end', () => {
-  it(`keep at most ${UNREAD_MAX_BYTES} bytes in memory together, and each still comes whole when it is read`, async () => {
+  it(`keep at most ${UNREAD_MAX_BYTES} bytes in memory together, and are still complete when read`, async () => {
     const { unread } = stage.context;
     const whole = open(await replay());
     while (await whole.take());

@@ -45,7 +45,7 @@ describe('faults of a service', () => {
       expect(await contents(alice, session)).toEqual([]);
     });
 
-  it('lost: the effect is there, the answer says 500, and the same key gives the answer without a second effect', async () => {
+  it('lost: the call takes effect, the answer is 500, and repeating the key returns the answer without a second effect', async () => {
     const alice = await start({ kind: 'lost', rate: often(2) });
     const session = await alice.mustCreate();
     const key = 'k-lost';
@@ -60,7 +60,7 @@ describe('faults of a service', () => {
     expect(await contents(alice, session)).toEqual(['once']);
   });
 
-  it('cut: the effect is there, and the connection ends without an answer', async () => {
+  it('cut: the call takes effect, and the connection ends without an answer', async () => {
     const alice = await start({ kind: 'cut', rate: often(2) });
     const session = await alice.mustCreate();
     await expect(alice.post(`/sessions/${session}/messages`, { content: 'once' })).rejects.toMatchObject({
@@ -69,7 +69,7 @@ describe('faults of a service', () => {
     expect(await contents(alice, session)).toEqual(['once']);
   });
 
-  it('drop: the socket ends without a closing handshake, and what it missed comes with the next one', async () => {
+  it('drop: the socket ends without a closing handshake, and the next one gets what it missed', async () => {
     const alice = await start({ kind: 'drop', rate: often(2) });
     const session = await alice.mustCreate();
     const socket = await alice.mustConnect();
@@ -87,7 +87,7 @@ describe('faults of a service', () => {
     });
   });
 
-  it('drop after a time ends each socket when it has been open so long', async () => {
+  it('drop after a time: each socket ends when it has been open this long', async () => {
     const alice = await start({ kind: 'expire', afterMs: 20 });
     expect(await (await alice.mustConnect()).mustBeClosed()).toBe(1006);
   });
@@ -158,7 +158,7 @@ describe('a plan of faults', () => {
     expect(seen).toEqual(['answered', 'answered', '500', 'answered', 'answered', '500', 'answered']);
   });
 
-  it('strikes by chance as often as it says', async () => {
+  it('fires at random with the given probability', async () => {
     const seen = await outcomes({ faults: half, seed: 7 }, 4000);
     const share = (what: RegExp): number => seen.filter((one) => what.test(one)).length / seen.length;
     expect(share(/^429/)).toBeCloseTo(0.25, 1);
@@ -166,7 +166,7 @@ describe('a plan of faults', () => {
     expect(share(/^answered/)).toBeCloseTo(0.75 * 0.75, 1);
   });
 
-  it('does the same again with the same seed, and something else with another', async () => {
+  it('repeats with the same seed, and differs with another', async () => {
     const first = await outcomes({ faults: half, seed: 7 }, 50);
     expect(await outcomes({ faults: half, seed: 7 }, 50)).toEqual(first);
     expect(await outcomes({ faults: half, seed: 8 }, 50)).not.toEqual(first);

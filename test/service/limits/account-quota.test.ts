@@ -39,8 +39,8 @@ async function actAs(username: string, name: string): Promise<Actor> {
   });
 }
 
-describe('what one account may have', () => {
-  it('agents: a form for one too many says so and makes none; removing one makes room', async () => {
+describe('The quota of an account', () => {
+  it('limits agents: a form for one too many says so and creates none; removing one makes room', async () => {
     const browser = await signUp('agents');
     for (const name of ['one', 'two']) expect((await makeAgent(browser, name)).status).toBe(303);
     const refused = await makeAgent(browser, 'three');
@@ -49,13 +49,13 @@ describe('what one account may have', () => {
     expect((await makeAgent(browser, 'three')).status).toBe(303);
   });
 
-  it('agents that are made at the same moment are counted one after the other', async () => {
+  it('counts agents created at the same moment one after another', async () => {
     const browser = await signUp('hasty');
     const answers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => makeAgent(browser, name)));
     expect(answers.map(({ status }) => status).sort()).toEqual([303, 303, 403, 403]);
   });
 
-  it('clients with a secret', async () => {
+  it('limits clients with a secret', async () => {
     const browser = await signUp('clients');
     await makeAgent(browser, 'main');
     expect((await makeClient(browser, 'main')).status).toBe(303);
@@ -63,7 +63,7 @@ describe('what one account may have', () => {
     expect([refused.status, refused.text]).toEqual([403, expect.stringContaining('at most 1 clients')]);
   });
 
-  it('bytes of attachments of all its agents together', async () => {
+  it('limits the total attachment bytes of all its agents', async () => {
     const browser = await signUp('storage');
     for (const name of ['one', 'two']) await makeAgent(browser, name);
     const [one, two] = [await actAs('storage', 'one'), await actAs('storage', 'two')];
@@ -77,7 +77,7 @@ describe('what one account may have', () => {
     });
   });
 
-  it('new sessions an hour of all its agents together', async () => {
+  it('limits new sessions per hour of all its agents together', async () => {
     const browser = await signUp('sessions');
     for (const name of ['one', 'two']) await makeAgent(browser, name);
     const [one, two] = [await actAs('sessions', 'one'), await actAs('sessions', 'two')];
@@ -87,7 +87,7 @@ describe('what one account may have', () => {
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(3_500);
   });
 
-  it('does not bound who is trusted, or local', async () => {
+  it('does not limit trusted or local accounts', async () => {
     const browser = await signUp('trusted');
     await operate(service.operator, 'PATCH', '/accounts/trusted', { tier: 'trusted' });
     for (const name of ['one', 'two', 'three']) expect((await makeAgent(browser, name)).status).toBe(303);
@@ -96,7 +96,7 @@ describe('what one account may have', () => {
     expect(await operate(service.operator, 'GET', `/accounts/${local.owner}`)).toMatchObject({ quota: null });
   });
 
-  it('is a hundred agents where the operator says nothing', () => {
+  it('is a hundred agents by default', () => {
     expect(DEFAULT_ACCOUNT_QUOTA).toEqual({
       agents: 100,
       clients: 50,

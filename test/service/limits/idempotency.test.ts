@@ -56,7 +56,7 @@ describe('Idempotency', () => {
     expect(await call()).toEqual({ status: 201, body: '{"run":1}' });
   });
 
-  it('rule 2: another actor, endpoint or key is another operation', async () => {
+  it('rule 2: a different actor, endpoint or key is a different operation', async () => {
     await call();
     for (const other of [{ actorId: 'agt_b' }, { endpoint: 'POST /v1/y' }, { key: 'l' }])
       expect((await call(other)).body).toBe(`{"run":${runs}}`);
@@ -75,7 +75,7 @@ describe('Idempotency', () => {
   });
 
   it.each(['NOT_FOUND', 'AGENT_NOT_FOUND', 'DUPLICATE_HANDLE'] as const)(
-    'a business %s is recorded and replayed, though what the work wrote is rolled back',
+    'a business %s is recorded and replayed, although the work’s writes are rolled back',
     async (code) => {
       await expect(call({}, refuseWith(code))).rejects.toMatchObject({ code });
       expect(await effects()).toEqual([]);
@@ -88,7 +88,7 @@ describe('Idempotency', () => {
   );
 
   it.each(['VALIDATION_ERROR', 'UNAUTHORIZED', 'FORBIDDEN', 'RATE_LIMITED', 'INTERNAL_ERROR'] as const)(
-    'a %s is not recorded, and the key is as good as new',
+    'a %s is not recorded, and the key can be used again',
     async (code) => {
       await expect(call({}, refuseWith(code))).rejects.toMatchObject({ code });
       expect(await effects()).toEqual([]);
@@ -113,7 +113,7 @@ describe('Idempotency', () => {
     expect(JSON.stringify(await records())).not.toContain('a-very-recognisable-key');
   });
 
-  it('forgets old records in batches, and only those', async () => {
+  it('forgets only old records, in batches', async () => {
     await Promise.all(Array.from({ length: 1203 }, (_, i) => call({ key: `old ${i}` })));
     clock.advance(24 * 3600 * 1000);
     await call({ key: 'young' });
@@ -121,7 +121,7 @@ describe('Idempotency', () => {
     expect(await records()).toHaveLength(1);
   });
 
-  it('forgets nothing that lives when the clock jumps back', async () => {
+  it('forgets no live record when the clock jumps back', async () => {
     await call();
     clock.advance(-7 * 24 * 3600 * 1000);
     expect(await forgetOldKeys({ clock, database })).toBe(0);

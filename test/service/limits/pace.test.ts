@@ -15,7 +15,7 @@ describe('The pace of one caller', () => {
     return { clock, pace, begun, begin };
   };
 
-  it('lets a burst begin at once, and what follows at the rate, in order', async () => {
+  it('lets a burst begin at once, and later calls at the rate, in order', async () => {
     const { clock, begun, begin } = setUp();
     for (const name of ['a', 'a', 'a']) void begin(name, 10);
     void begin('a', 1);
@@ -47,7 +47,7 @@ describe('The pace of one caller', () => {
     expect(begun).toHaveLength(1 + 4);
   });
 
-  it('refuses what would wait too long, says when it would not, and takes nothing for that', async () => {
+  it('refuses calls that would wait too long, says when to retry, and does not count them', async () => {
     const { clock, begun, begin } = setUp();
     for (let index = 0; index < 6; index += 1) void begin('a', 10);
     const refused = await begin('a', 10).catch((error: unknown) => error);
@@ -61,7 +61,7 @@ describe('The pace of one caller', () => {
     expect(begun).toHaveLength(7);
   });
 
-  it('charges work that has begun already to what follows', async () => {
+  it('charges work that has already begun to later calls', async () => {
     const { clock, pace, begun, begin } = setUp();
     pace.charge('a', 40);
     void begin('a', 1);
@@ -74,7 +74,7 @@ describe('The pace of one caller', () => {
 });
 
 describe('A semaphore for each key', () => {
-  it('lets as many in as it may, the others in order as those leave, and refuses when too many wait', async () => {
+  it('admits up to its limit, then others in order as those leave, and refuses when too many wait', async () => {
     const semaphore = createSemaphore({ max: 2, waitingMax: 2, refusal: 'Too many.' });
     const order: number[] = [];
     const releases = await Promise.all([semaphore.acquire('a'), semaphore.acquire('a')]);

@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 describe('a service that has too much to do', () => {
-  it('refuses at once requests that would wait longer than a second, without a query, and stays ready', async () => {
+  it('immediately refuses requests that would wait longer than a second, without a query, and stays ready', async () => {
     let waited = 0;
     const service = await startCountedService({ clock: createTestClock(), queueMs: () => waited });
     undo.push(service.stop);

@@ -66,7 +66,7 @@ describe('Rate limits', () => {
     expect([await used(), await limits.getUsed('search', subjectOf('b'))]).toEqual([0, 0]);
   });
 
-  it('never lets more than the limit through in any window; Retry-After is whole seconds, enough, and not a second too long', async () => {
+  it('never allow more than the limit in any window; Retry-After is in whole seconds, enough, and not a second too long', async () => {
     const name = 'search';
     const { count, window_ms } = RATE_LIMIT[name];
     await fc.assert(
@@ -92,7 +92,7 @@ describe('Rate limits', () => {
     );
   });
 
-  it('a refused call costs nothing: hammering does not lock out', async () => {
+  it('do not count a refused call: hammering does not lock out', async () => {
     const { clock, tryTake } = setUp();
     for (let i = 0; i < 60; i += 1) await tryTake([{ name: 'sendMessage', subjectId: 's' }]);
     for (let i = 0; i < 59; i += 1) {
@@ -103,7 +103,7 @@ describe('Rate limits', () => {
     expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBeUndefined();
   });
 
-  it('several budgets are taken together or not at all, and Retry-After suffices for all of them', async () => {
+  it('charge several budgets together or not at all, and Retry-After suffices for all of them', async () => {
     const { clock, tryTake } = setUp();
     const open = { name: 'sendToOpenAgent', subjectId: 'o' } as const;
     for (let i = 0; i < 500; i += 1) await tryTake([open]);
@@ -113,7 +113,7 @@ describe('Rate limits', () => {
     expect(await tryTake([{ name: 'sendMessage', subjectId: 's' }])).toBe(60);
   });
 
-  it('a call of more weight is taken whole or not at all, and Retry-After suffices for all of it', async () => {
+  it('charge a weighted call completely or not at all, and Retry-After suffices for all of it', async () => {
     const { clock, limits, tryTake } = setUp();
     const heavy = (weight: number) => tryTake([{ name: 'search', subjectId: 'a', weight }]);
     expect(await heavy(10)).toBeUndefined();
@@ -133,7 +133,7 @@ describe('Rate limits', () => {
     await limits.check('search', subjectId, 30);
   });
 
-  it('a check refuses as a call would, with the same wait, and takes nothing', async () => {
+  it('refuse in a check as in a call, with the same wait, without counting', async () => {
     const { clock, limits, tryTake } = setUp();
     const subjectId = randomUUID();
     const tryCheck = async (): Promise<number | undefined> =>
@@ -154,7 +154,7 @@ describe('Rate limits', () => {
   });
 
   if (TEST_STORE !== 'postgres')
-    it('setting the machine’s time neither locks out nor lets through', async () => {
+    it('neither lock out nor let through when the machine’s time is set', async () => {
       let wall = 0;
       const limits = createMemoryLimits({ now: () => wall, monotonic: () => 5, schedule: () => () => {} });
       for (let i = 0; i < 30; i += 1) await limits.take('createSession', 'a');
@@ -165,7 +165,7 @@ describe('Rate limits', () => {
 
 if (TEST_STORE !== 'postgres')
   describe('Rate limits in memory', () => {
-    it('forgets subjects whose window has passed, so that memory is bounded by those who are active', async () => {
+    it('forget subjects whose window has passed, so that active subjects bound the memory', async () => {
       const clock = createHandClock();
       const limits = createMemoryLimits(clock);
       for (let i = 0; i < 50_000; i += 1) {
@@ -175,7 +175,7 @@ if (TEST_STORE !== 'postgres')
       expect(limits.subjectCount).toBeLessThanOrEqual(6100);
     });
 
-    it('remembers a bounded number of subjects, no matter how many are invented at once', async () => {
+    it('remember a bounded number of subjects, no matter how many are invented at once', async () => {
       const limits = createMemoryLimits(createHandClock());
       for (let i = 0; i < 150_000; i += 1) await limits.take('issueToken', `oac_${i}`);
       expect(limits.subjectCount).toBeLessThanOrEqual(100_001);

@@ -116,7 +116,7 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
-  it('in a group, a remark that names no question is not the reply', async () => {
+  it('in a group, a message that names no question is not the reply', async () => {
     const carol = await service.createAgent('carol');
     const one = await toolsOf(alice);
     const session = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
@@ -152,7 +152,7 @@ describe('the tools for models at a URL', () => {
     mustDeny(bare, 401, 'UNAUTHORIZED');
   });
 
-  it('takes tokens for itself alone, and the other interfaces take none of them', async () => {
+  it('accepts only tokens for itself, which the other APIs refuse', async () => {
     const { place, mcpUrl } = service;
     const own = await tokenFor(place, alice, mcpUrl);
     const ping = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
@@ -182,7 +182,7 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
-  it('events are unread until the next read says that they arrived, for every client of the agent', async () => {
+  it('events are unread until the next read confirms them, for every client of the agent', async () => {
     const carol = await service.createAgent('carol');
     const ids = [
       await alice.mustCreate({ invite: [carol.handle], topic: 'one' }),
@@ -268,7 +268,7 @@ describe('the tools for models at a URL', () => {
   });
 
   it.each(DIALECTS)(
-    'the inbox and each session are resources, and reading them marks nothing (%j)',
+    'the inbox and each session are resources, and reading them marks nothing as read (%j)',
     async (dialect) => {
       const carol = await service.createAgent('carol');
       const id = await alice.mustCreate({ invite: [carol.handle], topic: 'one' });
@@ -311,7 +311,7 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
-  it('a subscriber hears what concerns its agent, and nothing else', async () => {
+  it('a subscriber gets only updates that concern its agent', async () => {
     const carol = await service.createAgent('carol');
     const dave = await service.createAgent('dave');
     const [joined, invited, foreign] = [
@@ -343,7 +343,7 @@ describe('the tools for models at a URL', () => {
     for (const each of [one, other]) await each.close();
   });
 
-  it('an agent has a few subscriptions open, and they take no room from its calls', async () => {
+  it('an agent can have a few open subscriptions, which do not count toward its calls', async () => {
     const carol = await service.createAgent('carol');
     const token = await tokenFor(service.place, carol, service.mcpUrl);
     const many = Array.from({ length: 40 }, (_, at) => sessionUri(`sess_01M7Y9G2R8BA6EEBGWJC9J40${at + 10}`));
@@ -370,7 +370,7 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
-  it('a name makes a write happen once; wrong arguments change nothing', async () => {
+  it('a write with a name happens once, and wrong arguments change nothing', async () => {
     const one = await toolsOf(alice);
     const send = (text: string) => one.call('send', { to: bob.handle, text, once: 'a name of mine' });
     const [first, second] = [await send('one time'), await send('one time')];
@@ -498,7 +498,7 @@ describe('the tools for models at a URL', () => {
 });
 
 describe('the limits of the tools at a URL', () => {
-  it('every request costs one call of the general limit, and an operation its own beside it', async () => {
+  it('every request counts toward the general limit, and operations also toward their own', async () => {
     const service = await startTestService({ clock: createTestClock() });
     const alice = await service.createAgent('alice');
     const token = await tokenFor(service.place, alice, service.mcpUrl);
@@ -543,7 +543,7 @@ describe('a call that waits', () => {
   });
 
   it.each(DIALECTS)(
-    'says so every five seconds to a client that asks for progress, until it is cancelled or over (%j)',
+    'reports this every five seconds to a client that asks for progress, until it is cancelled or over (%j)',
     async (dialect) => {
       const { clock, waits } = watchWaits(createTestClock(), 40_000);
       const service = await startTestService({ clock });
@@ -625,8 +625,8 @@ const ROUND = 1_000;
 const ROUNDS_MAX = 8;
 const BYTES_MAX = 150;
 
-describe('what ended requests leave behind', () => {
-  it('a client that disconnects ends the wait of its call', async () => {
+describe('Ended requests', () => {
+  it('stop waiting when their client disconnects', async () => {
     const { clock, waits } = watchWaits(systemClock, 40_000);
     const service = await startTestService({ clock });
     const alice = await service.createAgent('alice');
@@ -663,7 +663,7 @@ describe('what ended requests leave behind', () => {
   });
 
   it.skipIf(TEST_STORE === 'postgres')(
-    'is nothing',
+    'leave nothing in memory',
     async () => {
       setFlagsFromString('--expose_gc');
       const collect: () => void = runInNewContext('gc');
@@ -696,7 +696,7 @@ describe('what ended requests leave behind', () => {
 });
 
 describe('a service that stops', () => {
-  it('answers the calls that wait, and keeps what they did not read', async () => {
+  it('answers the waiting calls, and keeps what they did not read', async () => {
     const { clock, waits } = watchWaits(systemClock, 50_000);
     const service = await startTestService({ clock });
     const alice = await service.createAgent('alice');

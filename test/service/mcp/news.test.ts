@@ -73,7 +73,7 @@ describe('A call that waits', () => {
     other.end();
   });
 
-  it('for one session wakes for it alone, and at once', async () => {
+  it('for one session wakes only for that session, and at once', async () => {
     const second = must(await stage.create(maria, { invite: [stranger.handle] })).session_id;
     const [first, other] = [wait({ sessionId: session }), wait({ sessionId: second })];
     must(await stage.send(maria, session, { content: 'hi' }));
@@ -133,7 +133,7 @@ describe('A subscription', () => {
     expect(await lookout.hasChanged('inbox')).toBe(true);
   });
 
-  it('hears of what happens while it is opened', async () => {
+  it('notices what happens while it is being opened', async () => {
     const gone = new AbortController();
     const caller = { actor: guest, gone: gone.signal, recheck: async () => {} };
     const uris = [INBOX_URI, sessionUri(session)];

@@ -64,7 +64,7 @@ describe('the metrics of a service', () => {
       return sampleOf(text, sample) >= least && text;
     });
 
-  it('are in Prometheus’ text format, on a port of their own of this machine', async () => {
+  it('are in Prometheus’ text format, on a separate local port', async () => {
     const { metricsUrl = '' } = service;
     expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
     expect(new URL(metricsUrl).port).not.toBe(String(service.port));
@@ -80,7 +80,7 @@ describe('the metrics of a service', () => {
     expect((await request(metricsUrl, { headers: { host: 'evil.example' } })).status).toBe(403);
   });
 
-  it('know when the last successful backup began, also after one that failed', async () => {
+  it('include when the last successful backup began, even after one that failed', async () => {
     const sample = 'asp_backup_last_success_timestamp_seconds';
     expect(sampleOf(await read(), sample)).toBe(0);
     const options = { directory: folder, file: join(folder, 'saved.tar'), isForced: false, withKeys: false };
@@ -122,7 +122,7 @@ describe('the metrics of a service', () => {
     expect(sampleOf(await read(), 'asp_rate_limit_refusals_total{limit="search"}')).toBe(1);
   });
 
-  it('tell how many writes share a commit, how large the database is, and how the event loop lags', async () => {
+  it('include how many writes share a commit, the database size, and the event loop’s lag', async () => {
     const id = await alice.mustCreate();
     await Promise.all(Array.from({ length: 20 }, (_, index) => alice.mustSend(id, `message ${index}`)));
     const text = await read();
@@ -178,13 +178,13 @@ describe('the metrics of a service', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
   });
 
-  it('are off unless asked for', async () => {
+  it('are off by default', async () => {
     const quiet = await startTestService();
     expect(quiet.metricsUrl).toBeUndefined();
     await quiet.stop();
   });
 
-  it('that cannot be offered keep the service from starting, with nothing left behind', async () => {
+  it('keep the service from starting if they cannot be served, and leave nothing behind', async () => {
     const port = Number(new URL(service.metricsUrl ?? '').port);
     const failure = await startTestService({ metricsPort: port }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(OperatorError);

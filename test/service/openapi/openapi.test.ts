@@ -84,7 +84,7 @@ describe('the OpenAPI document of a service', () => {
     ...ENDPOINT_ALIAS.map(({ operation, path }) => ({ operation, path, method: endpointRow(operation).method })),
   ];
 
-  it('keeps the rules of OpenAPI 3.1', async () => {
+  it('follows the rules of OpenAPI 3.1', async () => {
     const validator = new Validator();
     const result = await validator.validate(JSON.stringify(document, undefined, 1));
     expect(result.errors ?? []).toEqual([]);
@@ -94,7 +94,7 @@ describe('the OpenAPI document of a service', () => {
     expect(document.servers).toEqual([{ url: service.baseUrl }]);
   });
 
-  it('reveals the version of the interface to everyone, and that of the program to no one', async () => {
+  it('reveals the version of the API to everyone, and that of the program to no one', async () => {
     const named = await startTestService({ version: '7.8.9-secret' });
     try {
       const { text, json } = await request(`${named.authUrl}/openapi.json`);
@@ -105,7 +105,7 @@ describe('the OpenAPI document of a service', () => {
     }
   });
 
-  it('refers only to what it holds', () => {
+  it('refers only to what it contains', () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, target = '']) => target);
     expect(references.length).toBeGreaterThan(50);
     expect(Object.keys(document.components.schemas).filter((name) => !/^[A-Z][A-Za-z]+$/.test(name))).toEqual([]);
@@ -115,7 +115,7 @@ describe('the OpenAPI document of a service', () => {
     }
   });
 
-  it('holds every row of the endpoint table and every alias, and nothing else', () => {
+  it('contains exactly the rows of the endpoint table and the aliases', () => {
     const described = operations().map(([path, method]) => `${method.toUpperCase()} ${path}`);
     expect(described.sort()).toEqual(addresses.map(({ method, path }) => `${method} ${path}`).sort());
     const ids = operations().map(([, , { operationId }]) => operationId);
@@ -125,7 +125,7 @@ describe('the OpenAPI document of a service', () => {
       if (one['x-alias-of'] !== undefined) expect(endpointRow(one['x-alias-of'] as Operation).path).not.toBe(path);
   });
 
-  it('is what the router does: described methods want a token, others are refused', async () => {
+  it('matches the router: described methods require a token, others are refused', async () => {
     for (const [path, item] of Object.entries(document.paths))
       for (const method of METHODS) {
         if (method === 'trace') continue;
@@ -148,7 +148,7 @@ describe('the OpenAPI document of a service', () => {
     }
   });
 
-  it('wants an Idempotency-Key on every write and nowhere else (spec: Idempotency, rule 1)', () => {
+  it('requires an Idempotency-Key on every write and nowhere else (spec: Idempotency, rule 1)', () => {
     for (const [path, method, { operationId, parameters, 'x-alias-of': original }] of operations()) {
       const asked = parameters.some(({ $ref }) => $ref === '#/components/parameters/IdempotencyKey');
       expect(asked, `${method} ${path}`).toBe(isWrite(endpointRow((original ?? operationId) as Operation)));

@@ -92,7 +92,7 @@ describe('the accounts of a service', () => {
     mustDeny(await ask('PATCH', `/accounts/${username}`, { tier: 'paid' }), 400, 'VALIDATION_ERROR');
   });
 
-  it('that the operator trusts may have open agents', async () => {
+  it('may have open agents if the operator trusts them', async () => {
     const member = await join();
     const page = '/dashboard/agents/main';
     const open = async () =>
@@ -126,7 +126,7 @@ describe('a suspended account', () => {
     expect(await stateOf(member.username)).toBe('suspended');
   });
 
-  it('reveals it only to people who know its password', async () => {
+  it('reveals this only to people who know its password', async () => {
     const { username } = await join();
     await ask('PATCH', `/accounts/${username}`, { suspended: true });
     const browser = createBrowser(service.webUrl);
@@ -195,13 +195,13 @@ async function joined(username: string): Promise<{ agent: Actor; peer: Actor; se
   return { agent, peer, session };
 }
 
-describe('the operator exports an account', () => {
+describe('An account that the operator exports', () => {
   const exported = async (username: string) => {
     const answer = await ask('POST', `/accounts/${username}/export`);
     return { status: answer.status, json: answer.json as Record<string, unknown> };
   };
 
-  it('in the form in which its owner downloads it: what its agents may see, and nothing else', async () => {
+  it('has the form of its owner’s download: what its agents may see, and nothing else', async () => {
     const { username, accessToken } = await join();
     const mine = actorOf(service.place, `@${username}.main`, { clientId: '', clientSecret: '' });
     const { json: created } = await mine.post('/sessions', { topic: 'seen' }, { token: accessToken });
@@ -219,7 +219,7 @@ describe('the operator exports an account', () => {
     expect(JSON.stringify(json)).not.toMatch(/unseen|secret|hash/);
   });
 
-  it('also while it is suspended, and not once it is removed', async () => {
+  it('can be suspended, but not removed', async () => {
     const { username } = await join();
     await ask('PATCH', `/accounts/${username}`, { suspended: true });
     expect((await exported(username)).status).toBe(200);

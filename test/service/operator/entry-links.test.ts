@@ -73,7 +73,7 @@ describe('a service whose sign-up is by invitation', () => {
     expect(field(list((await ask('GET', '/invitations')).json, 'invitations')[0], 'state')).toBe('expired');
   });
 
-  it('two people with one invitation at the same moment: one gets in', async () => {
+  it('lets in only one of two people who use the same invitation at once', async () => {
     await start(options);
     const invitation = text(await invite(), 'code');
     const answers = await Promise.all(['one', 'two', 'three'].map((name) => signUp(name, { invitation })));
@@ -133,7 +133,7 @@ describe('a link that sets a password', () => {
     expect((await before.get('/dashboard/agents')).status).toBe(303);
   });
 
-  it('is dead after an hour, after the next one was made, and while the account is suspended', async () => {
+  it('is dead after an hour, after the next one is created, and while the account is suspended', async () => {
     const clock = createTestClock();
     await start({ clock });
     await signUp('maria');
@@ -149,7 +149,7 @@ describe('a link that sets a password', () => {
     expect((await ask('POST', '/accounts/maria/password-links')).status).toBe(400);
   });
 
-  it('lets a local account sign in where its pages are reached through a proxy, and asp serve open cannot help', async () => {
+  it('lets a local account sign in through a proxy, where asp serve open cannot help', async () => {
     await start({ isBehindProxy: true, seeds: [{ handle: '@alice.bot' }] });
     const refused = await ask('POST', '/sign-in-links', {});
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('reset-password')]);

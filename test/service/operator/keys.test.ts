@@ -52,7 +52,7 @@ describe('the operator rotates the signing keys', () => {
   const kidOf = (token: string): string => (headerOf(token) as { kid: string }).kid;
   const statusWith = async (token: string): Promise<number> => (await alice.get('/agents/me', { token })).status;
 
-  it('and no token fails: published before it signs, old ones kept until their tokens are gone', async () => {
+  it('without failing tokens: a key is published before it signs, and kept until its tokens are gone', async () => {
     const before = await freshToken();
     expect(await list()).toMatchObject([{ kid: kidOf(before), state: 'signing', published_until: null }]);
 
@@ -78,7 +78,7 @@ describe('the operator rotates the signing keys', () => {
     expect(await published()).not.toContain(kidOf(before));
   });
 
-  it('again and again under requests without one token that fails before its time', async () => {
+  it('repeatedly under load, and no token fails before its expiry', async () => {
     const tokens: { readonly token: string; readonly issuedAt: number }[] = [];
     for (let round = 0; round < 6; round += 1) {
       await rotate();
@@ -94,7 +94,7 @@ describe('the operator rotates the signing keys', () => {
     expect(new Set(tokens.map(({ token }) => kidOf(token))).size).toBe(7);
   });
 
-  it('one at a time: while a next key is on its way there is no other', async () => {
+  it('one at a time: there is never a second next key', async () => {
     const first = await rotate();
     const second = await rotate();
     expect([first.rotated, second.rotated]).toEqual([true, false]);
@@ -104,7 +104,7 @@ describe('the operator rotates the signing keys', () => {
     expect(await published()).toHaveLength(2);
   });
 
-  it('and never shows what is private', async () => {
+  it('and never sees a private key', async () => {
     await rotate();
     const text = JSON.stringify(await list());
     for (const member of ['"d"', '"p"', '"q"', 'jwk']) expect(text).not.toContain(member);

@@ -23,7 +23,7 @@ const ask = (method: string, path: string, body?: unknown, secret = service.oper
 const agentPath = (handle: string): string => `/agents/${encodeURIComponent(handle)}`;
 
 describe('the operator endpoints', () => {
-  it('open to the secret of the record, and to nothing else', async () => {
+  it('open only with the secret of the record', async () => {
     const alice = await service.createAgent('alice');
     for (const path of ['/status', '/agents']) {
       for (const secret of [
@@ -39,7 +39,7 @@ describe('the operator endpoints', () => {
     mustDeny(await ask('POST', '/stop', undefined, 'x'), 401, 'UNAUTHORIZED');
   });
 
-  it('have a port of their own behind a proxy, where every peer seems to be on this machine', async () => {
+  it('have a separate port behind a proxy, where every peer appears to be on this machine', async () => {
     const proxied = await startTestService({ isBehindProxy: true });
     const headers = { authorization: `Bearer ${proxied.operatorSecret}` };
     mustDeny(await request(`${proxied.authUrl}/operator/status`, { headers }), 404, 'NOT_FOUND');
@@ -56,7 +56,7 @@ describe('the operator endpoints', () => {
     await expect(request(`${proxied.operatorUrl}/status`, { headers })).rejects.toThrow();
   });
 
-  it('are not there for a request that came through a proxy on this machine', async () => {
+  it('do not exist for a request through a proxy on this machine', async () => {
     const authorization = `Bearer ${service.operatorSecret}`;
     for (const [name, value] of [
       ['forwarded', 'for=192.0.2.7'],
@@ -71,7 +71,7 @@ describe('the operator endpoints', () => {
       );
   });
 
-  it('tell the state of the service', async () => {
+  it('return the state of the service', async () => {
     const alice = await service.createAgent('alice');
     const socket = await alice.mustConnect();
     const status = await operate(service.operator, 'GET', '/status');
@@ -141,7 +141,7 @@ describe('the operator endpoints', () => {
     await expect(operate(service.operator, 'DELETE', '/clients/oac_nobody')).rejects.toThrow(/404/);
   });
 
-  it('ask the service to stop, which its owner then does', async () => {
+  it('ask the service to stop', async () => {
     const other = await startTestService();
     await operate(other.operator, 'POST', '/stop');
     await other.stopRequested;

@@ -22,7 +22,7 @@ function open() {
 const request = (status: number, ms: number, route = '/v1/agents/me') => ({ method: 'GET', route, status, ms });
 const shown = (minutes: readonly Minute[], read: (minute: Minute) => unknown): unknown[] => minutes.slice(-4).map(read);
 
-it('remembers each of the last sixty minutes on its own, the current one last', () => {
+it('records each of the last sixty minutes separately, the current one last', () => {
   const { clock, watch, meter, seen } = open();
   meter.answered(request(200, 3));
   meter.answered(request(503, 3));
@@ -56,7 +56,7 @@ it('forgets everything older than an hour, even in reused slots', () => {
   expect(sum()).toBe(0);
 });
 
-it('carries open sockets over minutes in which none opens or closes', () => {
+it('keeps the number of open sockets through minutes in which none opens or closes', () => {
   const { clock, watch, meter } = open();
   const sockets = () => shown(watch.read().minutes, (minute) => minute.sockets);
   meter.socketOpened();
@@ -71,7 +71,7 @@ it('carries open sockets over minutes in which none opens or closes', () => {
   expect(sockets()).toEqual([1, 1, 1, 1]);
 });
 
-it('tells in which time 95 % of the requests were answered, without those that stay open', () => {
+it('returns the time in which 95 % of the requests were answered, without those that stay open', () => {
   const { clock, watch, meter } = open();
   const latest = () => watch.read().minutes.at(-1)?.responseMs;
   expect(latest()).toBeUndefined();

@@ -28,7 +28,7 @@ describe('a link that signs in as a local account', () => {
     return (await request(`${service.webUrl}/dashboard/agents`, { headers: { cookie } })).text;
   };
 
-  it('signs in once, as the account of the first seed, and leads to the dashboard', async () => {
+  it('signs in once, as the account of the first seed, and opens the dashboard', async () => {
     await start();
     const made = await ask({});
     expect(made.json).toMatchObject({ account: 'zoe', expires_at: expect.any(Number) });
@@ -84,7 +84,7 @@ describe('a link that signs in as a local account', () => {
     expect((await request(url)).status).toBe(403);
   });
 
-  it('is worth nothing through a proxy, and none is made where pages have another address', async () => {
+  it('does not work through a proxy, and is not created if pages have another address', async () => {
     await start();
     const url = await mustMake();
     expect((await request(url, { headers: { 'x-forwarded-for': '192.0.2.1' } })).status).toBe(403);
@@ -94,7 +94,7 @@ describe('a link that signs in as a local account', () => {
     mustDeny(await ask({}), 400, 'VALIDATION_ERROR');
   });
 
-  it('is answered with the page of a dead link when it is made up', async () => {
+  it('gets the page of a dead link if it is invented', async () => {
     await start();
     for (const query of ['', '?once=', '?once=x', `?once=${service.operatorSecret}`])
       expect((await request(`${service.webUrl}/oauth/sign-in-link${query}`)).status).toBe(403);

@@ -59,7 +59,7 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     await page.getByRole('button', { name: 'Create account' }).click();
   }
 
-  it.each(['127.0.0.1', '::1'])('without script, from the first visit to the answer at %s', async (host) => {
+  it.each(['127.0.0.1', '::1'])('work without scripts, from the first visit to the answer at %s', async (host) => {
     const callback = await openCallback(host);
     try {
       const registered = callback.url.replace(/:\d+\/callback$/, '/callback');
@@ -93,7 +93,7 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     }
   });
 
-  it('with the keyboard alone', async () => {
+  it('work with only the keyboard', async () => {
     const callback = await openCallback('127.0.0.1');
     try {
       const clientId = await mustRegister(desk.place, { redirect_uris: [callback.url] });
@@ -146,7 +146,7 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     });
   });
 
-  it('fits a phone, even with a page of large text', async () => {
+  it('fit a phone, even with large text', async () => {
     await withPage({ viewport: { width: 320, height: 640 } }, async (page) => {
       const clientId = await mustRegister(desk.place, { client_name: 'W'.repeat(200) });
       await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
@@ -161,7 +161,7 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     });
   });
 
-  it('a page of another origin cannot send its forms', async () => {
+  it('send no forms for a page of another origin', async () => {
     const { server, url } = await openCallback('127.0.0.1');
     server.removeAllListeners('request');
     server.on('request', (_incoming, answer) => {

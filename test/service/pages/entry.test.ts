@@ -32,19 +32,19 @@ describe('A message in a transcript', () => {
     ['many parts', { content: MANY }],
     ['many small data', { content: Array.from({ length: 1000 }, () => ({ type: 'data', data: { a: BRACKETS } })) }],
     ['a long text', { content: 'x'.repeat(250_000) }],
-  ])('takes little space, no matter what it contains: %s', (_, said) => {
+  ])('stays small, no matter what it contains: %s', (_, said) => {
     expect(entryOf(said, false).length).toBeLessThan(100_000);
     expect(entryOf(said, false)).toContain('href="/p/events/7"');
     expect(entryOf(said, true).length).toBeLessThan(8 * MESSAGE_BODY_MAX_BYTES);
   });
 
-  it('is whole on a page of its own', () => {
+  it('is complete on its own page', () => {
     const whole = entryOf({ content: MANY, metadata: { trace: `${'m'.repeat(5000)} the end` } }, true);
     expect(whole).toContain('part 8999.');
     expect(whole).toContain('the end');
   });
 
-  it('is a tree that folds if it is small, and text if it is large or deep', () => {
+  it('is a collapsible tree if it is small, and text if it is large or deep', () => {
     const data = { order: { items: [{ sku: 'a' }] }, none: {} };
     for (const shown of [
       entryOf({ content: [{ type: 'data', data }] }, false),
@@ -181,7 +181,7 @@ describe('The text of a message', () => {
       expect([text, await prepareCode([text])]).toEqual([text, undefined]);
   });
 
-  it('leaves code plain that would keep everyone else waiting: long lines, and very much on one page', async () => {
+  it('does not highlight code that would block others: long lines, and large amounts on one page', async () => {
     const long = `let a = "${'a'.repeat(300)}";\n`;
     const usual = 'let a = 1;\n'.repeat(1_000);
     const codes = [long, usual, usual, usual, 'let b;\n'].map((code) => `\`\`\`js\n${code}\`\`\``);
@@ -189,14 +189,14 @@ describe('The text of a message', () => {
     expect(isColored).toEqual([false, true, true, false, true]);
   });
 
-  it('reads no language inside another, where each step would double the work', async () => {
+  it('does not highlight a language within another, where each level would double the work', async () => {
     const nested = '<script>\nx = html`'.repeat(300);
     const [html = '', js = ''] = await codeOf(`\`\`\`html\n${nested}\n\`\`\``, `\`\`\`js\n${nested}\n\`\`\``);
     expect(html).not.toContain('code-string');
     expect(js).not.toContain('code-name">script');
   });
 
-  it('says which host a link leads to, whatever its text says', () => {
+  it('shows a link’s real host, whatever its text says', () => {
     expect(textOf('[your bank](https://evil.example/login)')).toContain(
       '<a href="https://evil.example/login" target="_blank" rel="noopener noreferrer nofollow">your bank</a> <bdi class="soft small">(evil.example)</bdi>',
     );
@@ -215,12 +215,12 @@ describe('The text of a message', () => {
     ['a quote in an address', '[x](https://a.example/"onmouseover="alert(1))'],
     ['a link definition', '[bank]\n\n[bank]: https://evil.example'],
     ['a language with markup', '```"><script>\nx\n```'],
-  ])('makes nothing dangerous of %s', (_, content) => {
+  ])('makes %s harmless', (_, content) => {
     const text = textOf(content);
     expect(text).not.toMatch(/<(?:script|img|iframe|style)|<[^>]*\son\w+=|href="(?:javascript|data|\/)/i);
   });
 
-  it('is shown as it was written where it is little else than marks', () => {
+  it('is shown as written if it consists mostly of markup', () => {
     const marks = '*_['.repeat(600);
     expect(textOf(marks)).toContain(`<p class="text as-written" dir="auto">${marks}</p>`);
   });

@@ -4,8 +4,8 @@ import { type ConsentPage, renderConsentPage } from '../../../src/service/web/au
 import { renderProblem } from '../../../src/service/web/form.js';
 import { AGENT_SCOPES } from '../../../src/wire/scope.js';
 
-describe('What is wrong with a form as a whole', () => {
-  it('has the focus, since no field of it has', () => {
+describe('An error of a whole form', () => {
+  it('has the focus, because no field has it', () => {
     expect(renderProblem('There is a problem', [{ message: 'Too many.' }])?.markup).toMatch(
       /^<section [^>]*tabindex="-1" autofocus/,
     );
@@ -34,13 +34,13 @@ describe('The agents of a consent page', () => {
   const handlesOf = (html: string): (string | undefined)[] =>
     [...html.matchAll(/value="(@ada\.a\d+)"/g)].map(([, handle]) => handle);
 
-  it('are in a scrolling list if there are many, the selected one first', () => {
+  it('are in a scrolling list with the selected one first if there are many', () => {
     const html = renderConsentPage(pageOf(9, '@ada.a7'));
     expect(html).toContain('class="choices many"');
     expect(handlesOf(html)).toEqual([7, 0, 1, 2, 3, 4, 5, 6, 8].map((index) => `@ada.a${index}`));
   });
 
-  it('stand as they are where they are few', () => {
+  it('are in a plain list if there are few', () => {
     const html = renderConsentPage(pageOf(6, '@ada.a5'));
     expect(html).toContain('class="choices"');
     expect(handlesOf(html)).toEqual([0, 1, 2, 3, 4, 5].map((index) => `@ada.a${index}`));

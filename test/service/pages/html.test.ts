@@ -4,7 +4,7 @@ import { STYLE } from '../../../src/service/web/assets.js';
 import { html, strangersText } from '../../../src/service/web/html.js';
 
 describe('Markup', () => {
-  it('escapes every value, whatever it holds', () => {
+  it('escapes every value', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (value) => {
         const { markup } = html`<p title="${value}">${value}</p>`;
@@ -15,13 +15,13 @@ describe('Markup', () => {
     expect(html`${'&lt;'}`.markup).toBe('&amp;lt;');
   });
 
-  it('leaves markup alone, joins lists and drops what is not there', () => {
+  it('leaves markup unchanged, joins lists, and drops missing values', () => {
     expect(html`<ul>${['a', 'b'].map((item) => html`<li>${item}</li>`)}${undefined}${false}${0}</ul>`.markup).toBe(
       '<ul><li>a</li><li>b</li>0</ul>',
     );
   });
 
-  it('shows a stranger’s text isolated, without what cannot be seen, and not too long', () => {
+  it('isolates a stranger’s text, removes invisible characters, and shortens it', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (value) => {
         const inside = strangersText(value).markup.replace(/^<bdi>|<\/bdi>$/g, '');
@@ -54,7 +54,7 @@ describe('Colours', () => {
   it.each([
     ['light', light],
     ['dark', dark],
-  ])('%s: text can be read (WCAG 2.2, 1.4.3), edges and focus can be seen (1.4.11)', (_scheme, sheet) => {
+  ])('%s: text is readable (WCAG 2.2, 1.4.3), and edges and focus are visible (1.4.11)', (_scheme, sheet) => {
     const text = [
       ['ink', 'paper'],
       ['ink', 'sheet'],

@@ -7,7 +7,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-describe('How long ago a moment was', () => {
+describe('The age of a moment', () => {
   it.each([
     [-5 * MINUTE, 'just now'],
     [0, 'just now'],
@@ -24,13 +24,13 @@ describe('How long ago a moment was', () => {
     expect(describeAge(NOW - age, NOW)).toBe(words);
   });
 
-  it('says the exact moment beside it, in UTC', () => {
+  it('shows the exact moment too, in UTC', () => {
     expect(renderTime(NOW - HOUR, NOW).markup).toBe(
       '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00:00 UTC" data-form="age">1 hour ago</time>',
     );
   });
 
-  it('is a date where it is long ago', () => {
+  it('is a date if it is long ago', () => {
     expect(renderTime(NOW - 14 * DAY, NOW).markup).toBe(
       '<time datetime="2026-05-06T12:00:00.000Z" title="6 May 2026, 12:00:00 UTC" data-form="date">6 May 2026</time>',
     );

@@ -44,7 +44,7 @@ async function untilDelivered(actor: Actor, socket: LiveSocket): Promise<void> {
 }
 
 describe('a socket', () => {
-  it('gets what it missed in order of sequence, then what happens', async () => {
+  it('gets missed events in order of sequence, then new ones', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -57,7 +57,7 @@ describe('a socket', () => {
     await socket.close();
   });
 
-  it('gets nothing again that its client has proved to have received, and all else', async () => {
+  it('gets exactly the events that its client has not confirmed', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -72,7 +72,7 @@ describe('a socket', () => {
     await second.close();
   });
 
-  it('gets again what was written to a socket that never proved its arrival (D-12)', async () => {
+  it('gets again what an earlier socket did not confirm (D-12)', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const carol = await service.createAgent('carol');
@@ -95,7 +95,7 @@ describe('a socket', () => {
     await witness.close();
   });
 
-  it('gets everything from its connect on, beside others of its agent', async () => {
+  it('gets everything from its connect on, next to other sockets of its agent', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -113,7 +113,7 @@ describe('a socket', () => {
     }
   });
 
-  it('gets no event after its own leaving, and the whole stream once it has joined', async () => {
+  it('gets no event after its agent leaves, and the whole stream once it joins', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const socket = await bob.mustConnect();
@@ -133,7 +133,7 @@ describe('a socket', () => {
     await socket.close();
   });
 
-  it('is not held up in one session by how much there is in another', async () => {
+  it('is not delayed in one session by a backlog in another', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const long = await talk(alice, bob);
@@ -153,7 +153,7 @@ describe('a socket', () => {
   });
 });
 
-describe('2000 events over sockets that are cut', () => {
+describe('2000 events over interrupted sockets', () => {
   let cutter: SocketCutter;
   beforeAll(async () => {
     cutter = await startSocketCutter();
@@ -161,7 +161,7 @@ describe('2000 events over sockets that are cut', () => {
   });
   afterAll(() => cutter.stop());
 
-  it('arrive without loss, each connection in order and without holes, and folded by event_id once', async () => {
+  it('arrive without loss, in order and without gaps on each connection, and once per event_id', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const ids = [await talk(alice, bob), await talk(alice, bob)];
@@ -215,7 +215,7 @@ describe('2000 events over sockets that are cut', () => {
 });
 
 describe('an event as a frame', () => {
-  it('is read as the text it holds, whatever its length', async () => {
+  it('is read as its text, whatever its length', async () => {
     const lengths = [0, 1, 125, 126, 127, 65_535, 65_536, 300_000];
     const texts = lengths.flatMap((length) => ['x'.repeat(length), 'é'.repeat(length >> 1)]);
     const server = createServer().listen(0, '127.0.0.1');

@@ -91,7 +91,7 @@ describe('a handshake', () => {
     await limited.stop();
   });
 
-  it('has ten seconds to come, like every request; a connection that says nothing has no more', async () => {
+  it('must arrive within ten seconds, like every request, even on a silent connection', async () => {
     const begin = (text: string): Promise<string> => rawBytes('127.0.0.1', service.port, text, 25_000).then(String);
     const answers = await Promise.all([
       begin(''),
@@ -100,7 +100,7 @@ describe('a handshake', () => {
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 408 .*"VALIDATION_ERROR"/is);
   });
 
-  it('may break off at any moment', async () => {
+  it('may end at any moment', async () => {
     const head = `GET /connect HTTP/1.1\r\nhost: 127.0.0.1:${service.port}\r\nauthorization: Bearer ${token}\r\n`;
     const rest =
       'connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
@@ -116,7 +116,7 @@ describe('a handshake', () => {
   });
 });
 
-it('A socket is never compressed, whatever its client offers', async () => {
+it('A socket is never compressed, even if its client offers it', async () => {
   const socket = new WebSocket(service.wsUrl, { headers: bearer(token), perMessageDeflate: true });
   await once(socket, 'open');
   expect(socket.extensions).toBe('');
@@ -164,7 +164,7 @@ describe('what a client sends', () => {
     expect(await socket.mustBeClosed()).toBe(1009);
   });
 
-  it('closes the socket with the code that names the fault, and no other', async () => {
+  it('closes the socket with exactly the code of the fault', async () => {
     const mask = Buffer.alloc(4);
     const text = (bytes: Buffer): Buffer => frame([0x81, 0x80 | bytes.length], Buffer.concat([mask, bytes]));
     expect(closeCodeOf(await sendRaw(frame([0x81, 0x05], Buffer.from('hello')))), 'unmasked').toBe(1002);
@@ -176,7 +176,7 @@ describe('what a client sends', () => {
     expect(closeCodeOf(await sendRaw(frame([0xc1, 0x80], mask))), 'compressed').toBe(1002);
   });
 
-  it('may be 100 floods of tiny fragments, and costs others nothing', async () => {
+  it('may be 100 floods of tiny fragments without affecting others', async () => {
     const socket = await alice.mustConnect();
     const fragment = Buffer.from([0x00, 0x81, 0, 0, 0, 0, 0x61]);
     const flood = Buffer.concat([Buffer.from([0x01, 0x81, 0, 0, 0, 0, 0x61]), ...Array<Buffer>(2_000).fill(fragment)]);
@@ -185,7 +185,7 @@ describe('what a client sends', () => {
     await socket.close();
   });
 
-  it('may be any bytes, and does not harm the service', async () => {
+  it('may be any bytes without harming the service', async () => {
     for (let round = 0; round < 100; round += 10)
       await Promise.all(
         Array.from({ length: 10 }, (_, index) => {

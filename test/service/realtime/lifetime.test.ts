@@ -32,7 +32,7 @@ describe('a socket is closed', () => {
     expect(await socket.mustBeClosed()).toBe(1008);
   });
 
-  it('with 1008 when its grant is revoked, and no other socket is', async () => {
+  it('with 1008 when its grant is revoked, but no other socket is', async () => {
     const { place, operator } = service;
     const grants = [
       await mustGrant(place, operator, alice.handle, { resource: place.wsUrl }),

@@ -76,7 +76,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     await socket.close();
   });
 
-  it('is so in every active session it has joined, and in no other', async () => {
+  it('is disconnected in every active session it has joined, and in no other', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const joined = await talk(alice, bob);
@@ -90,7 +90,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     for (const id of [ended, invited, left]) expect(await typesOf(alice, id)).not.toContain('session.disconnected');
   });
 
-  it('that joined again while it was away is a new participation', async () => {
+  it('has a new participation if it joined again meanwhile', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -105,7 +105,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     expect((await typesOf(alice, id)).at(-1)).toBe('session.joined');
   });
 
-  it('that never had a socket is never disconnected', async () => {
+  it('is never disconnected if it never had a socket', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -113,7 +113,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     expect(await typesOf(alice, id)).toEqual(['session.invited', 'session.joined']);
   });
 
-  it('because the service stopped is given the grace from its next start on', async () => {
+  it('gets the grace period from the next start if the service stopped', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);
@@ -129,7 +129,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     await untilType(alice, id, 'session.left');
   });
 
-  it('may be one of a hundred that drop at once, without delaying others', async () => {
+  it('may be one of a hundred that disconnect at once, without delaying others', async () => {
     const alice = await service.createAgent('alice');
     const agents = await Promise.all(Array.from({ length: 100 }, (_, index) => service.createAgent(`many${index}`)));
     const ids: string[] = [];

@@ -29,7 +29,7 @@ const nested = (depth: number): string => {
 };
 
 describe('a JSON body', () => {
-  it('has the type application/json in UTF-8, however that is spelt', async () => {
+  it('has the type application/json in UTF-8, in any spelling', async () => {
     for (const type of [
       'application/json',
       'Application/JSON',
@@ -55,13 +55,13 @@ describe('a JSON body', () => {
     mustDeny(await send(gzipSync(message('x')), { 'content-encoding': 'gzip' }), 415, 'VALIDATION_ERROR');
   });
 
-  it(`holds at most ${MESSAGE_BODY_MAX_BYTES} bytes`, async () => {
+  it(`has at most ${MESSAGE_BODY_MAX_BYTES} bytes`, async () => {
     const frame = message('').length;
     mustSucceed(await send(message('a'.repeat(MESSAGE_BODY_MAX_BYTES - frame))), 201);
     mustDeny(await send(message('a'.repeat(MESSAGE_BODY_MAX_BYTES - frame + 1))), 413, 'VALIDATION_ERROR');
   });
 
-  it('is kept whole beside many others, and shows nothing of the ones before', async () => {
+  it('stays intact among many others, and contains nothing of earlier ones', async () => {
     const own = await alice.mustCreate();
     const texts = Array.from(
       { length: 80 },
@@ -89,7 +89,7 @@ describe('a JSON body', () => {
     mustSucceed(await send(message('[{"'.repeat(1000))), 201);
   });
 
-  it(`holds at most ${JSON_VALUES_MAX} values, whatever they are and wherever they stand`, async () => {
+  it(`has at most ${JSON_VALUES_MAX} values, of any kind and in any place`, async () => {
     const body = (values: string) => `{"content":"[,{,[\\",[","metadata":{"a":${values}}}`;
     const around = 4;
     const list = (count: number, value: string) => `[ ${Array<string>(count).fill(value).join(' , ')} ]`;
@@ -102,7 +102,7 @@ describe('a JSON body', () => {
     mustDeny(await send(body(list(nestedTwice + 1, '{"a":1}'))), 400, 'VALIDATION_ERROR');
   });
 
-  it('holds no number that a reader could not give back', async () => {
+  it('has no number that a reader could not reproduce', async () => {
     const metadata = (number: string) => `{"content":"x","metadata":{"n":${number}}}`;
     for (const number of [
       '1e999',
@@ -187,7 +187,7 @@ describe('a JSON body', () => {
     }
   });
 
-  it('is UTF-8 text without halves of surrogate pairs', async () => {
+  it('is UTF-8 text without lone surrogates', async () => {
     mustDeny(await send(Buffer.from('{"content":"\xff"}', 'latin1')), 400, 'VALIDATION_ERROR');
     mustDeny(await send(`\ufeff${message('x')}`), 400, 'VALIDATION_ERROR');
     mustDeny(await send('{"content":"\\ud800"}'), 400, 'VALIDATION_ERROR');
@@ -195,7 +195,7 @@ describe('a JSON body', () => {
     mustSucceed(await send('{"content":"\\ud83d\\ude00"}'), 201);
   });
 
-  it('holds __proto__, constructor and prototype as data', async () => {
+  it('keeps __proto__, constructor and prototype as data', async () => {
     const metadata = '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"prototype":3}';
     const body = `{"content":[{"type":"data","data":${metadata}}],"metadata":${metadata}}`;
     mustSucceed(await send(body), 201);
@@ -209,7 +209,7 @@ describe('a JSON body', () => {
     mustDeny(await send('{"content":"x","__proto__":{"metadata":{}}}'), 400, 'VALIDATION_ERROR');
   });
 
-  it('may be absent or empty where none is needed, and nowhere else', async () => {
+  it('may be absent or empty only if it is optional', async () => {
     const id = await alice.mustCreate();
     for (const body of [undefined, '', {}]) mustSucceed(await alice.post(`/sessions/${id}/join`, body));
     mustDeny(await alice.post(`/sessions/${id}/join`, { a: 1 }), 400, 'VALIDATION_ERROR');

@@ -39,20 +39,20 @@ describe('the general limit', () => {
     mustSucceed(await read());
   });
 
-  it('is asked before the path, the key and the body are looked at', async () => {
+  it('is checked before the path, the key and the body', async () => {
     await repeat(GENERAL, read);
     mustDeny(await alice.get('/sessions/x'), 429, 'RATE_LIMITED');
     mustDeny(await alice.post('/blocks', '{', { key: null }), 429, 'RATE_LIMITED');
   });
 
-  it('is not what a row with its own limit costs when it takes effect', async () => {
+  it('is not charged for effects of a row with its own limit', async () => {
     const id = await alice.mustCreate();
     await repeat(GENERAL, read);
     await alice.mustSend(id, 'one more');
     mustDeny(await read(), 429, 'RATE_LIMITED');
   });
 
-  it('is what refusals and replays cost, whatever the row (D-24)', async () => {
+  it('is charged for refusals and replays of every row (D-24)', async () => {
     const id = await alice.mustCreate();
     const sent = await alice.post(`/sessions/${id}/messages`, { content: 'x' }, { key: 'k' });
     const replay = () => alice.post(`/sessions/${id}/messages`, { content: 'x' }, { key: 'k' });
@@ -71,7 +71,7 @@ describe('the limit of a row', () => {
   const CREATIONS = RATE_LIMIT.createSession.count;
   const file = { name: 'file', filename: 'a.txt', type: 'text/plain', bytes: Buffer.from('x') };
 
-  it('of creations is not used up by refusals, also among many at once, and is exact', async () => {
+  it('of creations is exact and not used up by refusals, even among many at once', async () => {
     const denied = () => alice.post('/sessions', { invite: ['@nobody.here'] });
     const unsendable = () =>
       alice.post('/sessions', { initial_message: { content: [{ type: 'file', attachment_id: MISSING_FILE }] } });
@@ -85,7 +85,7 @@ describe('the limit of a row', () => {
     expect(mixed.filter(({ status }) => status === 201)).toHaveLength(CREATIONS);
   });
 
-  it('of creations, once used up, answers alike for all invitees', async () => {
+  it('of creations, once used up, gives the same answer for all invitees', async () => {
     const bob = await service.createAgent('bob');
     await repeat(CREATIONS, () => alice.mustCreate().then(() => read()));
     const answers = [
@@ -106,7 +106,7 @@ describe('the limit of a row', () => {
     mustDeny(await send('x'), 429, 'RATE_LIMITED');
   });
 
-  it('that refuses costs nothing of the general one', async () => {
+  it('does not charge the general limit for refusals', async () => {
     const id = await alice.mustCreate();
     const send = () => alice.post(`/sessions/${id}/messages`, { content: 'x' });
     await repeat(RATE_LIMIT.sendMessage.count, send);
@@ -115,7 +115,7 @@ describe('the limit of a row', () => {
     mustDeny(await read(), 429, 'RATE_LIMITED');
   });
 
-  it('of uploads is asked before the body is received; a known key is received all the same', async () => {
+  it('of uploads is checked before the body is received, except for a known key', async () => {
     const first = await alice.upload(file, { key: 'first' });
     await repeat(RATE_LIMIT.uploadAttachment.count - 1, () => alice.upload(file));
     const { type, body } = multipart([{ ...file, bytes: Buffer.alloc(1000, 'x') }]);

@@ -71,16 +71,13 @@ function call(address: Address, token: string | undefined, options: { key?: null
 const goodToken = ({ row }: Address) => (row.actor === 'account' ? accountToken : alice.token());
 
 describe('a token', () => {
-  it.each(named(ADDRESSES))(
-    '%s answers 401 without one, with a foreign one and with one for the socket',
-    async (_, address) => {
-      for (const token of [undefined, 'x.y.z', await alice.token('ws')])
-        mustDeny(await call(address, token), 401, 'UNAUTHORIZED');
-    },
-  );
+  it.each(named(ADDRESSES))('%s answers 401 if it is missing, foreign, or for the socket', async (_, address) => {
+    for (const token of [undefined, 'x.y.z', await alice.token('ws')])
+      mustDeny(await call(address, token), 401, 'UNAUTHORIZED');
+  });
 
   it.each(named(forAgents))(
-    '%s answers 403 to each scope but its own, before it looks at anything else',
+    '%s answers 403 to each scope but its own, before checking anything else',
     async (_, address) => {
       const others = AGENT_SCOPES.filter((scope) => !address.row.scopes.includes(scope));
       for (const scope of others) {
@@ -90,12 +87,12 @@ describe('a token', () => {
     },
   );
 
-  it.each(named(forAccounts))('%s answers 403 FORBIDDEN to one that acts as an agent', async (_, address) => {
+  it.each(named(forAccounts))('%s answers 403 FORBIDDEN if it acts as an agent', async (_, address) => {
     mustDeny(await call(address, await alice.token(), { key: null, body: '{' }), 403, 'FORBIDDEN');
   });
 
   it.each(named(forAgents.filter(({ row }) => row.actor === 'agent')))(
-    '%s answers 403 FORBIDDEN to one of an account',
+    '%s answers 403 FORBIDDEN if it acts as an account',
     async (_, address) => {
       mustDeny(await call(address, accountToken, { key: null, body: '{' }), 403, 'FORBIDDEN');
     },
@@ -129,8 +126,8 @@ describe('a request', () => {
   );
 });
 
-describe('addresses and methods that the table does not have', () => {
-  it('answers 405 with the methods of the path', async () => {
+describe('The service, for addresses and methods outside the table,', () => {
+  it('answers 405 with the path’s methods', async () => {
     for (const path of new Set(ADDRESSES.map(({ path }) => path))) {
       const known = ADDRESSES.filter((address) => address.path === path).map(({ row }) => row.method);
       for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
@@ -167,7 +164,7 @@ describe('addresses and methods that the table does not have', () => {
 });
 
 describe('path parameters', () => {
-  it('answers ids that cannot exist as those that do not', async () => {
+  it('give impossible ids the same answer as nonexistent ones', async () => {
     const missing = await alice.get(`/sessions/sess_${ULID}`);
     mustDeny(missing, 404, 'NOT_FOUND');
     for (const id of [
@@ -186,7 +183,7 @@ describe('path parameters', () => {
     }
   });
 
-  it('answers INVALID_HANDLE to whatever is wrong with a handle', async () => {
+  it('get INVALID_HANDLE for anything wrong with a handle', async () => {
     for (const path of [
       '/agents/Alice/x',
       '/agents/a.b/c',
@@ -200,7 +197,7 @@ describe('path parameters', () => {
       mustDeny(await alice.delete(path), 400, 'INVALID_HANDLE');
   });
 
-  it('answers 400 to a path that is not percent-encoded text', async () => {
+  it('get 400 if they are not percent-encoded text', async () => {
     for (const path of ['/sessions/%', '/sessions/%zz', '/sessions/%c3%28', '/%E0%A4%A'])
       mustDeny(await alice.get(path), 400, 'VALIDATION_ERROR');
   });

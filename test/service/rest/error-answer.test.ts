@@ -9,7 +9,7 @@ function answer(error: unknown) {
   return { ...answerOfError(error, log), logged };
 }
 
-describe('the answer to what was thrown', () => {
+describe('The answer to a thrown error', () => {
   it.each(Object.keys(ERROR) as ErrorCode[])('is that of its row: %s', (code) => {
     const row = errorRow(code);
     const { status, headers, body, logged } = answer(new ServiceError(code));
@@ -20,7 +20,7 @@ describe('the answer to what was thrown', () => {
     expect(logged).toEqual([]);
   });
 
-  it('says of a fault only that it is one, and leaves the rest to the log', () => {
+  it('reveals only that a fault happened, and leaves the rest to the log', () => {
     const secret = 'token eyJhbGciOi at /home/someone/asp.sqlite';
     for (const thrown of [new Error(secret), new TypeError(secret), secret, undefined, { code: 'NOT_FOUND' }]) {
       const { status, body, logged } = answer(thrown);

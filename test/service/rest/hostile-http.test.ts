@@ -127,10 +127,10 @@ const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
   ],
 ];
 
-describe('a proposal of another protocol is not taken up, and the request answered as it is (RFC 9110 §7.8)', () => {
+describe('A proposal of another protocol is ignored, and the request is answered normally (RFC 9110 §7.8),', () => {
   const proposal = 'connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAA\r\n';
 
-  it('and so is what follows on the connection', async () => {
+  it('as are later ones on the connection', async () => {
     const first = `GET /health HTTP/1.1\r\nhost: ${host()}\r\n${proposal}\r\n`;
     const second = `GET /nowhere HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`;
     const answers = await send(first + first + second);
@@ -141,7 +141,7 @@ describe('a proposal of another protocol is not taken up, and the request answer
     ]);
   });
 
-  it('with its body, however that arrives', async () => {
+  it('with its body, no matter how that arrives', async () => {
     const topic = 'x'.repeat(400);
     const body = JSON.stringify({ topic });
     const head = `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${token}\r\nidempotency-key: h2c\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n${proposal}\r\n`;
@@ -203,7 +203,7 @@ describe('a malformed request', () => {
     expect((await request(`${service.authUrl}/health`)).status).toBe(200);
   });
 
-  it('may break off at any place', async () => {
+  it('may end at any point', async () => {
     const whole = `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\nauthorization: Bearer ${token}\r\nidempotency-key: k\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"topic":"never`;
     for (let length = 1; length < whole.length; length += 37)
       await new Promise<void>((resolve) => {

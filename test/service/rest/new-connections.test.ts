@@ -61,7 +61,7 @@ describe('Idle connections that have had an answer', () => {
 });
 
 describe('Connections that have not sent a request yet', () => {
-  it(`are at most ${NEW_MAX}: the oldest goes, newcomers are served, and those that have sent one stay`, async () => {
+  it(`are at most ${NEW_MAX}: the oldest is closed, new ones are served, and those that have sent one stay`, async () => {
     const known = await openConnection(wholeRequest());
     await until('it is answered', async () => known.text.includes('"ok":true'));
     const silent: Peer[] = [];
@@ -79,7 +79,7 @@ describe('Connections that have not sent a request yet', () => {
   });
 
   it(
-    `have ${FIRST_REQUEST_WITHIN_MS / 1000} seconds for it`,
+    `have ${FIRST_REQUEST_WITHIN_MS / 1000} seconds to send one`,
     async () => {
       const [silent, slow] = [await openConnection(), await openConnection('GET /health HTTP/1.1\r\n')];
       const known = await openConnection(wholeRequest());

@@ -65,7 +65,7 @@ describe('readiness', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('is denied while the service stops, to those who still have a connection', async () => {
+  it('is denied on open connections while the service stops', async () => {
     const service = await startTestService();
     await request(`${service.authUrl}/ready`);
     const stopping = service.stop();

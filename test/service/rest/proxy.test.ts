@@ -38,11 +38,11 @@ describe('X-Forwarded-For', () => {
     await proxied.stop();
   });
 
-  it('is not believed without a proxy', async () => {
+  it('is ignored without a proxy', async () => {
     expect(await countAccepted(direct, (index) => `192.0.2.${index}`)).toBeLessThan(40);
   });
 
-  it('is believed behind one as far as the proxy has written it, and no further', async () => {
+  it('is trusted behind a proxy only as far as the proxy has written it', async () => {
     expect(await countAccepted(proxied, (index) => `192.0.2.${index}`)).toBe(40);
     expect(await countAccepted(proxied, (index) => `192.0.2.${index}, 198.51.100.7`)).toBeLessThan(40);
   });
@@ -56,7 +56,7 @@ describe('X-Forwarded-For', () => {
   });
 });
 
-describe('requests of one address', () => {
+describe('Requests from one address', () => {
   it(`are at most ${REQUESTS_PER_ADDRESS_MAX} at once behind a proxy, before authentication`, async () => {
     const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', isBehindProxy: true });
     const ask = (address: string) =>
@@ -76,7 +76,7 @@ describe('requests of one address', () => {
 });
 
 describe('a public https address without a declared proxy', () => {
-  it('does not let one stranger lock everyone out of signing in: they all have one address there', async () => {
+  it('does not let one stranger lock everyone out of signing in, although all share one address', async () => {
     const service = await startService({
       host: '127.0.0.1',
       port: 0,
@@ -118,7 +118,7 @@ describe('a public https address without a declared proxy', () => {
   });
 });
 
-describe('the operator’s endpoints', () => {
+describe('The operator’s endpoints', () => {
   it('are not on an address that others can reach, and are on one of this machine', async () => {
     const service = await startService({ host: '0.0.0.0', port: 0, data: 'memory', isBehindProxy: true });
     const headers = { authorization: `Bearer ${service.operatorSecret}` };

@@ -70,7 +70,7 @@ describe('the id of a request', () => {
   const ask = (headers: Record<string, string>, path = '/sessions'): Promise<Answer> =>
     request(`${service.baseUrl}${path}`, { headers });
 
-  it('is in every answer and in its line of the log, and is another one each time', async () => {
+  it('is in every answer and its log line, and is always unique', async () => {
     const answers = [
       await alice.get('/agents/me'),
       await alice.get('/agents/me'),
@@ -91,7 +91,7 @@ describe('the id of a request', () => {
       expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'request', status: answers[index]?.status }));
   });
 
-  it('is the one that the caller sent, if it is 8 to 64 letters, digits, dots, dashes and underscores', async () => {
+  it('is the one that the caller sent if it is 8 to 64 letters, digits, dots, dashes and underscores', async () => {
     const good = ['01890a5d-ac96-774b-bcce-b302099a8057', 'a1b2c3d4', `x${'-_.'.repeat(21)}`];
     for (const id of good) expect(idOf(await ask({ 'x-request-id': id }))).toBe(id);
     const bad = ['', 'short', 'a'.repeat(65), '-leading-dash', 'with space', 'semi;colon', 'a"quote"b', 'ümläuteee'];
@@ -117,7 +117,7 @@ describe('the id of a request', () => {
     ]);
   });
 
-  it('is in the lines after a form was received', async () => {
+  it('is in the log lines after a form is received', async () => {
     const browser = createBrowser(service.webUrl);
     const page = await browser.get('/oauth/sign-in');
     lines.length = 0;
@@ -130,7 +130,7 @@ describe('the id of a request', () => {
     );
   });
 
-  it('says which agent and account a request is from and when it used the database, for those who look for a cause', async () => {
+  it('connects a request with its agent, account, and database use in the log', async () => {
     const answer = await alice.get('/agents/me');
     expect(allLinesOf(idOf(answer))).toContainEqual(
       expect.objectContaining({ event: 'database', operation: 'read', ms: expect.any(Number) }),
@@ -163,7 +163,7 @@ describe('the id of a request', () => {
     rmSync(broken, { recursive: true });
   });
 
-  it('of a WebSocket is in its handshake, in its refusal, and in the line of its end', async () => {
+  it('is in a WebSocket’s handshake, its refusal, and its closing log line', async () => {
     const refused = (await openSocket(service.wsUrl, { authorization: 'Bearer no' })) as Answer;
     expect(refused.status).toBe(401);
     expect(linesOf(idOf(refused))).toMatchObject([
@@ -185,7 +185,7 @@ describe('the id of a request', () => {
     ]);
   });
 
-  it('comes with the trace of a valid traceparent, and with none of an invalid one', async () => {
+  it('is logged with the trace of a valid traceparent, but not of an invalid one', async () => {
     const traced = await ask({ traceparent: `00-${TRACE_ID}-${SPAN_ID}-01` });
     await until('it has its line', async () => linesOf(idOf(traced)).some(({ event }) => event === 'request'));
     for (const line of linesOf(idOf(traced))) expect(line).toMatchObject({ trace_id: TRACE_ID, span_id: SPAN_ID });
@@ -194,7 +194,7 @@ describe('the id of a request', () => {
     for (const line of linesOf(idOf(untraced))) expect(line).not.toHaveProperty('trace_id');
   });
 
-  it('belongs to one request, also among many at once and with bodies that arrive slowly', async () => {
+  it('belongs to one request, even among many at once and with bodies that arrive slowly', async () => {
     const ids = Array.from({ length: 40 }, () => randomBytes(16).toString('hex'));
     await Promise.all(
       ids.map(async (id, index) => {
@@ -235,7 +235,7 @@ describe('a write', () => {
 });
 
 describe('a traceparent', () => {
-  it('is read as its specification says', () => {
+  it('is read according to its specification', () => {
     const read = (header: string) => readTraceParent(header);
     expect(read(`00-${TRACE_ID}-${SPAN_ID}-01`)).toEqual({ traceId: TRACE_ID, spanId: SPAN_ID, isSampled: true });
     expect(read(`00-${TRACE_ID}-${SPAN_ID}-fe`)).toMatchObject({ isSampled: false });

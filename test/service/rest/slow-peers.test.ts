@@ -81,7 +81,7 @@ async function createLargeSession(...invite: string[]): Promise<string> {
   return id;
 }
 
-describe('An answer that is not read', () => {
+describe('An unread answer', () => {
   it('is cut off after 30 seconds without progress', async () => {
     const id = await createLargeSession();
     const silent = openSilent(await replayHead(alice, id));
@@ -125,7 +125,7 @@ describe('An answer that is not read', () => {
     });
   }
 
-  it(`keeps the others of its agent waiting beyond ${REQUESTS_PER_AGENT_MAX}, and no one else`, async () => {
+  it(`keeps other requests of its agent waiting beyond ${REQUESTS_PER_AGENT_MAX}, and no one else’s`, async () => {
     const bob = await service.createAgent('bob');
     const id = await createLargeSession(bob.handle);
     await bob.mustJoin(id);
@@ -136,7 +136,7 @@ describe('An answer that is not read', () => {
     expect(await late.asked).toBe(200);
   });
 
-  it(`has what waits behind it refused after ${REQUEST_WAIT_MAX_MS / 1000} seconds, and not before`, async () => {
+  it(`causes requests behind it to be refused after ${REQUEST_WAIT_MAX_MS / 1000} seconds, and not before`, async () => {
     const late = await waitBehindUnread(await createLargeSession());
     await passSeconds(REQUEST_WAIT_MAX_MS / 1000 - 5);
     expect(await Promise.race([late.asked, pause(50, 'waits')])).toBe('waits');
@@ -145,8 +145,8 @@ describe('An answer that is not read', () => {
   });
 });
 
-describe('A body that hardly comes', () => {
-  it('is answered with 408 once it brings less than 1 KiB a second', async () => {
+describe('A slow body', () => {
+  it('is answered with 408 once it falls below 1 KiB per second', async () => {
     const id = await alice.mustCreate();
     const slow = openSilent(await postHead(alice, `/sessions/${id}/messages`, 100_000), '{"content":"');
     slow.socket.resume();
@@ -164,7 +164,7 @@ describe('A body that hardly comes', () => {
     expect(slow.text()).toMatch(/^HTTP\/1\.1 408 [\s\S]*\r\nconnection: close\r\n[\s\S]*"VALIDATION_ERROR"/);
   });
 
-  it('is not what waits for its turn', async () => {
+  it('does not include one that waits for its turn', async () => {
     const id = await alice.mustCreate();
     const waiting = openSilent(await postHead(alice, `/sessions/${id}/messages`, 15), '');
     waiting.socket.resume();
@@ -183,7 +183,7 @@ describe('A body that hardly comes', () => {
 describe('A body that is too large', () => {
   const MEGABYTE = Buffer.alloc(1024 * 1024, 'x');
 
-  it('is answered with 413 at once, which its sender can still read when it has sent all of it', async () => {
+  it('gets a 413 at once, which its sender can still read after sending everything', async () => {
     const id = await alice.mustCreate();
     const eager = openSilent(await postHead(alice, `/sessions/${id}/messages`, 8 * MEGABYTE.length));
     for (let count = 0; count < 8; count += 1) {
@@ -196,7 +196,7 @@ describe('A body that is too large', () => {
     expect(eager.text()).toMatch(/^HTTP\/1\.1 413 [\s\S]*\r\nconnection: close\r\n[\s\S]*"VALIDATION_ERROR"/);
   });
 
-  it('is listened to no further than 16 MiB, and not for longer than it comes', async () => {
+  it('is received only up to 16 MiB, and only while data keeps coming', async () => {
     const id = await alice.mustCreate();
     const [endless, silent] = [
       openSilent(await postHead(alice, `/sessions/${id}/messages`, 1_000 * MEGABYTE.length)),
@@ -214,8 +214,8 @@ describe('A body that is too large', () => {
   });
 });
 
-describe('Uploads that hardly come', () => {
-  it('do not hold up what their agent does meanwhile', async () => {
+describe('Slow uploads', () => {
+  it('do not block their agent’s other requests', async () => {
     const id = await alice.mustCreate();
     const head = async (): Promise<string[]> =>
       (await postHead(alice, '/attachments', 10_000)).map((line) =>
@@ -258,7 +258,7 @@ describe('A flood of large bodies', () => {
     await Promise.all(sending);
   });
 
-  it(`of many agents of one account is at most ${REQUESTS_PER_ACCOUNT_MAX} requests at once`, async () => {
+  it(`from many agents of one account is limited to ${REQUESTS_PER_ACCOUNT_MAX} requests at once`, async () => {
     const siblings = [alice];
     for (let count = 0; count < 3; count += 1)
       siblings.push(await service.createAgent(`sibling${count}`, { owner: alice.owner }));

@@ -29,8 +29,8 @@ const setPolicy = (agent: AgentActor, inbound_policy: 'open' | 'allowlist') =>
 const listOpen = (query: Query, sessionId: string) =>
   listJoinedOpenAgents(query, sessionId, { agentId: host.agentId, handle: host.handle, glob: '@crew.*' });
 
-describe('the agents whose limits a message counts against', () => {
-  it('are the joined ones that let anyone in now, whenever they began to', async () => {
+describe('The agents toward whose limits a message counts', () => {
+  it('are the joined ones that are currently open, no matter since when', async () => {
     const id = must(await stage.create(host, { invite: [guest.handle, other.handle] })).session_id;
     const open = async () => (await stage.read((query) => listOpen(query, id))).map((row) => row.agent_id).sort();
     expect(await open()).toEqual([]);
@@ -48,7 +48,7 @@ describe('the agents whose limits a message counts against', () => {
     expect(await open()).toEqual([guest.agentId]);
   });
 
-  it.runIf(TEST_STORE === 'memory')('are found without a look at the members that keep a list', async () => {
+  it.runIf(TEST_STORE === 'memory')('are found without looking at members with an allowlist', async () => {
     const id = must(await stage.create(host, {})).session_id;
     const plan: string[] = [];
     await stage.read((query) =>

@@ -152,7 +152,7 @@ const NOTHING = {
 };
 
 describe('Retention', () => {
-  it('deletes an ended session in which nothing has happened for the time, with every row about it', async () => {
+  it('deletes an ended session without recent events, with every row about it', async () => {
     const { id, file } = await converse();
     await age();
     expect(await tracesOf(id)).toEqual([
@@ -168,7 +168,7 @@ describe('Retention', () => {
       expect(outcome).toEqual(GONE);
   });
 
-  it('counts before it deletes, and counts what it deletes', async () => {
+  it('reports what it would delete, and what it deletes', async () => {
     await converse();
     await age();
     const before = stage.clock.now() - AGE_MS;
@@ -196,7 +196,7 @@ describe('Retention', () => {
       expect(must(await stage.get(alice, sessionId))).toMatchObject({ state: 'active' });
   });
 
-  it('leaves a session alone that is reopened after it was found', async () => {
+  it('keeps a session that is reopened after it was selected', async () => {
     const { id } = await converse();
     await age();
     const events = await stage.eventsOf(alice, id);
@@ -216,7 +216,7 @@ describe('Retention', () => {
     expect((await stage.eventsOf(alice, id)).slice(0, events.length)).toEqual(events);
   });
 
-  it('counts the time from the last event, and a departure is one', async () => {
+  it('measures age from the last event, which may be a departure', async () => {
     const { id } = await converse();
     await age(AGE_MS - 1);
     expect(await run()).toEqual(nothingDeleted());
@@ -227,7 +227,7 @@ describe('Retention', () => {
     expect((await run()).sessions).toBe(1);
   });
 
-  it('waits for a session whose events are not all in inboxes and in the search index', async () => {
+  it('waits until all of a session’s events are in inboxes and the search index', async () => {
     const { id } = await converse();
     stage.clock.advance(AGE_MS);
     expect(await run()).toEqual(nothingDeleted());
@@ -237,7 +237,7 @@ describe('Retention', () => {
     expect([(await run()).sessions, await tracesOf(id)]).toEqual([1, []]);
   });
 
-  it('leaves other sessions as they are, even one with the same code in the search index', async () => {
+  it('leaves other sessions unchanged, even with the same hash in the search index', async () => {
     const old = await converse();
     stage.clock.advance(1);
     const { id } = await converse();
@@ -289,7 +289,7 @@ describe('Retention', () => {
     },
   );
 
-  it('stops between two batches when it is asked to, and continues next time', async () => {
+  it('stops between two batches on request, and continues next time', async () => {
     for (let count = 0; count < 3; count += 1) await converse(`heron ${count}`);
     await age();
     let looks = 0;
@@ -304,7 +304,7 @@ describe('Retention', () => {
     expect([await countOf('session'), await countOf('event'), await countOf('deleted_session')]).toEqual([0, 0, 0]);
   });
 
-  it('does not use positions of the log again: what follows reaches inboxes and the search', async () => {
+  it('does not reuse positions of the log: later events reach inboxes and the search', async () => {
     await converse();
     await age();
     const last = await stage.read((query) => query.get<{ p: number }>('SELECT MAX(position) AS p FROM event'));
@@ -364,7 +364,7 @@ describe('An account that is erased', () => {
     return id;
   };
 
-  it('leaves nothing of sessions that only its agents ever saw, active ones too, or of what was written about them', async () => {
+  it('leaves nothing of sessions that only its agents ever saw, even active ones', async () => {
     const own = [await talkAlone('one'), await talkAlone('two')];
     must(await stage.end(alice, own[0] ?? ''));
     await stage.write((transaction) =>
@@ -412,7 +412,7 @@ describe('An account that is erased', () => {
 });
 
 describe('A download of all data', () => {
-  it('leaves out a session that is deleted while it is made, and stays whole', async () => {
+  it('leaves out a session that is deleted while it is made, and stays complete', async () => {
     const gone = await converse();
     await age();
     const { session_id: kept } = must(await stage.create(alice, { initial_message: { content: 'still here' } }));
@@ -430,7 +430,7 @@ describe('A download of all data', () => {
   });
 });
 
-describe('What arrives late about a deleted session', () => {
+describe('A late write about a deleted session', () => {
   const LATE: readonly [string, (transaction: Transaction, id: string) => Promise<unknown>][] = [
     ['how far someone has read', (transaction, id) => putSeen(transaction, bob.accountId, id, 9)],
     [
@@ -487,10 +487,10 @@ describe('What arrives late about a deleted session', () => {
   });
 });
 
-describe('The operator sees it in the log of actions', () => {
+describe('The operator’s log of actions', () => {
   const actions = () => stage.read((query) => listOperatorActions(query, 'Z', 10));
 
-  it('with what was deleted, once for a run that had something to do', async () => {
+  it('shows what each run deleted, once, if it deleted anything', async () => {
     await converse();
     await age();
     const counts: unknown[] = [];
@@ -503,7 +503,7 @@ describe('The operator sees it in the log of actions', () => {
     expect(JSON.parse(action?.changes ?? '')).toEqual(deleted);
   });
 
-  it('also of a run that failed halfway', async () => {
+  it('also shows a run that failed halfway', async () => {
     await converse();
     await age();
     const files = { ...stage.context.files, discard: () => Promise.reject(new Error('the disk is away')) };
@@ -517,7 +517,7 @@ describe('The operator sees it in the log of actions', () => {
 });
 
 describe('A service with --retention', () => {
-  it('deletes on its own, on one of several processes, and a reader with an old cursor gets the 404 of a session that never existed', async () => {
+  it('deletes in one of several processes, and a reader with an old cursor gets the 404 of a session that never existed', async () => {
     const services = createServices();
     try {
       const data = services.newData();
