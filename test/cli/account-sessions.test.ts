@@ -45,7 +45,7 @@ describe('asp session list --account', () => {
     );
   });
 
-  it('leaves the account the only one that may ask', async () => {
+  it('is available only to the account', async () => {
     const alice = await service.createAgent('alice');
     const environment = { ASP_PROFILE: service.baseUrl, ASP_TOKEN: await alice.token('api') };
     const { code, err } = await home.run('session list --account', { environment });
@@ -53,14 +53,14 @@ describe('asp session list --account', () => {
     expect(err).toContain('try:  asp login --account');
   });
 
-  it('is not chosen together with other scopes', async () => {
+  it('cannot be combined with other scopes', async () => {
     for (const words of ['login --account --scopes account:read', 'login --account --read-only'])
       expect((await home.run(words)).code).toBe(2);
   });
 });
 
 describe('asp open', () => {
-  it('prints the address of the page where there is no browser', async () => {
+  it('prints the address of the page if there is no browser', async () => {
     const alice = await service.createAgent('alice');
     const environment = { ASP_PROFILE: service.baseUrl, ASP_TOKEN: await alice.token('api') };
     const id = await alice.mustCreate({ invite: ['@ann.bot'] });
@@ -70,7 +70,7 @@ describe('asp open', () => {
     expect((await home.run('open', { environment })).out).toBe(`${service.webUrl}/dashboard\n`);
   });
 
-  it('gives an address that shows the session', async () => {
+  it('prints an address that shows the session', async () => {
     const { out } = await home.run('open --no-browser');
     const { status } = await fetch(out.trim(), { redirect: 'manual' });
     expect([200, 302, 303]).toContain(status);

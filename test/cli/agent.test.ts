@@ -33,14 +33,14 @@ describe('the words of agent', () => {
   });
 });
 
-describe('agents as an agent sees them', () => {
+describe('An agent', () => {
   let stage: Stage;
   beforeAll(async () => {
     stage = await startStage();
   });
   afterAll(() => stage.stop());
 
-  it('show: oneself without a handle, others with one; the object as the service sends it with --json', async () => {
+  it('shows itself without a handle, and others with one; --json prints the service’s object', async () => {
     const { alice, bob } = stage;
     expect(documentOf(await stage.as(alice, 'agent show --json'))).toMatchObject({
       canonical_handle: alice.handle,
@@ -51,7 +51,7 @@ describe('agents as an agent sees them', () => {
     expect(shown.out).toContain('policy   open');
   });
 
-  it('an unknown agent is exit 3, and nothing is guessed', async () => {
+  it('gets exit 3 for an unknown agent, without a guess', async () => {
     for (const words of ['agent show no.body', 'agent card no.body']) {
       const { code, err, out } = await stage.as(stage.alice, words);
       expect({ code, out }).toEqual({ code: 3, out: '' });
@@ -59,7 +59,7 @@ describe('agents as an agent sees them', () => {
     }
   });
 
-  it('card: Markdown on stdout', async () => {
+  it('reads a card as Markdown on stdout', async () => {
     const { alice, bob } = stage;
     const card = await stage.as(alice, `agent card ${bob.handle}`);
     expect(card.code).toBe(0);
@@ -67,7 +67,7 @@ describe('agents as an agent sees them', () => {
     expect(documentOf(await stage.as(alice, `agent card ${bob.handle} --json`))).toMatchObject({ handle: bob.handle });
   });
 
-  it('list and search give rows; update of oneself is allowed to the agent', async () => {
+  it('lists and searches in rows, and may update itself', async () => {
     const { alice } = stage;
     const updated = documentOf(await stage.as(alice, ['agent', 'update', '--description', 'zebra tamer', '--json']));
     expect(updated).toMatchObject({ canonical_handle: alice.handle, description: 'zebra tamer' });
@@ -77,7 +77,7 @@ describe('agents as an agent sees them', () => {
     expect(await stage.as(stage.bob, 'agent search nothinglikeit')).toMatchObject({ code: 0, out: '' });
   });
 
-  it('an agent cannot do what only its account may: exit 5, and the error says how', async () => {
+  it('cannot do what only its account may: exit 5, and the error says how', async () => {
     const owner = stage.alice.owner;
     const { code, err } = await stage.as(stage.alice, `agent create ${owner}.second --json`);
     expect(code).toBe(5);
@@ -88,7 +88,7 @@ describe('agents as an agent sees them', () => {
     });
   });
 
-  it('--dry-run of create, update and remove sends nothing', async () => {
+  it('sends nothing with --dry-run of create, update and remove', async () => {
     for (const words of ['agent create x.new', 'agent update x.new --pause', 'agent remove x.new']) {
       const { out, err } = await stage.as(stage.alice, `${words} --dry-run --json`);
       expect(JSON.parse(out)).toMatchObject({ url: expect.stringContaining('/agents') });
@@ -97,7 +97,7 @@ describe('agents as an agent sees them', () => {
   });
 });
 
-describe('agents as their account manages them', () => {
+describe('An account', () => {
   let service: TestService;
   let home: ReturnType<typeof localHome>;
   beforeAll(async () => {
@@ -127,11 +127,11 @@ describe('agents as their account manages them', () => {
     expect(await home.run('agent remove ann.second -y')).toMatchObject({ code: 0, out: '@ann.second\n' });
   });
 
-  it('scopes of the account and of an agent need two sign-ins: exit 2', async () => {
+  it('needs separate sign-ins for scopes of the account and of an agent: exit 2', async () => {
     expect(await home.run('login --yes --scopes account:read,sessions:read')).toMatchObject({ code: 2, out: '' });
   });
 
-  it('leaves agents their own sign-ins', async () => {
+  it('keeps the sign-ins of its agents', async () => {
     expect(await home.run('login @ann.bot --yes')).toMatchObject({ code: 0, out: '@ann.bot\n' });
     expect(await home.run('whoami')).toMatchObject({ code: 0, out: '@ann.bot\n' });
   });

@@ -32,7 +32,7 @@ describe('an alias', () => {
     expect((await asp('why extra')).code).toBe(2);
   });
 
-  it('keeps each word whole: no shell reads them', async () => {
+  it('keeps each word intact, without a shell', async () => {
     const { asp } = startHome();
     await asp(['alias', 'set', 'say', '--', 'send', '@a.bot', "it's $HOME; *", '--dry-run', '--json']);
     const { out } = await asp('say -p https://service.example/v1', { ASP_TOKEN: 'x' });
@@ -62,7 +62,7 @@ describe('an alias', () => {
     expect((await asp('version')).out).toBe('1.2.3\n');
   });
 
-  it('is not looked up in another alias, so that none leads back to itself', async () => {
+  it('is not expanded within another alias, so that none can loop', async () => {
     const { asp, file } = startHome();
     await asp('alias set one -- version');
     expect((await asp('alias set two -- one')).code).toBe(2);
@@ -115,7 +115,7 @@ describe('config edit', () => {
     expect(statSync(file).mode & 0o077).toBe(0);
   });
 
-  it('changes nothing when the text is as it was', async () => {
+  it('changes nothing if the text is unchanged', async () => {
     const { edit, file } = editing('true');
     const { out, err } = await edit('--json');
     expect(JSON.parse(out)).toEqual({ config: file, changed: false });
@@ -123,7 +123,7 @@ describe('config edit', () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  it('keeps a text that is not valid, and says where it is', async () => {
+  it('keeps an invalid text, and says where it is', async () => {
     const { asp, edit, file } = editing(`echo '{"profiles":{"work":{}}}' > "$2"`);
     await asp('config set local_agent a.bot');
     const before = readFileSync(file, 'utf8');
@@ -143,7 +143,7 @@ describe('config edit', () => {
     expect(readFileSync(file, 'utf8')).toContain('@b.bot');
   });
 
-  it('keeps it when it cannot be stored', async () => {
+  it('keeps the text if it cannot be stored', async () => {
     const { home, edit } = editing(`echo '{}' > "$2"`);
     writeFileSync(join(home, '.config'), 'a file where the folder should be');
     const { code, err } = await edit();

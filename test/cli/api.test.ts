@@ -41,8 +41,8 @@ describe('the words of api', () => {
   });
 });
 
-describe('a request of one’s own', () => {
-  it('reads with a query, and with the bearer', async () => {
+describe('a raw request', () => {
+  it('reads with a query and the bearer token', async () => {
     const { code, out, received } = await runAgainst(
       [{ call: 'GET /sessions?state=active&limit=2', reply: { a: 1 } }],
       'api sessions -X GET --typed limit=2 --field state=active',
@@ -59,7 +59,7 @@ describe('a request of one’s own', () => {
     expect(err.length).toBeLessThan(1000);
   });
 
-  it('writes a JSON body with a key; --input sends what it is given', async () => {
+  it('writes a JSON body with a key; --input sends its file unchanged', async () => {
     const { received } = await runAgainst(
       [{ call: 'POST /sessions', status: 201, reply: {} }],
       `api sessions --field topic=x --typed 'invite=["@a.b"]' --idempotency-key k1`,
@@ -70,7 +70,7 @@ describe('a request of one’s own', () => {
     expect(given.received[0]).toMatchObject({ body: { raw: 1 }, key: expect.any(String) });
   });
 
-  it('prints the answer of a refusal, and ends with the code of its error', async () => {
+  it('prints the answer to a refused request, and exits with its code', async () => {
     const refused = envelope('DUPLICATE_HANDLE', 'taken');
     const { code, out, err } = await runAgainst(
       [{ call: 'POST /agents', status: 409, reply: refused }],

@@ -15,7 +15,7 @@ const ATTACHMENT = `att_${'0'.repeat(26)}`;
 describe('the command tree', () => {
   const { commands } = PROGRAM;
 
-  it('spells no two commands alike', () => {
+  it('has no two commands with the same spelling', () => {
     const spellings = commands.flatMap((command) => listSpellings(command, PROGRAM));
     expect(spellings.filter((spelling, index) => spellings.indexOf(spelling) !== index)).toEqual([]);
   });
@@ -31,7 +31,7 @@ describe('the command tree', () => {
     for (const command of commands) for (const { flags } of everyOption(command)) expect(flags).not.toMatch(/\[/);
   });
 
-  it('gives an option one meaning of its arity and short form everywhere', () => {
+  it('gives an option the same arity and short form everywhere', () => {
     const known = new Map<string, string>();
     for (const command of commands)
       for (const { flags } of everyOption(command)) {
@@ -48,7 +48,7 @@ describe('the command tree', () => {
         expect(flags).not.toMatch(/--(token|secret|client-secret|password|passphrase|refresh-token)\b/);
   });
 
-  it('names an option once a command', () => {
+  it('has each option once per command', () => {
     for (const command of commands) {
       const names = everyOption(command).map(({ flags }) => optionName(flags).long);
       expect(
@@ -59,7 +59,7 @@ describe('the command tree', () => {
   });
 });
 
-describe('words lead to a command', () => {
+describe('a line that runs a command:', () => {
   const table: [line: string, words: string, rest: string][] = [
     ['send a.b hi', 'message send', 'a.b hi'],
     ['message send a.b hi', 'message send', 'a.b hi'],
@@ -84,12 +84,12 @@ describe('words lead to a command', () => {
     });
 
   for (const line of ['send --help', '-h send', 'send a.b -h', 'send -qh', '--help send a.b'])
-    it(`asp ${line} asks for help`, async () => {
+    it(`asp ${line} shows help`, async () => {
       expect(await findCommand(PROGRAM, line.split(' '))).toMatchObject({ wantsHelp: true });
     });
 
   for (const line of ['send a.b -m -h', 'send --topic --help a.b'])
-    it(`asp ${line} takes what follows an option as its value`, async () => {
+    it(`asp ${line} treats the word after an option as its value`, async () => {
       expect(await findCommand(PROGRAM, line.split(' '))).toMatchObject({ wantsHelp: false });
     });
 });
@@ -259,7 +259,7 @@ describe('help', () => {
     expect(out).not.toContain('--once');
   });
 
-  it('of nothing, of a noun and of a topic is on stdout with exit 0', async () => {
+  it('of asp, of a noun and of a topic is on stdout with exit 0', async () => {
     for (const line of ['', '--help', 'session', 'sessions', 'help', 'help session', 'help exit-codes', 'help send']) {
       const { code, out, err } = await runWords(line);
       expect({ code, err }, line).toEqual({ code: 0, err: '' });
@@ -293,7 +293,7 @@ describe('help', () => {
     expect(words((await runWords('help tail', { columns: width })).out)).toBe(words(wide.out));
   });
 
-  it('help of a word that is a command and a topic shows both', async () => {
+  it('of a word that is a command and a topic shows both', async () => {
     const { out } = await runWords('help tail');
     expect(out).toContain('--cursor-file <path>');
     expect(out).toContain('Following sessions');

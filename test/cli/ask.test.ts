@@ -43,14 +43,14 @@ const stateOf = async (session: string): Promise<unknown> =>
   ((await alice.get(`/sessions/${session}`)).json as { state: string }).state;
 
 describe('asp ask', () => {
-  it('prints the answer alone, and ends the session it made', async () => {
+  it('prints only the answer, and ends the session it created', async () => {
     const { ended, session } = await ask();
     await bob.mustSend(session, 'tomorrow');
     expect(await ended).toMatchObject({ code: 0, out: 'tomorrow\n' });
     expect(await stateOf(session)).toBe('ended');
   });
 
-  it('offers the choices in the metadata of the question, and prints the one that was made as it was offered', async () => {
+  it('offers the choices in the question’s metadata, and prints the chosen one as it was offered', async () => {
     const { ended, session, question } = await ask('--choices', 'Yes, Not now', '--json');
     expect(question['metadata']).toEqual({ choices: ['Yes', 'Not now'], awaits_reply: true });
     await bob.mustSend(session, ' not NOW\n');
@@ -70,7 +70,7 @@ describe('asp ask', () => {
     expect(err).toContain('That is not one of the choices (yes, no). Still waiting.\n');
   });
 
-  it('--expect exits 12 after any other choice, which is printed all the same', async () => {
+  it('--expect exits 12 after any other choice, which is printed anyway', async () => {
     const yes = await ask('--choices', 'yes,no', '--expect', 'YES');
     await bob.mustSend(yes.session, 'yes');
     expect(await yes.ended).toMatchObject({ code: 0, out: 'yes\n' });
@@ -90,7 +90,7 @@ describe('asp ask', () => {
     expect(await ended).toMatchObject({ code: 12, err: expect.stringContaining('could not process the question.') });
   });
 
-  it('does not take the answer to another question', async () => {
+  it('ignores the answer to another question', async () => {
     const { ended, session, question } = await ask('--choices', 'yes,no');
     const other = `msg_${'0'.repeat(26)}`;
     await say(session, 'no', { in_reply_to: other });
@@ -98,7 +98,7 @@ describe('asp ask', () => {
     expect(await ended).toMatchObject({ code: 0, out: 'yes\n' });
   });
 
-  it('asks in a session that exists, and leaves it open', async () => {
+  it('asks in an existing session, and leaves it open', async () => {
     const session = await alice.mustCreate({ invite: [bob.handle] });
     await bob.mustJoin(session);
     const ended = stage.as(alice, ['ask', session, 'ready?', '--timeout', '20s']);
@@ -149,7 +149,7 @@ describe('asp ask', () => {
     expect(await ended).toMatchObject({ code: 0, out: 'tomorrow\n' });
   });
 
-  it('--wait limits the wait for the answer, and the error names the command that waits on', async () => {
+  it('--wait limits the wait for the answer, and the error names the command to keep waiting', async () => {
     const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', '--wait', '1s', '--json']);
     expect(code).toBe(8);
     const { error } = JSON.parse(err) as { error: { next: string[] } };
@@ -162,7 +162,7 @@ describe('asp ask', () => {
     expect(await stage.as(alice, next)).toMatchObject({ code: 0, out: 'late but here\n' });
   });
 
-  it('with the same --once asks once, and takes the answer that came in between', async () => {
+  it('asks once with the same --once, and prints the answer that came in between', async () => {
     const first = await ask('--once', 'deploy-1', '--choices', 'yes,no', '--wait', '1s');
     expect((await first.ended).code).toBe(8);
     await bob.mustSend(first.session, 'no');
@@ -195,7 +195,7 @@ describe('asp ask', () => {
 });
 
 describe('the choices of a question', () => {
-  it('are shown wherever the text of the message is', async () => {
+  it('are shown wherever the message’s text is', async () => {
     const session = await alice.mustCreate({ invite: [bob.handle] });
     await bob.mustJoin(session);
     await say(session, 'Deploy?', { choices: ['yes', 'no'] }, alice);
@@ -204,7 +204,7 @@ describe('the choices of a question', () => {
   });
 
   it.each([[['only one']], [['', 'x']], ['yes,no'], [[1, 2]], [Array.from({ length: 11 }, (_, at) => `c${at}`)]])(
-    'that are not choices are not shown: %j',
+    'are not shown if they are invalid: %j',
     async (choices) => {
       const session = await alice.mustCreate({ invite: [bob.handle] });
       await bob.mustJoin(session);

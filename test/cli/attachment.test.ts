@@ -61,7 +61,7 @@ describe('what a service calls a file', () => {
     ['', 'file'],
   ])('%j becomes %j', (given, name) => expect(safeFilename(given)).toBe(name));
 
-  it('always becomes a single name in a folder', () =>
+  it('becomes a single file name in a folder', () =>
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (given) => {
         const name = safeFilename(given);
@@ -73,14 +73,14 @@ describe('what a service calls a file', () => {
     ));
 });
 
-describe('a file that is saved', () => {
+describe('A saved file', () => {
   const bytes = async function* (text: string): AsyncGenerator<Uint8Array> {
     yield Buffer.from(text);
   };
   const save = (path: string, isForced = false): Promise<void> =>
     saveFile(path, bytes('new'), { isForced, random: systemRandom });
 
-  it('replaces nothing that is there, neither a file nor a link, and leaves no trace', async () => {
+  it('replaces nothing, neither a file nor a link, and leaves no trace', async () => {
     const folder = folderOf();
     writeFileSync(join(folder, 'there'), 'old');
     writeFileSync(join(folder, 'target'), 'old');
@@ -92,7 +92,7 @@ describe('a file that is saved', () => {
     expect(readdirSync(folder).sort()).toEqual(['dangling', 'linked', 'target', 'there']);
   });
 
-  it('with force replaces the link itself and never what it leads to, nor a folder', async () => {
+  it('replaces with force a link itself, but never its target or a folder', async () => {
     const folder = folderOf();
     writeFileSync(join(folder, 'target'), 'old');
     symlinkSync(join(folder, 'target'), join(folder, 'linked'));
@@ -103,7 +103,7 @@ describe('a file that is saved', () => {
     await expect(save(join(folder, 'sub'), true)).rejects.toThrow(/is a folder/);
   });
 
-  it('stays unwritten when its bytes break off', async () => {
+  it('is not written if its bytes are incomplete', async () => {
     const folder = folderOf();
     const broken = async function* (): AsyncGenerator<Uint8Array> {
       yield Buffer.from('half');
@@ -114,7 +114,7 @@ describe('a file that is saved', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('that appears meanwhile is not replaced either', async () => {
+  it('does not replace a file that appears meanwhile', async () => {
     const path = join(folderOf(), 'a');
     const slow = async function* (): AsyncGenerator<Uint8Array> {
       writeFileSync(path, 'someone else');
@@ -143,7 +143,7 @@ describe('attachments on a service', () => {
     return { id, session };
   };
 
-  it('upload prints ids; --dry-run sends nothing; what no service takes is refused before', async () => {
+  it('upload prints ids; --dry-run sends nothing; unsupported files are refused in advance', async () => {
     const folder = folderOf();
     writeFileSync(join(folder, 'a.txt'), 'a');
     writeFileSync(join(folder, 'b.png'), 'no picture');
@@ -175,7 +175,7 @@ describe('attachments on a service', () => {
     ]);
   });
 
-  it('download -o makes the folder it names', async () => {
+  it('download -o creates the folder it names', async () => {
     const { id } = await sendFile('deep');
     const path = join(folderOf(), 'new', 'deep.txt');
     expect(await stage.as(stage.bob, ['attachment', 'download', id, '-o', path])).toMatchObject({ code: 0 });
@@ -217,7 +217,7 @@ describe('attachments on a service', () => {
     expect(err).toContain('1 of 2');
   });
 
-  it('show and list tell what is there', async () => {
+  it('show and list describe them', async () => {
     const { id, session } = await sendFile('shown', 'shown.txt');
     expect(documentOf(await stage.as(stage.bob, `attachment show ${id} --json`))).toMatchObject({ id, size: 5 });
     const { items } = documentOf(await stage.as(stage.bob, `attachment list ${session} --json`));

@@ -85,7 +85,7 @@ describe('ASP_CLIENT_SECRET_FILE', () => {
     expect(await whoami(path)).toMatchObject({ code: 4, hint: 'it belongs to another user.' });
   });
 
-  it.runIf(isRoot)("may be root's and readable by one's group, but not one's own and readable by it", async () => {
+  it.runIf(isRoot)("may be root's and group-readable, but not the user's own and group-readable", async () => {
     const path = secretFile(0o440);
     chownSync(path, 0, NOBODY);
     const run = () =>

@@ -30,7 +30,7 @@ const parsed = (options: Record<string, boolean | string | readonly string[]>, p
 });
 
 describe('the arguments of a command', () => {
-  it('give each option by its long name, and each argument by its name', () => {
+  it('return each option by its long name, and each argument by its name', () => {
     const usages = [
       { usage: '<file|->', about: '' },
       { usage: '[handles...]', about: '' },
@@ -52,7 +52,7 @@ describe('the arguments of a command', () => {
     expect(() => args.refuseBoth('limit', 'state')).toThrow('--limit and --state cannot be used together.');
   });
 
-  it('of an optional argument that is missing are undefined, and of a list that is missing empty', () => {
+  it('are undefined for a missing optional argument, and empty for a missing list', () => {
     const usages = [
       { usage: '[name]', about: '' },
       { usage: '[more...]', about: '' },
@@ -151,7 +151,7 @@ describe('a misspelled option', () => {
     readPageOptions(unpaged, 50);
   });
 
-  it('does not compile in what a tool hands to its command', () => {
+  it('does not compile in the options that a tool passes to its command', () => {
     const right: ToolArgs<typeof sessionList> = { options: { state: 'active', limit: 5, all: true } };
     // @ts-expect-error: misspelled
     const misspelled: ToolArgs<typeof sessionList> = { options: { cursr: 'x' } };

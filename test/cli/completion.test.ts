@@ -97,7 +97,7 @@ function offered(home: string, ...words: string[]): string[] {
 
 const lastLine = (home: string, ...words: string[]): string => answer(home, ['zsh', '--', ...words]).at(-1) ?? '';
 
-describe('what completions offer', () => {
+describe('Completion offers', () => {
   const home = usedHome();
 
   it('commands, nouns and the commands below them, with their descriptions', () => {
@@ -113,7 +113,7 @@ describe('what completions offer', () => {
     expect(offered(home, '-p', 'work', '--json', 'session', 'sh')).toEqual(['show']);
   });
 
-  it('aliases, and after one what its command takes', () => {
+  it('aliases, and after one, what its command accepts', () => {
     expect(answer(home, ['zsh', '--', 'mi'])).toEqual(['mine\tasp session show', ':']);
     expect(offered(home, 'mine', '--del')).toEqual(['--delivery']);
     expect(offered(home, 'mine', 'sess_')).toEqual([SESSION, OTHER_SESSION]);
@@ -130,7 +130,7 @@ describe('what completions offer', () => {
     expect(offered(home, 'sessions', 'li')).toEqual(['list']);
   });
 
-  it('every command and every option of the program, where its words lead', () => {
+  it('every command and every option of the program in its place', () => {
     for (const { path, aliases, isHidden, options } of PROGRAM.commands) {
       if (isHidden) continue;
       for (const spelling of [path, ...aliases]) {
@@ -148,7 +148,7 @@ describe('what completions offer', () => {
     }
   });
 
-  it('an option once, and again only where it may be repeated', () => {
+  it('an option once, and again only if it may be repeated', () => {
     expect(offered(home, 'send', 'alice.bot', '--topic', 'x', '--to')).toEqual([]);
     expect(offered(home, 'send', 'alice.bot', '--topic=x', '--to')).toEqual([]);
     expect(offered(home, 'send', '-m', 'x', '--mess')).toEqual(['--message-file']);
@@ -176,7 +176,7 @@ describe('what completions offer', () => {
     expect(answer(home, ['zsh', '--', 'agent', 'show', 'alic'])).toEqual(['alice.bot\tAlice answers', ':']);
   });
 
-  it('known counterparts, agents of the allowlist and own agents; of these the last come first where one acts', () => {
+  it('known counterparts, agents of the allowlist and own agents; the last first for --as', () => {
     expect(offered(home, 'agent', 'show', '')).toEqual(['alice.bot', 'albert.bot', 'bob.bot', 'dora.bot', 'me.bot']);
     expect(offered(home, '--as', '')[0]).toBe('me.bot');
     expect(offered(home, 'agent', 'use', '')[0]).toBe('me.bot');
@@ -246,7 +246,7 @@ describe('what completions offer', () => {
     expect(answer(home, ['zsh'])).not.toEqual([]);
   });
 
-  it('nothing where a new name or a text is wanted', () => {
+  it('nothing for a new name or a text', () => {
     for (const words of [
       ['agent', 'create', ''],
       ['serve', 'agent', 'add', ''],
@@ -290,7 +290,7 @@ describe('a line of bash', () => {
     return [[...before], typed, spell(`${typed}@x.y`)];
   };
 
-  it('is split into words as bash does it', () => {
+  it('is split into words as in bash', () => {
     expect(placed('asp send "a b" \'c d\' e\\ f')).toEqual([['send', 'a b', 'c d'], 'e f', 'e\\ f@x.y']);
     expect(placed('asp send a ')).toEqual([['send', 'a'], '', '@x.y']);
     expect(placed('A=1 B=2 asp send "it\'s" x')).toEqual([['send', "it's"], 'x', 'x@x.y']);
@@ -299,7 +299,7 @@ describe('a line of bash', () => {
     expect(placed('a sess')).toEqual([[], 'sess', 'sess@x.y']);
   });
 
-  it('gives back only what bash replaces: what follows the last break', () => {
+  it('returns only what bash replaces: the text after the last word break', () => {
     expect(read('asp --as=al').spell('--as=alice.bot')).toBe('alice.bot');
     expect(read('asp --as=@al').spell('--as=@alice.bot')).toBe('@alice.bot');
     expect(read('asp send @al').spell('@alice.bot')).toBe('@alice.bot');
@@ -309,7 +309,7 @@ describe('a line of bash', () => {
     expect(readLine('bash', 'asp --as=al', ' \t\n').spell('--as=alice.bot')).toBe('--as=alice.bot');
   });
 
-  it('gets back no character that bash would expand', () => {
+  it('returns no character that bash would expand', () => {
     expect(read('asp allowlist remove ').spell('carol.*')).toBe('carol.\\*');
     expect(read('asp allowlist remove "').spell('carol.*')).toBe('carol.*');
     expect(read('asp x ').spell('$(id)`id`;')).toBe('\\$\\(id\\)\\`id\\`\\;');
@@ -323,7 +323,7 @@ describe('a line of bash', () => {
   });
 });
 
-describe('the program when a shell asks it', () => {
+describe('The program, when a shell asks for completions,', () => {
   const home = usedHome();
   const ask = (args: readonly string[], environment: Record<string, string> = {}) =>
     spawnSync(process.execPath, [`${ROOT}bin/asp.js`, '__complete', ...args], {
@@ -344,7 +344,7 @@ describe('the program when a shell asks it', () => {
     expect(ask(['powershell', '1', '--', 'send']).stdout).toContain('alice.bot\tAlice answers\n');
   });
 
-  it('writes nothing and leaves a login as it is', () => {
+  it('writes nothing and leaves a login unchanged', () => {
     const before = readdirSync(home, { recursive: true }).sort();
     ask(['zsh', '--', 'send', '']);
     ask(['zsh', '--', '--as', '']);
@@ -355,7 +355,7 @@ describe('the program when a shell asks it', () => {
     ['without a home', { HOME: '/nonexistent', XDG_CONFIG_HOME: '' }],
     ['with a home that is a file', { HOME: '/dev/null', XDG_CONFIG_HOME: '' }],
     ['with a relative home', { HOME: 'here', XDG_CONFIG_HOME: 'there' }],
-  ])('offers what it knows on its own %s, and prints no error', (_, environment) => {
+  ])('offers built-in words %s, and prints no error', (_, environment) => {
     expect(ask(['zsh', '--', 'session', 'reo'], environment)).toMatchObject({
       status: 0,
       stdout: 'reopen\treopen an ended session\n:\n',
@@ -385,7 +385,7 @@ describe('the program when a shell asks it', () => {
     },
   );
 
-  it('does not wait for a pipe in place of a file', () => {
+  it('does not wait for a pipe that replaces a file', () => {
     const piped = usedHome();
     for (const path of ['.config/asp-cli/config.json', '.local/state/asp-cli/completion/sessions']) {
       rmSync(join(piped, path));
@@ -396,7 +396,7 @@ describe('the program when a shell asks it', () => {
     expect(ask(['zsh', '--', 'tail', 'sess_'], { HOME: piped }).stdout).toBe(':\n');
   });
 
-  it('gives a shell and a terminal nothing that a file was made to say', () => {
+  it('passes no hostile text from a file to a shell or a terminal', () => {
     const tampered = usedHome();
     writeMemory(
       tampered,
@@ -407,7 +407,7 @@ describe('the program when a shell asks it', () => {
     expect(stdout).toBe(`${SESSION}\t[2Jevil\n${OTHER_SESSION}\t\n:\n`);
   });
 
-  it('asks no service', () => {
+  it('calls no service', () => {
     const asked = ask(['zsh', '--', 'send', 'x'], {
       NODE_OPTIONS: `--require ${JSON.stringify(withoutNetwork())}`,
     });
@@ -449,7 +449,7 @@ function withoutTexts(script: string): string {
   return script.replace(token, (text) => (text.startsWith('#') ? '' : text.charAt(0).repeat(2)));
 }
 
-describe('the script of PowerShell, by the rules of its parser', () => {
+describe('The PowerShell script', () => {
   const bare = withoutTexts(readFileSync(fileOf('powershell'), 'utf8'));
 
   it('closes every bracket that it opens, in their order, and every quote', () => {
@@ -540,7 +540,7 @@ describe.skipIf(!hasShell('zsh') || !hasShell('bash'))('bash', () => {
     expect(typeInto(home, '"bash --norc -i"', setUp(), lines)).toEqual(TYPED.map(([, ran]) => ran));
   });
 
-  it('completes handles and scopes where @, : and = break no word', () => {
+  it('completes handles and scopes if @, : and = do not break words', () => {
     const lines = ['asp send @alb\t', 'asp --as=@alb\t', 'asp login --scopes allowlist:w\t'];
     const ran = ['[send][@albert.bot]', '[--as=@albert.bot]', '[login][--scopes][allowlist:write]'];
     expect(typeInto(home, '"bash --norc -i"', setUp(`COMP_WORDBREAKS=\${COMP_WORDBREAKS//[@:=]/};`), lines)).toEqual(
@@ -555,13 +555,13 @@ describe.skipIf(!hasShell('zsh') || !hasShell('bash'))('bash', () => {
     return execFileSync('bash', ['--norc', '-c', script, 'bash', line], { env, encoding: 'utf8' }).trim().split('\n');
   };
 
-  it('lists candidates with what they are, no wider than the terminal', () => {
+  it('lists candidates with descriptions, no wider than the terminal', () => {
     expect(list('asp tail s')).toEqual([`${SESSION}  (release: notes)`, OTHER_SESSION]);
     expect(list('asp se')[2]).toBe('session  (list, create, join, invite, end and read sessions'.slice(0, 58));
     expect(list('asp whoam')).toEqual(['whoami']);
   });
 
-  it('stays quiet where there is no asp on the path', () => {
+  it('stays quiet without asp on the path', () => {
     expect(list('asp se', 'PATH=/nonexistent;')).toEqual(['']);
   });
 });
@@ -585,7 +585,7 @@ describe.skipIf(!hasShell('fish'))('fish', () => {
   };
   const values = (line: string): string[] => completions(line).map((each) => each.split('\t', 1)[0] ?? '');
 
-  it('offers commands, options, choices and what is remembered, with what they are', () => {
+  it('offers commands, options, choices and remembered values, with descriptions', () => {
     expect(completions('asp whoam')).toEqual(['whoami\tshow the current agent, service and credential']);
     expect(values('asp sessions li')).toEqual(['list']);
     expect(values('asp send --top')).toEqual(['--topic']);
@@ -611,7 +611,7 @@ describe.skipIf(!hasShell('fish'))('fish', () => {
   });
 });
 
-describe('what is remembered for completions', () => {
+describe('The data remembered for completions', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startTestService();
@@ -644,7 +644,7 @@ describe('what is remembered for completions', () => {
     expect(recall(stateOf(home), 'handles')).toHaveLength(200);
   });
 
-  it('comes from what was listed, created, sent and uploaded, and goes with what is removed', async () => {
+  it('comes from lists, and from creating, sending and uploading, and is removed with its object', async () => {
     const [alice, bob] = await Promise.all([service.createAgent('alice'), service.createAgent('bob')]);
     const home = localHome(service);
     const bare = (handle: string): string => handle.slice(1);
@@ -673,7 +673,7 @@ describe('what is remembered for completions', () => {
     expect(offered(home.directory, 'send', bare(bob.handle))).toEqual([]);
   });
 
-  it('is nothing where the environment says who acts', async () => {
+  it('is empty if the environment sets the identity', async () => {
     const alice = await service.createAgent('alice');
     const home = freshHome();
     const environment = { ASP_PROFILE: service.baseUrl, ASP_TOKEN: await alice.token('api') };

@@ -215,7 +215,7 @@ describe('asp connect and asp disconnect', () => {
     ],
     ['gemini', '.gemini/settings.json', Buffer.from([0x7b, 0xff, 0x7d]), /cannot be changed[\s\S]*not UTF-8/],
     ['claude-code', '.claude/skills/asp/SKILL.md', 'mine', /SKILL\.md exists and is not from asp/],
-  ])('%s: refuses %s where it cannot change it safely, and changes nothing', async (agent, path, text, message) => {
+  ])('%s: refuses %s if it cannot change it safely, and changes nothing', async (agent, path, text, message) => {
     writeFile(path, text);
     const before = everything();
     const { code, err } = await run(`connect ${agent}`);
@@ -260,7 +260,7 @@ describe('asp connect and asp disconnect', () => {
     await must('disconnect codex');
   });
 
-  it('two runs at once have the same result as one after the other', async () => {
+  it('two runs at once have the same result as one after another', async () => {
     writeFile('.codex/config.toml', '# mine\n');
     await Promise.all([must('connect codex'), must('connect codex'), must('connect gemini')]);
     expect(read('.codex/config.toml').match(/mcp_servers\.asp/g)).toHaveLength(1);

@@ -21,7 +21,7 @@ const run = (words: string): Promise<Ran> => {
 const lines = ({ err }: Ran): string[] => err.split('\n').slice(0, -1);
 
 describe('--debug', () => {
-  it('shows each request, its answer and how long that took, a line each', async () => {
+  it('shows each request and its answer on one line, with the duration', async () => {
     const ran = await run('session list --debug');
     expect(lines(ran).map((line) => line.slice(0, 8))).toEqual(['request ', 'answer  ', 'answer  ']);
     expect(ran.err).toContain(`request GET ${service.baseUrl}/sessions?limit=50 user-agent: asp-cli/1.2.3`);
@@ -30,7 +30,7 @@ describe('--debug', () => {
     expect(ran.err).toContain(`{"sessions":[{"id":"${SESSION_ID}"`);
   });
 
-  it('shows the socket: where it leads, that it is open, which events come, that it closes', async () => {
+  it('shows the socket: its address, when it opens, its events, and when it closes', async () => {
     const ran = await run(TAIL);
     expect(ran.code).toBe(0);
     const socket = lines(ran).filter((line) => line.startsWith('socket '));
@@ -42,7 +42,7 @@ describe('--debug', () => {
     expect(ran.err).not.toContain('token-of-the');
   });
 
-  it('is lines of JSON where JSON is asked for, and stdout is as it is without', async () => {
+  it('prints lines of JSON with --json, and does not change stdout', async () => {
     const ran = await run(`${TAIL} --json`);
     for (const line of lines(ran))
       expect(JSON.parse(line)).toEqual({ trace: { kind: expect.any(String), text: expect.any(String) } });
@@ -50,7 +50,7 @@ describe('--debug', () => {
     expect(ran.out).toBe((await run(TAIL.replace(' --debug', ''))).out);
   });
 
-  it('ends with the failure, whose code it does not treat as a secret', async () => {
+  it('ends with the failure and does not redact its code', async () => {
     service.refusal = { status: 404, code: 'NOT_FOUND' };
     const ran = await run('session list --debug --json');
     service.refusal = undefined;
@@ -64,7 +64,7 @@ describe('a service that repeats the credential in its refusal', () => {
     ['session list', TOKEN],
     ['api sessions -i', TOKEN],
     [`tail ${SESSION_ID} -n 1`, SOCKET_TOKEN],
-  ])('does not make asp %s tell it', async (words, token) => {
+  ])('does not make asp %s print it', async (words, token) => {
     for (const more of ['', ' --json', ' --debug', ' --json --debug']) {
       service.refusal = {
         status: 403,

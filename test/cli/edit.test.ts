@@ -50,7 +50,7 @@ describe('--edit', () => {
     return join(home, folder, 'message.md');
   };
 
-  it('keeps what was written in a private file when it could not be sent, and says where', async () => {
+  it('keeps an unsent text in a private file, and says where', async () => {
     const refused = { status: 404, reply: envelope('NOT_FOUND') };
     service = await startScript([
       { ...SENT, ...refused },
@@ -66,7 +66,7 @@ describe('--edit', () => {
     expect(statSync(dirname(path)).mode & 0o077).toBe(0);
   });
 
-  it('keeps it when its outcome is unknown, and names the key; when it is too long; when the editor failed', async () => {
+  it('keeps the text if its outcome is unknown, and names the key; if it is too long; and if the editor fails', async () => {
     service = await startScript([{ ...SENT, status: 500, reply: envelope('INTERNAL_ERROR') }]);
     const broken = editing('echo text > "$2"', { words: '--json' });
     const { err } = await broken.ran;
@@ -116,7 +116,7 @@ describe('--edit', () => {
     expect(readdirSync(home).filter((name) => name.startsWith('asp-edit-'))).toEqual([]);
   });
 
-  it('sends nothing when the editor fails, leaves nothing, or is not there', async () => {
+  it('sends nothing if the editor fails, returns nothing, or does not exist', async () => {
     const interrupted = join(mkdtempSync(join(tmpdir(), 'asp-home-')), 'interrupted.sh');
     writeFileSync(interrupted, '#!/bin/sh\nkill -INT $$\n', { mode: 0o700 });
     const run = (editor: string) =>
@@ -134,7 +134,7 @@ describe('--edit', () => {
     }
   });
 
-  it('leaves Ctrl-C to the editor, and stdout to data', async () => {
+  it('passes Ctrl-C to the editor, and keeps stdout for data', async () => {
     service = await startScript([SENT]);
     const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
     const editor = join(home, 'editor.sh');

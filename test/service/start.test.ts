@@ -29,7 +29,7 @@ const failure = async (options: Partial<ServiceOptions>): Promise<unknown> => {
   }
 };
 
-it('a service that is starting answers no handshake as if nothing were there', async () => {
+it('a service that is starting does not answer a handshake with a 404', async () => {
   const free = createServer().listen(0, '127.0.0.1');
   await once(free, 'listening');
   const { port } = free.address() as AddressInfo;
@@ -80,14 +80,14 @@ describe('a service does not start', () => {
     expect(await failure({ host: '192.0.2.1', isBehindProxy: true })).toBe('ADDRESS_NOT_AVAILABLE');
   });
 
-  it('on data that another one uses; and leaves its port and data free', async () => {
+  it('on data that another one uses, and frees its port and data', async () => {
     const first = await startService({ ...BASE, data: { directory } });
     expect(await failure({ data: { directory } })).toBe('DATA_IN_USE');
     await first.stop();
     expect(await failure({ data: { directory }, port: first.port })).toBe('it started');
   });
 
-  it('where others could read the tokens: beyond loopback without https or a proxy', async () => {
+  it('if others could read the tokens: beyond loopback without https or a proxy', async () => {
     expect(await failure({ host: '0.0.0.0' })).toBe('NOT_ENCRYPTED');
     expect(await failure({ host: '0.0.0.0', publicUrl: 'http://asp.example' })).toBe('NOT_ENCRYPTED');
     expect(await failure({ publicUrl: 'http://asp.example' })).toBe('NOT_ENCRYPTED');

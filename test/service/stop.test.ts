@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
 describe('a service that is stopped', () => {
-  it('under load loses nothing that it has acknowledged, answers or refuses the rest, and ends in time', async () => {
+  it('under load loses nothing acknowledged, answers or refuses the rest, and ends in time', async () => {
     const service = await startTestService({
       data: { directory },
       areLimitsOn: false,
@@ -54,7 +54,7 @@ describe('a service that is stopped', () => {
     await again.stop();
   });
 
-  it('gives callers that never finish 10 seconds, and no more', async () => {
+  it('gives callers that never finish only 10 seconds', async () => {
     const clock = createTestClock();
     const service = await startTestService({ clock });
     const alice = await service.createAgent('alice');
@@ -78,7 +78,7 @@ describe('a service that is stopped', () => {
     await isClosed;
   });
 
-  it('does not wait for connections that say nothing', async () => {
+  it('does not wait for silent connections', async () => {
     const service = await startTestService();
     const idle = connect({ host: '127.0.0.1', port: service.port });
     await new Promise((resolve) => idle.once('connect', resolve));
@@ -89,7 +89,7 @@ describe('a service that is stopped', () => {
     idle.destroy();
   });
 
-  it('that is drained fails its readiness at once and ends connections with their answers, but keeps serving', async () => {
+  it('fails its readiness at once while it drains, and ends connections with their answers, but keeps serving', async () => {
     const service = await startTestService();
     const alice = await service.createAgent('alice');
     const socket = await alice.mustConnect();

@@ -40,7 +40,7 @@ describe.skipIf(process.platform !== 'linux')('asp demo', () => {
     expect(readdirSync(join(home.directory, 'run'))).toEqual([]);
   };
 
-  it('shows each command as it is typed, with its real output, ends on its own with 0 and leaves nothing', async () => {
+  it('shows each command as typed with its real output, exits on its own with 0, and leaves nothing behind', async () => {
     const ended = await home.asp(['demo'], { environment: environment() });
     expect(ended.status).toBe(0);
     const typed = ended.stdout.split('\n').filter((line) => line.startsWith('$ asp '));
@@ -58,7 +58,7 @@ describe.skipIf(process.platform !== 'linux')('asp demo', () => {
     await leavesNothing();
   });
 
-  it('--json gives the same as one document', async () => {
+  it('prints the same as one document with --json', async () => {
     const ended = await home.asp(['demo', '--json'], { environment: environment() });
     expect(ended.status).toBe(0);
     const { steps } = json<{ steps: { command: string; exit_code: number | null }[] }>(ended.stdout);
@@ -84,7 +84,7 @@ describe.skipIf(process.platform !== 'linux')('asp demo', () => {
     ['while it signs in', 'stdout', /\$ asp login/],
     ['while it talks', 'stdout', /\$ asp tail/],
   ] as const)
-    it(`interrupted ${moment} it dies by the signal and leaves nothing`, async () => {
+    it(`interrupted ${moment} dies by the signal and leaves nothing behind`, async () => {
       const running = home.start(['demo'], { environment: environment() });
       await running.until(stream, pattern);
       running.kill('SIGINT');
@@ -92,13 +92,13 @@ describe.skipIf(process.platform !== 'linux')('asp demo', () => {
       await leavesNothing();
     });
 
-  it('leaves nothing when its reader goes away', async () => {
+  it('leaves nothing behind when its reader goes away', async () => {
     const ended = await home.shell('asp demo | head -2', { environment: environment() });
     expect(ended.status).toBe(0);
     await leavesNothing();
   });
 
-  it('leaves nothing when its deadline passes (exit 8)', async () => {
+  it('leaves nothing behind when its deadline passes (exit 8)', async () => {
     const ended = await home.asp(['demo', '--timeout', '1s'], { environment: environment() });
     expect(ended.status).toBe(8);
     await leavesNothing();

@@ -20,7 +20,7 @@ describe('the documents that commands print with --json', () => {
   afterAll(() => stage.close());
 
   // After a change, run `npx vitest run --project sqlite test/cli/every-command --update`. Only ever add fields.
-  it('have the members they had', async () => {
+  it('have the recorded members', async () => {
     const shapes: string[] = [];
     for (const one of ENDING) {
       if (one.isFree === true) continue;

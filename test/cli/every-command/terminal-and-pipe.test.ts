@@ -40,7 +40,7 @@ async function isList(one: Case): Promise<boolean> {
   return /^\{"items":/.test(out);
 }
 
-describe('what is emitted does not depend on a terminal', () => {
+describe('the output does not depend on a terminal:', () => {
   for (const one of ENDING)
     it(`asp ${one.line}`, async () => {
       for (const format of ['--json', '--jsonl'])

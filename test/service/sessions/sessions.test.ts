@@ -118,7 +118,7 @@ describe('sessions', () => {
     expect(must(await stage.reopen(alice, session_id))).toEqual({ ok: true });
   });
 
-  it('POST /sessions, rules 2 and 3: if no invitee is accepted, NOT_FOUND and nothing is created; oneself does not count', async () => {
+  it('POST /sessions, rules 2 and 3: if no invitee is accepted, NOT_FOUND and nothing is created; the creator does not count', async () => {
     const nobody = { ok: false, code: 'NOT_FOUND' };
     expect(await stage.create(alice, { invite: [stranger.handle] })).toEqual(nobody);
     expect(await stage.create(alice, { invite: ['@no.body', stranger.handle, alice.handle] })).toEqual(nobody);
@@ -137,7 +137,7 @@ describe('sessions', () => {
     expect((await stage.create(bob, { invite: [alice.handle] })).ok).toBe(true);
   });
 
-  it('reopen: who left while the session was ended may reopen it, and is joined again', async () => {
+  it('reopen: a participant who left while the session was ended may reopen it, and is joined again', async () => {
     const { session_id } = must(await stage.create(alice, { invite: [bob.handle] }));
     must(await stage.join(bob, session_id));
     must(await stage.end(alice, session_id));
@@ -251,7 +251,7 @@ describe('sessions', () => {
     await stage.context.limits.check('general', alice.agentId, 297);
   });
 
-  it('the limit of a session is asked after eligibility: a stranger gets NOT_FOUND, never RATE_LIMITED', async () => {
+  it('the limit of a session is checked after eligibility: a stranger gets NOT_FOUND, never RATE_LIMITED', async () => {
     await stage.close();
     const clock = { now: () => 0, monotonic: () => 0, schedule: () => () => {} };
     stage = await openStage({ limits: createMemoryLimits(clock) });
@@ -288,7 +288,7 @@ describe('sessions', () => {
     expect(await stage.send(alice, ids[0] as string, { content: 'x' })).toEqual({ ok: false, code: 'RATE_LIMITED' });
   });
 
-  it('one stranger gets a fifth of what reaches an open agent in an hour, so that the others still reach it', async () => {
+  it('one stranger may use a fifth of an open agent’s hourly limit, so that others can still reach it', async () => {
     await stage.close();
     let now = 0;
     const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
@@ -379,7 +379,7 @@ describe('sessions', () => {
         ),
       );
 
-    it('a page ends before its limit where its sessions have very many participants, and says that more follow', async () => {
+    it('a page ends before its limit if its sessions have very many participants, and says that more follow', async () => {
       const account = await stage.addAccount('many');
       const host = await stage.addAgent(account, 'host');
       const handles: string[] = [];

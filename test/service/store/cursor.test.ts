@@ -8,7 +8,7 @@ import { decodeCursor, encodeCursor } from '../../../src/service/store/cursor.js
 const REFUSED = expect.objectContaining({ code: 'VALIDATION_ERROR' });
 
 describe('cursors', () => {
-  it('give back the place they were made of, in their own list alone', () => {
+  it('return their place, only in their own list', () => {
     const place = fc.array(fc.oneof(fc.string(), fc.integer()), { maxLength: 3 });
     fc.assert(
       fc.property(place, fc.string(), fc.string(), (values, scope, other) => {
@@ -20,7 +20,7 @@ describe('cursors', () => {
     );
   });
 
-  it('whatever else is given is VALIDATION_ERROR', () => {
+  it('are a VALIDATION_ERROR if they are anything else', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(() => decodeCursor(['a'], text, [0, ''])).toThrow(REFUSED);
@@ -28,7 +28,7 @@ describe('cursors', () => {
     );
   });
 
-  it('so is a cursor that someone has made from another one', () => {
+  it('are a VALIDATION_ERROR if they were altered', () => {
     for (const place of [
       'no JSON',
       'null',

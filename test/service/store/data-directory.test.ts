@@ -17,7 +17,7 @@ describe('the data directory', () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  it('and all files in it are for their owner alone, whatever the umask and whatever they were', async () => {
+  it('and all its files become accessible only to their owner, whatever the umask and their old mode', async () => {
     const umask = process.umask(0);
     try {
       const database = await openSqlite({ directory });
@@ -48,7 +48,7 @@ describe('the data directory', () => {
   });
 
   for (const name of ['asp.sqlite', 'asp.sqlite-wal', 'asp.lock'])
-    it(`is refused when ${name} leads somewhere else`, async () => {
+    it(`is refused when ${name} is a link to somewhere else`, async () => {
       const precious = join(folder, 'precious');
       writeFileSync(precious, 'precious', { mode: 0o644 });
       mkdirSync(directory);

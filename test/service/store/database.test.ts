@@ -38,7 +38,7 @@ describe.each(KINDS)('database in %s', (kind) => {
     expect({ ...row }).toEqual({ a: 'x', b: 7, c: 'x', d: null });
   });
 
-  it('rolls back a work that throws, and it alone, when several are committed together', async () => {
+  it('rolls back only a work that throws when several are committed together', async () => {
     await put(database, 'first');
     const outcomes = await Promise.allSettled([
       put(database, 'zeroth'),
@@ -54,7 +54,7 @@ describe.each(KINDS)('database in %s', (kind) => {
   });
 
   if (isGrouped)
-    it('lets a work see what earlier works of its group wrote, and no reader before the commit', async () => {
+    it('shows a work the writes of earlier works in its group, but no reader before the commit', async () => {
       let seenByReader: string[] | undefined;
       let seenByWriter: number | undefined;
       const first = database.write(async (transaction) => {
@@ -69,7 +69,7 @@ describe.each(KINDS)('database in %s', (kind) => {
       if (kind === 'file') expect(seenByReader).toEqual([]);
     });
 
-  it('attempts a step whose throw leaves what came before it', async () => {
+  it('attempts a step whose failure keeps earlier writes', async () => {
     const seen: string[] = [];
     await database.write(async (transaction) => {
       await transaction.run("INSERT INTO note (name, value) VALUES ('kept', 'x')");
@@ -106,7 +106,7 @@ describe.each(KINDS)('database in %s', (kind) => {
     expect(faults).toHaveLength(1);
   });
 
-  it('gives a read one snapshot from its beginning to its end', async () => {
+  it('gives a read one snapshot throughout', async () => {
     const counts: number[] = [];
     const writes: Promise<number>[] = [];
     await database.read(async (query) => {
@@ -119,21 +119,21 @@ describe.each(KINDS)('database in %s', (kind) => {
     expect(new Set(counts)).toEqual(new Set([0]));
   });
 
-  it('refuses a query that is kept beyond its work', async () => {
+  it('refuses a query that is used after its work', async () => {
     const kept = await database.read(async (query) => ({ query }));
     await expect(kept.query.all('SELECT 1')).rejects.toThrow('after its work ended');
     const held = await database.write(async (transaction) => ({ transaction }));
     await expect(held.transaction.run('DELETE FROM note')).rejects.toThrow('after its work ended');
   });
 
-  it('keeps the rows that foreign keys rest on', async () => {
+  it('keeps the rows that foreign keys refer to', async () => {
     const orphan = database.write((transaction) =>
       transaction.run("INSERT INTO allowlist_entry (agent_id, entry, created_at) VALUES ('agt_none', '@a.b', 1)"),
     );
     await expect(orphan).rejects.toThrow(/foreign key/i);
   });
 
-  it('finishes the writes that wait when it is closed, and takes no more', async () => {
+  it('finishes waiting writes when it is closed, and accepts no more', async () => {
     const writes = Array.from({ length: 600 }, (_, i) => put(database, `n${i}`));
     const closed = database.close();
     const late = expect(put(database, 'late')).rejects.toThrow('closed');
@@ -177,7 +177,7 @@ describe.each(KINDS)('database in %s', (kind) => {
     expect(rows.map((row) => row.username)).toEqual([...handles].sort());
   });
 
-  it('gives numbers as numbers, as large as a sequence or a time can be', async () => {
+  it('returns numbers as numbers, even the largest sequences and times', async () => {
     const row = await database.read((query) =>
       query.get('SELECT CAST($1 AS BIGINT) AS big, (SELECT COUNT(*) FROM note) AS none', Number.MAX_SAFE_INTEGER),
     );

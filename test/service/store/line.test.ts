@@ -69,7 +69,7 @@ describe('The line for the database', () => {
     },
   );
 
-  it('lets a sudden burst in, and later calls as soon as the burst is done', async () => {
+  it('admits a sudden burst, and later calls as soon as the burst is done', async () => {
     const burst = Array.from({ length: 300 }, () => 0);
     expect((await run(burst, 2, 10)).refused).toBe(0);
     const { refused, waitsMs } = await run([...burst, 100, 600, 1_400, 2_000], 2, 10);
@@ -77,12 +77,12 @@ describe('The line for the database', () => {
     expect(Math.max(...waitsMs)).toBeLessThan(1_500);
   });
 
-  it('lets everyone in when the slots keep up', async () => {
+  it('admits every call while the slots keep up', async () => {
     const { refused, waitsMs } = await run(steady(95, 5), 2, 20);
     expect([refused, Math.max(...waitsMs)]).toEqual([0, 0]);
   });
 
-  it('refuses while nothing moves for a second', async () => {
+  it('refuses calls while nothing moves for a second', async () => {
     expect((await run([0, 0, 500, 1_002, 1_500], 1, 5_000)).refused).toBe(2);
   });
 });

@@ -72,7 +72,7 @@ const noteNames = async (database: Database): Promise<Set<string>> => {
 };
 
 describe('one process owns the data', () => {
-  it('a second is refused with a clear error, and let in as soon as the first is killed', async () => {
+  it('a second one is refused with a clear error, and accepted as soon as the first is killed', async () => {
     const holder = startChild('hold', directory);
     await holder.said('open');
     await expect(openSqlite({ directory })).rejects.toThrow(`Another process is using the data in ${directory}.`);
@@ -83,7 +83,7 @@ describe('one process owns the data', () => {
 });
 
 describe('kill -9', () => {
-  it(`loses no acknowledged write, doubles none and leaves no hole: ${KILLS} kills under load`, async () => {
+  it(`loses and doubles no acknowledged write and leaves no gap: ${KILLS} kills under load`, async () => {
     const first = await openSqlite({ directory });
     await first.write((transaction) => insertSession(transaction, { id: SESSION, topic: null, created_at: 1 }));
     await first.close();
@@ -136,7 +136,7 @@ describe('a disk that is full', () => {
   );
 
   it.runIf(process.platform === 'linux')(
-    'or a file that may not grow: what was acknowledged is there after a restart, and nothing else',
+    'or a file that may not grow keeps exactly what was acknowledged, even after a restart',
     async () => {
       const child = start('sh', ['-c', 'ulimit -f 2000; exec "$0" "$@"', process.execPath, program, 'fill', directory]);
       await child.ended;
@@ -152,7 +152,7 @@ describe('a disk that is full', () => {
 
 const canInject = spawnSync('strace', ['-f', '-o', '/dev/null', 'true'], { stdio: 'ignore' }).status === 0;
 
-describe('a disk that fails to keep what it was given (EIO)', () => {
+describe('A disk that fails to write (EIO)', () => {
   it.runIf(canInject)(
     'never leads to a false acknowledgement, and the store continues when the disk works again',
     async () => {
@@ -192,7 +192,7 @@ const FAILURES: readonly { calls: string; error: string; places: readonly number
 
 describe.each(FAILURES)('a disk that answers $calls with $error', ({ calls, error, places, isFromThereOn }) => {
   it.runIf(canInject).each(places)(
-    'at call %i: what was acknowledged is there, and the data can be opened',
+    'at call %i keeps what was acknowledged, and the data can be opened',
     async (place) => {
       const inject = `inject=${calls}:error=${error}:when=${place}${isFromThereOn ? '+' : ''}`;
       const log = join(directory, 'calls');

@@ -86,7 +86,7 @@ describe('every statement of the store', async () => {
   });
   afterAll(() => connection.close());
 
-  it('is found', () => expect(found.size).toBeGreaterThan(60));
+  it('is covered by this test', () => expect(found.size).toBeGreaterThan(60));
 
   it.each([...found])('%s finds its rows by an index', (_name, sql) => {
     const plan = connection.prepare(`EXPLAIN QUERY PLAN ${toSqlite(sql)}`).all() as {

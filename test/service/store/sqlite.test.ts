@@ -34,7 +34,7 @@ describe('data directory', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  it('and its files belong to their owner alone', async () => {
+  it('and its files are accessible only to their owner', async () => {
     const data = join(directory, 'deep', 'data');
     const database = await openSqlite({ directory: data });
     await addNotes(database);
@@ -45,7 +45,7 @@ describe('data directory', () => {
     await database.close();
   });
 
-  it('holds after a restart what was written before', async () => {
+  it('contains after a restart what was written before', async () => {
     const first = await openSqlite({ directory });
     await addNotes(first);
     await put(first, 'a');
@@ -77,7 +77,7 @@ describe('data directory', () => {
     await second.close();
   });
 
-  it('written by a newer program is refused, and not touched', async () => {
+  it('written by a newer program is refused and left unchanged', async () => {
     await (await openSqlite({ directory })).close();
     const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
     connection.exec('INSERT INTO schema_version (version) VALUES (99)');
@@ -99,7 +99,7 @@ describe('data directory', () => {
     return copy;
   };
 
-  it('is refused when its write-ahead log is missing, which held what was written last', async () => {
+  it('is refused when its write-ahead log is missing, which had the last writes', async () => {
     const data = await killed();
     rmSync(join(data, 'asp.sqlite-wal'));
     const before = readFileSync(join(data, 'asp.sqlite'));
@@ -111,7 +111,7 @@ describe('data directory', () => {
     await (await openSqlite({ directory: data })).close();
   });
 
-  it('that is damaged is refused, with words that say so and what helps', async () => {
+  it('that is damaged is refused, with an error that says how to recover', async () => {
     const pages: [string, (path: string) => void][] = [
       ['a page in the middle', (path) => overwrite(path, 4096 * 20, 4096 * 8)],
       ['the first page', (path) => overwrite(path, 0, 100)],
@@ -136,7 +136,7 @@ describe('data directory', () => {
     await expect(openSqlite({ directory })).rejects.toThrow('is damaged (it does not report its version)');
   });
 
-  it('is locked again when its lock file is removed, before another can use it', async () => {
+  it('is locked again if its lock file is removed, before another process can use it', async () => {
     const first = await openSqlite({ directory });
     rmSync(join(directory, 'asp.lock'));
     first.keepLock?.();
@@ -150,7 +150,7 @@ describe('data directory', () => {
     await first.close();
   });
 
-  it('gets its schema wholly or not at all', async () => {
+  it('gets its schema completely or not at all', async () => {
     const connection = (await loadSqlite())(join(directory, 'half.sqlite'));
     connection.exec('CREATE TABLE absence (a INTEGER)');
     expect(() => prepareSchema(connection)).toThrow('already exists');
@@ -169,7 +169,7 @@ function overwrite(path: string, start: number, length: number): void {
   closeSync(file);
 }
 
-describe('settings that durability rests on', () => {
+describe('The settings that durability depends on', () => {
   it('are read back from the connection', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
     const connection = (await loadSqlite())(join(directory, 'a.sqlite'));

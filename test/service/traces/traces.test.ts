@@ -58,7 +58,7 @@ describe('traces', () => {
   const metric = async ({ metricsUrl = '' }: TestService): Promise<number> =>
     Number(/^asp_trace_spans_dropped_total (\d+)$/m.exec((await request(metricsUrl)).text)?.[1]);
 
-  it('have a span for each request, and below it one for each read and write that it waited for', async () => {
+  it('have a span for each request, with one below it for each read and write that it waited for', async () => {
     const { createAgent } = await start();
     const alice = await createAgent('alice');
     await alice.mustCreate({ topic: 'said-in-private' });
@@ -84,7 +84,7 @@ describe('traces', () => {
     expect(line).toMatchObject({ trace_id: span?.traceId, span_id: span?.spanId });
   });
 
-  it('contain no token, handle, id of a session or content', async () => {
+  it('contain no token, handle, session id, or content', async () => {
     const { createAgent, stop } = await start();
     const alice = await createAgent('alice');
     const id = await alice.mustCreate({ topic: 'said-in-private' });
@@ -117,7 +117,7 @@ describe('traces', () => {
     expect(sampled?.['span_id']).toBe(ofRoute('/v1/agents/me')[0]?.spanId);
   });
 
-  it('are a share of all if a share is wanted, whatever a stranger asks for', async () => {
+  it('are sampled at the configured rate, whatever a stranger requests', async () => {
     const { baseUrl, stop } = await start({ sampling: { ratio: 0.5, isCallerIgnored: true } });
     for (let count = 0; count < 60; count += 1) await request(`${baseUrl}/agents/me`);
     for (let count = 0; count < 10; count += 1)
@@ -136,7 +136,7 @@ describe('traces', () => {
     expect(own.length).toBeLessThan(48);
   });
 
-  it('have the handshake of a WebSocket, and the status of a failure', async () => {
+  it('include the handshake of a WebSocket, and the status of a failure', async () => {
     const { wsUrl, createAgent } = await start();
     const alice = await createAgent('alice');
     const socket = await alice.mustConnect();
@@ -148,7 +148,7 @@ describe('traces', () => {
     await socket.close();
   });
 
-  it('of a collector that is silent delay no request, fill no memory, and are counted when they are lost', async () => {
+  it('delay no request and fill no memory if the collector is silent, and are counted when lost', async () => {
     const running = await start({ queueMax: 20, batchMax: 10 });
     collector.answer = 'silence';
     const startedAt = performance.now();
@@ -182,7 +182,7 @@ describe('traces', () => {
     expect(ofRoute('/health')).toHaveLength(1);
   });
 
-  it('that are left at the end are exported before the service has stopped', async () => {
+  it('that remain at the end are exported before the service stops', async () => {
     const running = await start({ pauseMs: 60_000 });
     await request(`${running.webUrl}/health`);
     await running.stop();
@@ -192,7 +192,7 @@ describe('traces', () => {
 });
 
 describe('a service without traces', () => {
-  it('reads and writes the database itself, with nothing between', async () => {
+  it('uses the database directly, without a wrapper', async () => {
     const database = await openSqlite('memory');
     const log: Log = { info: () => {}, warn: () => {}, error: () => {} };
     expect(watchDatabase(database, { clock: systemClock, log })).toBe(database);

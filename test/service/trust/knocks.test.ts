@@ -68,7 +68,7 @@ const change = (actor: AgentActor, columns: { is_paused?: number; inbound_policy
   });
 
 describe('An agent that holds strangers', () => {
-  it('refuses them like any closed agent, and its owner sees who knocked, when, how often and with which first text', async () => {
+  it('refuses them like any closed agent; its owner sees who knocked, when, how often, and the first text', async () => {
     const start = stage.clock.now();
     expect(await create(stranger, { invite: [holder.handle] })).toBe('NOT_FOUND');
     stage.clock.advance(1000);
@@ -87,7 +87,7 @@ describe('An agent that holds strangers', () => {
     expect(await knocksAt(holder)).toMatchObject([{ times: 1 }]);
   });
 
-  it('sees invitations of every kind: among others, into a session, and on reopening', async () => {
+  it('shows invitations of every kind: with others, into a session, and on reopening', async () => {
     const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inboundPolicy: 'open' });
     const { session_id: id } = must(await stage.create(stranger, { invite: [holder.handle, other.handle] }));
     expect(await knocksAt(holder)).toMatchObject([{ times: 1, text: null }]);
@@ -99,7 +99,7 @@ describe('An agent that holds strangers', () => {
     expect(Object.keys(await stage.statusOf(stranger, id))).not.toContain(holder.handle);
   });
 
-  it('sees an earlier participant that it no longer lists, when that one reopens the session', async () => {
+  it('shows an earlier participant that it no longer lists, if it reopens the session', async () => {
     await change(holder, { inbound_policy: 'open' });
     const { session_id: id } = must(await stage.create(stranger, { invite: [holder.handle] }));
     await change(holder, { inbound_policy: 'hold' });
@@ -108,13 +108,13 @@ describe('An agent that holds strangers', () => {
     expect(await knocksAt(holder)).toMatchObject([{ sender: stranger.handle, times: 1 }]);
   });
 
-  it('admits who is listed, and remembers nothing about them', async () => {
+  it('admits listed agents, and records nothing about them', async () => {
     await allow(stranger.handle);
     expect(await knock()).toBe('ok');
     expect(await knocksAt(holder)).toEqual([]);
   });
 
-  it('remembers no one that it blocks, that blocks it, or that comes while it is paused', async () => {
+  it('records no one that it blocks, that blocks it, or that knocks while it is paused', async () => {
     await block(stranger.handle);
     expect(await knock()).toBe('NOT_FOUND');
     const blocker = await stage.addAgent(await stage.addAccount('blocker'), 'main');
@@ -129,7 +129,7 @@ describe('An agent that holds strangers', () => {
     expect(await knocksAt(holder)).toMatchObject([{ sender: third.handle }]);
   });
 
-  it.each(['allowlist', 'open'] as const)('remembers no one under the policy %s', async (inbound_policy) => {
+  it.each(['allowlist', 'open'] as const)('records no one under the policy %s', async (inbound_policy) => {
     await change(holder, { inbound_policy });
     await knock();
     expect(await knocksAt(holder)).toEqual([]);
@@ -181,14 +181,14 @@ describe('An agent that holds strangers', () => {
 });
 
 describe('The memory of strangers is bounded:', () => {
-  it('the text, by characters, without NUL', async () => {
+  it('the text in length, without NUL', async () => {
     const face = '\u{1f600}';
     await knock(stranger, `a\0${face.repeat(KNOCK_TEXT_MAX_LENGTH)}`);
     const [only] = await knocksAt(holder);
     expect(only?.text).toBe(`a${face.repeat(KNOCK_TEXT_MAX_LENGTH - 1)}`);
   });
 
-  it('the agents of one owner, and all agents; the latest stay', async () => {
+  it('the agents of one owner, and all agents, of which the latest stay', async () => {
     const account = await stage.addAccount('many');
     const sent: string[] = [];
     const send = async (actor: AgentActor): Promise<void> => {
@@ -205,7 +205,7 @@ describe('The memory of strangers is bounded:', () => {
     expect(await latest()).toEqual(sent.slice(-KNOCKS_PER_AGENT_MAX).toReversed());
   });
 
-  it('all agents that knock at once, too', async () => {
+  it('all agents that knock at once', async () => {
     const now = stage.clock.now();
     await stage.write(async (transaction) => {
       for (let count = 0; count < KNOCKS_PER_AGENT_MAX; count += 1)
@@ -226,7 +226,7 @@ describe('The memory of strangers is bounded:', () => {
     expect(senders.slice(0, 30).sort()).toEqual(strangers.map(({ handle }) => handle).sort());
   });
 
-  it('by time: what is old is not shown, and then deleted, what was written for others too', async () => {
+  it('in time: old entries are hidden, and then deleted, including those of other agents', async () => {
     await knock();
     await create(stranger, { invite: ['@no.body'] });
     stage.clock.advance(KNOCK_LIFETIME_S * 1000 - 1);
@@ -244,7 +244,7 @@ describe('The memory of strangers is bounded:', () => {
     expect(await count()).toBe(1);
   });
 
-  it('and it goes with the agent', async () => {
+  it('to the life of the agent', async () => {
     await knock();
     await stage.write(async (transaction) => {
       const row = await findAgent(transaction, holder.agentId);
@@ -255,7 +255,7 @@ describe('The memory of strangers is bounded:', () => {
 });
 
 describe('From outside, an agent that holds strangers is like one that does not:', () => {
-  it('every refusal asks and writes the same, in the same order, with a row each', async () => {
+  it('every refusal makes the same queries in the same order, and writes one row', async () => {
     const closed = await stage.addAgent(await stage.addAccount('closed'), 'main');
     const paused = await stage.addAgent(await stage.addAccount('paused'), 'main');
     await change(paused, { is_paused: 1 });

@@ -34,7 +34,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
     expect(await isAdmitted()).toBe(true);
   };
 
-  it('keeps out a stranger by default', async () => expect(await isAdmitted()).toBe(false));
+  it('refuses a stranger by default', async () => expect(await isAdmitted()).toBe(false));
 
   it('admits agents that the list contains by handle, or by the pattern of their owner', async () => {
     await list(inviter, '@two.*');
@@ -68,7 +68,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
     expect(await isAdmitted()).toBe(true);
   });
 
-  it('keeps out paused and removed agents, and those that block or are blocked', async () => {
+  it('refuses paused and removed agents, and those that block or are blocked', async () => {
     await admitMutually();
     await change(target, { is_paused: 1 });
     expect(await isAdmitted()).toBe(false);
@@ -87,7 +87,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
     expect(await isAdmitted()).toBe(false);
   });
 
-  it('gives the admitted in the order asked, and leaves the others out', async () => {
+  it('returns the admitted agents in the requested order, without the others', async () => {
     await admitMutually();
     const sibling = await stage.addAgent(
       { ...(await stage.addAccount('three')), id: target.accountId, username: 'three' },
@@ -100,7 +100,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
     expect(invitees.map((agent) => agent.handle)).toEqual([sibling.handle, target.handle]);
   });
 
-  it('does the same look-ups for every handle, so that none of the reasons takes longer', async () => {
+  it('does the same lookups for every handle, so that no reason takes longer', async () => {
     const countFor = async (handle: string): Promise<string[]> =>
       stage.write(async (query) => {
         const asked: string[] = [];

@@ -57,7 +57,7 @@ async function refusalOf(promise: Promise<unknown>): Promise<string> {
 }
 
 describe('Trust › allowlist', () => {
-  it('is the whole sorted list; adding is idempotent, and never asks whether there is such an agent', async () => {
+  it('is the whole sorted list; adding is idempotent, and never checks whether the agent exists', async () => {
     expect(await listOf(alice)).toEqual({ entries: ['@alice.*'] });
     const all = { entries: ['@adam.*', '@alice.*', '@no.body', '@zoe.main'] };
     expect(await add(alice, ['@zoe.main', '@adam.*', '@no.body', '@zoe.main'])).toEqual(all);
@@ -66,14 +66,14 @@ describe('Trust › allowlist', () => {
     expect(await listOf(bob)).toEqual({ entries: ['@bob.*'] });
   });
 
-  it('removing answers what is left; an absent entry is NOT_FOUND, a malformed one INVALID_HANDLE', async () => {
+  it('returns the rest after a removal; an absent entry is NOT_FOUND, a malformed one INVALID_HANDLE', async () => {
     expect(await remove(alice, '@alice.*')).toEqual({ entries: [] });
     expect(await codeOf(remove(alice, '@alice.*'))).toBe('NOT_FOUND');
     for (const entry of ['', 'alice', '@alice', '@*.x', '@a.b.c', '@alice.%', "@a.b' --"])
       expect(await codeOf(remove(alice, entry)), entry).toBe('INVALID_HANDLE');
   });
 
-  it('another agent’s is FORBIDDEN, of the same account too, and whether or not there is one', async () => {
+  it('is FORBIDDEN for another agent, even of the same account, and whether or not it exists', async () => {
     const sibling = await stage.addAgent(owner, 'two', { visibility: 'private' });
     const refusals = new Set<string>();
     for (const handle of [bob.handle, sibling.handle, '@no.body']) {
@@ -85,7 +85,7 @@ describe('Trust › allowlist', () => {
     expect(await listOf(bob)).toEqual({ entries: ['@bob.*'] });
   });
 
-  it('holds a bounded number of entries', async () => {
+  it('has a limited number of entries', async () => {
     const entries = Array.from({ length: ALLOWLIST_MAX_ENTRIES - 1 }, (_, index) => `@owner${index}.*`);
     expect((await add(alice, entries)).entries).toHaveLength(ALLOWLIST_MAX_ENTRIES);
     expect(await codeOf(add(alice, ['@one.more']))).toBe('VALIDATION_ERROR');
@@ -94,7 +94,7 @@ describe('Trust › allowlist', () => {
 });
 
 describe('Trust › blocks', () => {
-  it('of an owner shut out all its agents, those of later too, and take them out of the sessions shared with them', async () => {
+  it('of an owner exclude all its agents, even later ones, and remove them from shared sessions', async () => {
     const spam = await stage.addAccount('spam');
     const first = await stage.addAgent(spam, 'first', { inboundPolicy: 'open' });
     const second = await stage.addAgent(spam, 'second', { inboundPolicy: 'open' });
@@ -185,7 +185,7 @@ describe('Trust › blocks', () => {
       expect(await codeOf(unblock(alice, malformed)), malformed).toBe('INVALID_HANDLE');
   });
 
-  it('newest first, in pages, also of those made at one moment; a foreign or changed cursor is VALIDATION_ERROR', async () => {
+  it('are listed newest first, in pages, even if made at one moment; a foreign or changed cursor is VALIDATION_ERROR', async () => {
     const handles = ['@b.one', '@a.two', '@c.three', '@a.four', '@z.five'];
     for (const handle of handles) await block(alice, handle);
     const seen: string[] = [];

@@ -40,7 +40,7 @@ describe('several services that start at the same moment', () => {
 });
 
 describe('a database that is closed while it connects to listen', () => {
-  it('is closed at once, however far the connection is', async () => {
+  it('is closed at once at any stage of the connection', async () => {
     for (const pauseMs of [0, 1, 2, 4, 8, 16, 32]) {
       const database = await openPostgres(schema.url);
       database.calls.listen(() => {});
@@ -51,7 +51,7 @@ describe('a database that is closed while it connects to listen', () => {
 });
 
 describe('the limits of a service on its database', () => {
-  it('hold on every connection, and divide the connections between requests and what happens behind them', async () => {
+  it('apply to every connection, and divide the connections between requests and background work', async () => {
     const limits = { connections: 24, statementTimeoutMs: 3_000, lockTimeoutMs: 2_000, pageRows: 20 };
     const database = await openPostgres(schema.url, { limits });
     expect(database.pageRows).toBe(20);
@@ -78,13 +78,13 @@ describe('the limits of a service on its database', () => {
     [7, 1, 2],
     [14, 8, 2],
     [104, 80, 20],
-  ])('of %i connections leave %i for requests and %i behind them', (connections, requests, behind) => {
+  ])('leave, of %i connections, %i for requests and %i for background work', (connections, requests, behind) => {
     expect(shareConnections(connections)).toEqual({ requests, behind });
   });
 });
 
 describe('the schema', () => {
-  it('is created wholly or not at all', async () => {
+  it('is created completely or not at all', async () => {
     await (await openPostgres(schema.url)).close();
     await ask('DROP TABLE schema_version');
     await expect(openPostgres(schema.url)).rejects.toThrow('already exists');
@@ -96,7 +96,7 @@ describe('the schema', () => {
   it.each([
     [99, 'written by a newer asp (schema version 99'],
     [7, 'written by an early asp, before the first release (schema version 7'],
-  ])('of version %i is refused, and not touched', async (version, message) => {
+  ])('of version %i is refused and left unchanged', async (version, message) => {
     await (await openPostgres(schema.url)).close();
     await ask(`UPDATE schema_version SET version = ${version}`);
     await expect(openPostgres(schema.url)).rejects.toThrow(message);
@@ -105,7 +105,7 @@ describe('the schema', () => {
   });
 });
 
-describe('a database that cannot be used says why, without its secrets', () => {
+describe('the error about an unusable database gives the reason without secrets:', () => {
   const altered = (change: (url: URL) => void): string => {
     const url = new URL(POSTGRES_URL);
     url.password = 'CANARY-password';
@@ -175,12 +175,12 @@ describe('a database that cannot be used says why, without its secrets', () => {
     expect(() => assertSettings({ ...good, ...worse })).toThrow(message);
   });
 
-  it('a connection that leads to another schema than was asked for is refused', () => {
+  it('a connection to a different schema than requested is refused', () => {
     expect(assertSettings(good, 'public')).toBe('public');
     expect(() => assertSettings(good, 'blue')).toThrow('the schema blue was requested, but the connection uses public');
   });
 
-  it('several hosts are one address, whatever their ports', () => {
+  it('several hosts are one address, even with different ports', () => {
     const address = readDatabaseAddress(
       'postgres://asp:x@a:1,b,[::1]:3/asp?target_session_attrs=read-write&sslmode=require',
     );
@@ -193,7 +193,7 @@ describe('a database that cannot be used says why, without its secrets', () => {
     expect(() => readDatabaseAddress('postgres://a/b?target_session_attrs=standby')).toThrow('is standby');
   });
 
-  it('is shown without password and parameters', () => {
+  it('the address is shown without password and parameters', () => {
     const url = 'postgres://asp:s3cret@db.example:5433/asp?search_path=blue&password=x&sslmode=require';
     expect(readDatabaseAddress(url).shown).toBe('postgres://asp@db.example:5433/asp (schema blue)');
     expect(hasSecret(url)).toBe(true);
@@ -249,7 +249,7 @@ describe.skipIf(whyNot !== undefined)('a server with a standby', () => {
     return `postgres://plain@127.0.0.1:${server.port}/asp`;
   };
 
-  it('that it does not wait for is used, and the log says what a failover can lose', async () => {
+  it('is used even if it does not wait for the standby, and the log says what a failover can lose', async () => {
     const server = await startPrivatePostgres();
     const standby = await server.createStandby();
     try {
@@ -272,7 +272,7 @@ describe.skipIf(whyNot !== undefined)('a server with a standby', () => {
     }
   });
 
-  it('that is down acknowledges nothing: the outcome of a write is unknown until the standby is back', async () => {
+  it('acknowledges nothing while the standby is down: a write’s outcome is unknown until it is back', async () => {
     const server = await startPrivatePostgres();
     try {
       const url = await createOwner(server);

@@ -50,7 +50,7 @@ describe('operating two services on one database', () => {
     expect(Number(/^asp_commit_writes_count (\d+)/m.exec(text)?.[1])).toBeGreaterThan(0);
   });
 
-  it('registrations of clients from one address are counted together, and so is when it may come back', async () => {
+  it('registrations from one address share one limit and one Retry-After', async () => {
     const registerUrls = [place.registerUrl, place.registerUrl.replace(`:${one.port}`, `:${two.port}`)];
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, index) => register({ ...place, registerUrl: registerUrls[index % 2] ?? '' })),
@@ -61,7 +61,7 @@ describe('operating two services on one database', () => {
     for (const { headers } of refused) expect(Number(headers['retry-after'])).toBeGreaterThan(3_500);
   });
 
-  it('keys that one rotates are known to the other before they sign, and no token fails at either', async () => {
+  it('the other knows rotated keys before they sign, and no token fails at either', async () => {
     const kids = new Set<string>();
     for (let round = 0; round < 3; round += 1) {
       const { rotated } = (await operate(operator, 'POST', '/keys/rotate')) as { rotated: boolean };

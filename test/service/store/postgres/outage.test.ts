@@ -61,7 +61,7 @@ describe('a service whose PostgreSQL is down', () => {
         .then((answer) => ('status' in answer ? answer : Promise.reject(new Error('a socket was opened')))),
     ]);
 
-  it('a service without its PostgreSQL answers every call with 503, Retry-After and the envelope, and recovers on its own', async () => {
+  it('answers every call with 503, Retry-After and the envelope, and recovers on its own', async () => {
     const { targetPort } = cutter;
     cutter.targetPort = 1;
     cutter.cutAll('reset');
@@ -86,7 +86,7 @@ describe('a service whose PostgreSQL is down', () => {
     expect(lines).toContain('database_up');
   });
 
-  it('a service whose PostgreSQL falls silent answers with 503, too', async () => {
+  it('answers with 503 even if PostgreSQL falls silent', async () => {
     cutter.cutAll('silence');
     const { targetPort } = cutter;
     cutter.targetPort = 1;
@@ -98,7 +98,7 @@ describe('a service whose PostgreSQL is down', () => {
 });
 
 describe('a role with few connections', () => {
-  it('calls wait for a connection where the role has fewer than the service opens', async () => {
+  it('makes calls wait if it has fewer connections than the service opens', async () => {
     const role = `asp_few_${randomBytes(6).toString('hex')}`;
     const admin = new pg.Client({ connectionString: POSTGRES_URL });
     await admin.connect();
@@ -132,7 +132,7 @@ describe('a service on a machine with a wrong clock', () => {
   let home: Home;
   afterEach(() => home?.dispose());
 
-  it('a service five minutes ahead of its database says so, and is not ready', async () => {
+  it('says that it is five minutes ahead of its database, and is not ready', async () => {
     home = createHome();
     const hook = join(home.directory, 'ahead.cjs');
     writeFileSync(hook, 'const now = Date.now; Date.now = () => now() + 300_000;');
@@ -151,7 +151,7 @@ describe('a service on a machine with a wrong clock', () => {
 });
 
 describe('chores', () => {
-  it('of two services on one database, one does each chore', async () => {
+  it('are each done by one of two services on one database', async () => {
     const name = new URL(schema.url).searchParams.get('search_path') ?? '';
     const cluster = await startCluster({ count: 2, databaseUrl: schema.url, name });
     const client = new pg.Client({ connectionString: POSTGRES_URL });

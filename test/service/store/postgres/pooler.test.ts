@@ -81,7 +81,7 @@ const tablesOf = async (name: string): Promise<number> => {
 };
 
 describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => {
-  it('a service runs behind a pooler that keeps sessions, in the schema that was asked for', async () => {
+  it('a service runs in the requested schema behind a pooler in session mode', async () => {
     const url = await startPooler({ pool_mode: 'session' });
     const one = await startTestService({ databaseUrl: url });
     const two = await startTestService({ databaseUrl: url, publicUrl: one.authUrl });

@@ -50,8 +50,8 @@ async function goOn(clocks: readonly TestClock[], seconds: number): Promise<void
   }
 }
 
-describe('sockets of a service that is gone', () => {
-  it('count until it has been silent for a minute, and then no more', async () => {
+describe('Sockets of a dead service', () => {
+  it('count until it has been silent for a minute', async () => {
     const clock = createTestClock();
     await open(await startProcess(createTestClock()));
     await startProcess(clock);
@@ -63,7 +63,7 @@ describe('sockets of a service that is gone', () => {
     });
   });
 
-  it('that has stopped in order count no more for the next that looks', async () => {
+  it('do not count anymore if it stopped in an orderly way', async () => {
     const one = await startProcess(createTestClock());
     await open(one);
     await one.stop();
@@ -71,7 +71,7 @@ describe('sockets of a service that is gone', () => {
     expect(await isOnline()).toBe(false);
   });
 
-  it('are those of one that says nothing, and not of one whose clock is another', async () => {
+  it('are those of a silent one, not of one with a different clock', async () => {
     const clocks = [createTestClock(), createTestClock(1_800_000_000_000 + HOUR_MS)] as const;
     await open(await startProcess(clocks[0]));
     await startProcess(clocks[1]);

@@ -118,7 +118,7 @@ describe('writes that collide', () => {
     expect(runs).toBeGreaterThanOrEqual(4);
   });
 
-  it('meet, when they look before they write, what the other wrote', async () => {
+  it('see what the other wrote if they read before they write', async () => {
     await make(one);
     await times(20, (index) =>
       either(index).write(async (transaction) => {
@@ -130,7 +130,7 @@ describe('writes that collide', () => {
     expect(await one.read((query) => query.all('SELECT count FROM tally'))).toEqual([{ count: 20 }]);
   });
 
-  it('wait for a name that another holds, and read what it has committed', async () => {
+  it('wait for a named lock that another one holds, and read what it has committed', async () => {
     await make(one);
     await one.write((transaction) => transaction.run("INSERT INTO tally VALUES ('x', 0)"));
     await times(32, (index) =>
@@ -143,7 +143,7 @@ describe('writes that collide', () => {
     expect(await one.read((query) => query.all('SELECT count FROM tally'))).toEqual([{ count: 32 }]);
   });
 
-  it('are not taken for committed when a statement failed and its error was kept', async () => {
+  it('do not count as committed when a statement failed and its error was caught', async () => {
     await make(one);
     const write = one.write(async (transaction) => {
       await transaction.run("INSERT INTO tally VALUES ('lost', 1)");
@@ -155,7 +155,7 @@ describe('writes that collide', () => {
   });
 });
 
-describe('a connection that is lost', () => {
+describe('A lost connection', () => {
   const terminateOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE pid <> pg_backend_pid() AND application_name = 'asp' AND query LIKE '%in the middle%'`;
 
@@ -185,7 +185,7 @@ describe('a connection that is lost', () => {
 });
 
 describe('Rate limits', () => {
-  it('are exact over two services: of 60 + 140 calls at once exactly 60 go through', async () => {
+  it('are exact over two services: of 60 + 140 calls at once, exactly 60 succeed', async () => {
     const limits = [one, two].map((database) => createStoredLimits(database.aside));
     const outcomes = await Promise.allSettled(
       Array.from({ length: 200 }, (_, index) => limits[index % 2]?.take('sendMessage', 's')),
@@ -200,7 +200,7 @@ describe('Rate limits', () => {
     }
   });
 
-  it('of several budgets are taken together or not at all, whatever the order they are named in', async () => {
+  it('charge several budgets together or not at all, in any order', async () => {
     const limits = [one, two].map((database) => createStoredLimits(database.aside));
     const pair = [
       { name: 'sendMessage', subjectId: 's' },
@@ -219,7 +219,7 @@ describe('Rate limits', () => {
 });
 
 describe('signing keys', () => {
-  it('of services that start together are one', async () => {
+  it('are the same for services that start together', async () => {
     const clock = systemClock;
     const log = { info: () => {}, warn: () => {}, error: () => {} };
     const rings = await times(4, (index) => openSigningKeys({ clock, database: either(index), log }));
@@ -229,7 +229,7 @@ describe('signing keys', () => {
 });
 
 describe('the notification', () => {
-  it('arrives here at once and at the other service soon, many in few calls, and never twice here', async () => {
+  it('arrives at this service at once and at the other soon, in few calls, and never twice here', async () => {
     const onFault = (error: unknown): void => void faults.push(error);
     const buses = [one, two].map((database, index) =>
       createSharedBus(database.calls, { processId: `p${index}`, onFault }),

@@ -101,7 +101,7 @@ const closedWith = async (socket: LiveSocket): Promise<number | undefined> => {
   return code;
 };
 
-describe('a service that stood still until the others took it for gone', () => {
+describe('A service that stood still until the others considered it dead', () => {
   it('closes its old sockets with 1013 once it resumes; agents that come back are online, and stay so', async () => {
     const socket = await bob.mustConnect();
     await standStill();
@@ -118,7 +118,7 @@ describe('a service that stood still until the others took it for gone', () => {
     expect(await isOnline()).toBe(true);
   });
 
-  it('has no socket left of a grant that was revoked meanwhile', async () => {
+  it('closes the sockets of a grant that was revoked meanwhile', async () => {
     const grant = await mustGrant(one.place, one.operator, bob.handle, { resource: one.place.wsUrl });
     const socket = await bob.mustConnect(grant.accessToken);
     await standStill();
@@ -153,7 +153,7 @@ describe('a service that loses its database', () => {
     },
   };
   it.each(Object.keys(CUTS) as (keyof typeof CUTS)[])(
-    'closes its sockets with 1013 in half a minute: %s',
+    'closes its sockets with 1013 within half a minute: %s',
     async (kind) => {
       const sockets = [await bob.mustConnect(), await bob.mustConnect()];
       await until('bob is online', isOnline);
@@ -172,7 +172,7 @@ describe('a service that loses its database', () => {
     },
   );
 
-  it('does not count an agent that left meanwhile forever', async () => {
+  it('does not keep an agent online forever that disconnected meanwhile', async () => {
     const socket = await bob.mustConnect();
     await until('bob is online', isOnline);
     CUTS.refused();
@@ -187,8 +187,8 @@ describe('a service that loses its database', () => {
   });
 });
 
-describe('an absence that could not be written', () => {
-  it('is written when it can be', async () => {
+describe('An unrecorded absence', () => {
+  it('is recorded as soon as possible', async () => {
     const alice = await one.createAgent('alice');
     const session = await alice.mustCreate({ invite: [bob.handle] });
     await bob.mustJoin(session);

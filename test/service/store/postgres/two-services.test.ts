@@ -48,7 +48,7 @@ const atOnce = (ask: (place: Place) => Promise<Answer>): Promise<Answer[]> =>
 const successes = (answers: readonly Answer[]): Answer[] => answers.filter((answer) => answer.status === 200);
 
 describe(`${CALLERS} at once over two services`, () => {
-  it(`a code is redeemed exactly once, and what it got dies with its second use: ${ROUNDS} rounds`, async () => {
+  it(`a code is redeemed exactly once, and a second use revokes its tokens: ${ROUNDS} rounds`, async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const { clientId, code, verifier } = await mustGetCode(places[0], operator, alice.handle);
       const answers = await atOnce((place) => redeemCode(place, clientId, code, verifier));
@@ -95,8 +95,8 @@ describe(`${CALLERS} at once over two services`, () => {
   });
 });
 
-describe('one service by two doors', () => {
-  it('what is acknowledged at one is read at the other', async () => {
+describe('One service in two processes', () => {
+  it('shows at one what the other acknowledged', async () => {
     const session = await alice.mustCreate({});
     const token = await alice.token();
     for (let i = 1; i <= 20; i += 1) {
@@ -111,7 +111,7 @@ describe('one service by two doors', () => {
     }
   });
 
-  it('a socket at one hears at once what is sent at the other, in order, and counts as online at both', async () => {
+  it('sends a socket at one what the other gets, at once and in order, and counts it as online at both', async () => {
     const session = await alice.mustCreate({ invite: [bob.handle] });
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
     await bob.mustJoin(session);
@@ -127,7 +127,7 @@ describe('one service by two doors', () => {
     await socket.close();
   });
 
-  it('a third that starts and stops takes no agent offline', async () => {
+  it('keeps agents online when a third process starts and stops', async () => {
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
     const three = await startService({ host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema.url });
     await three.stop();
@@ -140,7 +140,7 @@ describe('one service by two doors', () => {
     );
   });
 
-  it('a grant that is revoked at one closes its socket at the other, even if the notification is lost', async () => {
+  it('closes the sockets at one of a grant revoked at the other, even if the notification is lost', async () => {
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
     const database = await openPostgres(schema.url);
     await database.write((transaction) => markSocketsRevoked(transaction, bob.credentials.clientId, Date.now()));
@@ -148,7 +148,7 @@ describe('one service by two doors', () => {
     expect(await socket.mustBeClosed(5_000)).toBe(1008);
   });
 
-  it('a grant that is revoked at one closes its socket at the other', async () => {
+  it('closes the sockets at one of a grant revoked at the other', async () => {
     const { clientId, refreshToken, accessToken } = await mustGrant(places[0], operator, bob.handle, {
       resource: [places[0].baseUrl, places[0].wsUrl],
     });
@@ -158,7 +158,7 @@ describe('one service by two doors', () => {
   });
 });
 
-describe('what two do to one session at the same time', () => {
+describe('Two simultaneous changes of one session:', () => {
   it('an agent that is blocked while it is invited ends up outside', async () => {
     for (let round = 0; round < 10; round += 1) {
       const carol = await createActor(places[0], operator, 'carol');
@@ -196,8 +196,8 @@ describe('what two do to one session at the same time', () => {
   });
 });
 
-describe('the tools for models at two services', () => {
-  it('a client may reach another service with every call, and a call that waits hears of what happens at the other', async () => {
+describe('The tools for models at two services', () => {
+  it('work if each call reaches a different service, and a waiting call sees events at the other', async () => {
     const doors = [one.mcpUrl, one.mcpUrl.replace(`:${one.port}`, `:${two.port}`)] as const;
     const open = async (actor: Actor): Promise<readonly [Tools, Tools]> => {
       const token = await tokenFor(places[0], actor, one.mcpUrl);
