@@ -8,9 +8,28 @@ export interface Random {
   fraction(): number;
 }
 
+const RESERVE_BYTES = 2_048;
+/** A larger share would use up the reserve. */
+const SHARE_MAX_BYTES = 64;
+let reserve: Uint8Array = new Uint8Array(0);
+let usedBytes = 0;
+
+/** A few bytes of a reserve: asking the machine each time costs more than many bytes at once. */
+function takeReserved(count: number): Uint8Array {
+  if (usedBytes + count > reserve.length) {
+    reserve = randomBytes(RESERVE_BYTES);
+    usedBytes = 0;
+  }
+  const start = usedBytes;
+  usedBytes += count;
+  const bytes = new Uint8Array(reserve.subarray(start, usedBytes));
+  reserve.fill(0, start, usedBytes);
+  return bytes;
+}
+
 /** The machine's own source of randomness. */
 export const systemRandom: Random = {
-  bytes: (count) => randomBytes(count),
+  bytes: (count) => (count <= SHARE_MAX_BYTES ? takeReserved(count) : randomBytes(count)),
   fraction: () => Math.random(),
 };
 

@@ -137,4 +137,10 @@ describe('ids and random values', () => {
     expect(randomUuid(systemRandom)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     expect(randomToken(systemRandom, 32)).toMatch(/^[\w-]{43}$/);
   });
+
+  it('never gives the same bytes twice, whatever is asked for in between', () => {
+    const tokens = Array.from({ length: 1000 }, (_, index) => randomToken(systemRandom, 16 + (index % 100)));
+    expect(new Set(tokens.map((token) => token.slice(0, 16))).size).toBe(1000);
+    for (const token of tokens) expect(token).not.toMatch(/AAAAAAAA/);
+  });
 });
