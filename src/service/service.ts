@@ -362,6 +362,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const keepListener = (next: RequestListener): void => {
     listener = next;
   };
+  const tellsAll = tracer !== undefined || log.debug !== undefined || context.faults !== undefined;
   const app = createApp({
     server,
     useListener: keepListener,
@@ -371,6 +372,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     clock,
     random,
     tracer,
+    // The path of messages has no lines of its own but those for debugging and of injected faults.
+    isFollowed: ({ url }) => tellsAll || url?.startsWith(`${BASE_PATH}/`) !== true,
     log,
     meter,
   });

@@ -31,9 +31,20 @@ export function findScope(): RequestScope | undefined {
   return storage.getStore();
 }
 
-/** Runs `work`, and everything that it starts, for this request. */
-export function inScope<T>(scope: RequestScope | undefined, work: () => T): T {
-  return scope === undefined ? storage.exit(work) : storage.run(scope, work);
+const followed = new Set<object>();
+
+/**
+ * Runs `work`, and everything that it starts, for this request, until {@link unfollow}. Before Node.js 24, every promise
+ * of the process costs more while any request is followed.
+ */
+export function follow<T>(request: object, scope: RequestScope, work: () => T): T {
+  followed.add(request);
+  return storage.run(scope, work);
+}
+
+/** The request is over, or stays open without work of its own: what it has started no longer belongs to it. */
+export function unfollow(request: object): void {
+  if (followed.delete(request) && followed.size === 0) storage.disable();
 }
 
 /** Binds `work` to the current request, even if it runs during another one. */
@@ -41,7 +52,10 @@ export function keepScope<Arguments extends unknown[], T>(
   work: (...values: Arguments) => T,
 ): (...values: Arguments) => T {
   const scope = storage.getStore();
-  return (...values) => (scope === storage.getStore() ? work(...values) : inScope(scope, () => work(...values)));
+  return (...values) => {
+    if (followed.size === 0 || scope === storage.getStore()) return work(...values);
+    return scope === undefined ? storage.exit(work, ...values) : storage.run(scope, work, ...values);
+  };
 }
 
 const ID_BYTES = 10;
@@ -85,17 +99,21 @@ export function readTraceParent(header: string): TraceParent | undefined {
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
 }
 
-/** The same log. Its lines name the request that caused them. */
+/** The fields that name a request in a line of the log. */
+export function describeScope(scope: RequestScope | undefined): LogFields {
+  if (scope === undefined) return {};
+  const { requestId, trace } = scope;
+  return {
+    request_id: requestId,
+    ...(trace !== undefined && { trace_id: trace.traceId, span_id: trace.spanId }),
+  };
+}
+
+/** The same log. Its lines name the request that caused them, if it is followed. */
 export function nameRequests(log: Log): Log {
   const named = (fields: LogFields | undefined): LogFields | undefined => {
     const scope = storage.getStore();
-    if (scope === undefined) return fields;
-    const { requestId, trace } = scope;
-    return {
-      ...fields,
-      request_id: requestId,
-      ...(trace !== undefined && { trace_id: trace.traceId, span_id: trace.spanId }),
-    };
+    return scope === undefined ? fields : { ...fields, ...describeScope(scope) };
   };
   const { debug, security } = log;
   return {

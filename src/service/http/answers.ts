@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify';
 import { type ErrorCode, errorRow } from '../../wire/error.js';
 import type { Log } from '../core/context.js';
 import { isOutage, ServiceError } from '../core/errors.js';
+import { describeScope, type RequestScope } from '../core/request-scope.js';
 
 /** How much is passed to a connection at once, so that an unread answer does not fill its buffers. */
 const CHUNK_BYTES = 64 * 1024;
@@ -96,18 +97,18 @@ const FRAMEWORK_STATUS: Record<string, number> = {
 const DATABASE_RETRY_AFTER_S = 2;
 
 /**
- * The answer for any thrown value. An unknown error is logged, and its text never leaves the service; an unavailable
+ * The answer for any thrown value. An unknown error is logged for the request of `scope`, and its text never leaves the service; an unavailable
  * database is logged once, not for each call. A 401 names `metadataUrl`, where the resource publishes its authorization
  * server (RFC 9728 §5.1).
  */
-export function answerOfError(error: unknown, log: Log, metadataUrl?: string): Answer {
+export function answerOfError(error: unknown, log: Log, scope: RequestScope | undefined, metadataUrl?: string): Answer {
   const known = asServiceError(error);
   if (known !== undefined) {
     const { limit } = known.options;
-    log.debug?.('refused', { error: known.code, ...(limit !== undefined && { limit }) });
+    log.debug?.('refused', { error: known.code, ...(limit !== undefined && { limit }), ...describeScope(scope) });
     return toAnswer(known, metadataUrl);
   }
-  log.error('request_failed', error);
+  log.error('request_failed', error, describeScope(scope));
   return toAnswer(new ServiceError('INTERNAL_ERROR'));
 }
 

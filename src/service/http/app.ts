@@ -20,7 +20,7 @@ import { REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { Log } from '../core/context.js';
 import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
-import { findScope, inScope, openScope, scopeOf } from '../core/request-scope.js';
+import { describeScope, follow, openScope, type RequestScope, scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import type { Tracer, Watchers } from '../core/tracer.js';
 import { toNetwork } from '../oauth/attempts.js';
@@ -273,6 +273,8 @@ export interface AppOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly tracer?: Tracer | undefined;
+  /** Whether the lines that the work for a request logs, and its spans, name the request. The answer's own always do. */
+  readonly isFollowed: (request: IncomingMessage) => boolean;
   readonly log: Log;
   readonly meter: Meter;
 }
@@ -289,13 +291,16 @@ export function createApp(options: AppOptions): App {
   const exchanges = createExchanges(options.clock);
   let isLeaving = false;
   const answerError = (error: unknown, reply: FastifyReply): FastifyReply =>
-    sendAnswer(reply, answerOfError(error, options.log, options.metadataUrl));
+    sendAnswer(reply, answerOfError(error, options.log, scopeOf(reply.request.raw), options.metadataUrl));
   const fastify = Fastify({
     serverFactory: (listener) => {
       options.useListener((request, response) => {
         const scope = openScope(request, options);
         response.setHeader(REQUEST_ID_HEADER, scope.requestId);
-        inScope(scope, () => listener(request, response));
+        if (options.isFollowed(request)) {
+          response.once('close', () => unfollow(request));
+          follow(request, scope, () => listener(request, response));
+        } else listener(request, response);
       });
       return options.server;
     },
@@ -332,7 +337,7 @@ export function createApp(options: AppOptions): App {
     const { method } = request;
     const { statusCode: status, elapsedTime } = reply;
     options.meter.answered({ method, route, status, ms: elapsedTime });
-    inScope(scopeOf(request.raw), () => watchAnswer(options, { method, route, status, ms: elapsedTime }));
+    watchAnswer(options, scopeOf(request.raw), { method, route, status, ms: elapsedTime });
   });
   // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address always gets the same
   // answer, no matter what was sent.
@@ -359,9 +364,12 @@ interface RequestAnswered {
   readonly ms: number;
 }
 
-/** Writes the access log line of the current request, and its span. */
-export function watchAnswer({ clock, log, tracer }: Watchers, { ms, ...answer }: RequestAnswered): void {
-  const scope = findScope();
+/** Writes the access log line of a request, and its span. */
+export function watchAnswer(
+  { clock, log, tracer }: Watchers,
+  scope: RequestScope | undefined,
+  { ms, ...answer }: RequestAnswered,
+): void {
   if (tracer !== undefined && scope?.trace?.isSampled === true)
     tracer.record({
       trace: scope.trace,
@@ -377,7 +385,7 @@ export function watchAnswer({ clock, log, tracer }: Watchers, { ms, ...answer }:
       },
       error: answer.status < 500 ? undefined : String(answer.status),
     });
-  const fields = { ...answer, ms: Math.round(ms) };
+  const fields = { ...answer, ms: Math.round(ms), ...describeScope(scope) };
   if (answer.status < 500) log.info('request', fields);
   else log.warn('request', undefined, fields);
 }

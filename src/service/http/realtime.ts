@@ -9,7 +9,7 @@ import { REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { isShared } from '../core/database.js';
 import { ServiceError, shuttingDown } from '../core/errors.js';
-import { inScope, openScope, scopeOf } from '../core/request-scope.js';
+import { follow, openScope, scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { createFeed } from '../messaging/feed.js';
 import { LiveSocket, type SocketOwner } from '../messaging/live-socket.js';
@@ -290,11 +290,11 @@ function onUpgrade(
     const scope = openScope(request, context);
     const startedMs = context.clock.monotonic();
     const logStatus = (status: number): void =>
-      watchAnswer(context, {
+      watchAnswer(context, scope, {
         ...{ method: request.method ?? '', route: SOCKET_PATH, status },
         ms: context.clock.monotonic() - startedMs,
       });
-    inScope(scope, () =>
+    void follow(request, scope, () =>
       answered().then(
         () => {
           // `ws` listens now, and this listener would keep the request in memory.
@@ -302,12 +302,12 @@ function onUpgrade(
           logStatus(101);
         },
         (error) => {
-          const refusal = answerOfError(error, context.log, metadataUrl);
+          const refusal = answerOfError(error, context.log, scope, metadataUrl);
           writeRawAnswer(socket, { ...refusal, headers: [...refusal.headers, [REQUEST_ID_HEADER, scope.requestId]] });
           logStatus(refusal.status);
         },
       ),
-    );
+    ).finally(() => unfollow(request));
   });
 }
 

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 
 import { MCP_PATH, SUBSCRIPTIONS_MAX } from '../../wire/mcp.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
+import { scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { answerOfError, answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
 import { type Rest, readBearer, requireShortQueue, takeBudget } from '../http/pipeline.js';
@@ -76,7 +77,7 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
     scope.setErrorHandler((error, _request, reply) =>
-      sendAnswer(reply, answerOfError(error, context.log, metadataUrl)),
+      sendAnswer(reply, answerOfError(error, context.log, scopeOf(reply.request.raw), metadataUrl)),
     );
     scope.route({
       method: [...OTHER_METHODS],
@@ -112,6 +113,7 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
       const stream = await handler.listen(asked, caller, message);
       // An open stream is not work. It has a limit of its own.
       release();
+      unfollow(request.raw);
       return sendResponse(reply, stream);
     });
   });

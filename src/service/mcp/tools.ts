@@ -25,6 +25,7 @@ import {
 import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
+import { findScope } from '../core/request-scope.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
 import { listParticipants } from '../store/participants.js';
@@ -496,7 +497,7 @@ export async function callTool(
 
 /** What a model or its host learns of an error. */
 export function describeError({ log }: ServiceContext, error: unknown) {
-  const { status, headers, body } = answerOfError(error, log);
+  const { status, headers, body } = answerOfError(error, log, findScope());
   const { code, message } = ErrorEnvelope.parse(JSON.parse(body)).error;
   const retryAfter = headers.find(([header]) => header === 'retry-after')?.[1];
   return {

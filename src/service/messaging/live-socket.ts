@@ -6,7 +6,7 @@ import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
 import type { Faults } from '../core/faults.js';
-import { keepScope } from '../core/request-scope.js';
+import { describeScope, findScope } from '../core/request-scope.js';
 
 const TEXT_FRAME = 0x81;
 const PING_HEAD = 0x89;
@@ -109,12 +109,14 @@ export class LiveSocket implements SocketOwner {
     });
     // If a peer violates the protocol, ws closes it with the matching code.
     ws.on('error', ignore);
-    const logClosed = keepScope((code: number) =>
-      log.info('socket_closed', { close_code: code, ms: Math.round(clock.monotonic() - openedMs) }),
-    );
+    const scope = findScope();
     ws.on('close', (code) => {
       meter.socketClosed(code);
-      logClosed(code);
+      log.info('socket_closed', {
+        close_code: code,
+        ms: Math.round(clock.monotonic() - openedMs),
+        ...describeScope(scope),
+      });
       stopBeating();
       this.#wake();
       stopFault?.();

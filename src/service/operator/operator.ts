@@ -329,6 +329,7 @@ async function serveOperator(context: ServiceContext, options: OperatorOptions):
     clock: context.clock,
     random: context.random,
     tracer: context.tracer,
+    isFollowed: () => true,
     log: context.log,
     meter: context.meter,
   });

@@ -6,7 +6,7 @@ import { ERROR, type ErrorCode, errorRow } from '../../../src/wire/error.js';
 function answer(error: unknown) {
   const logged: unknown[] = [];
   const log = { info: () => {}, warn: () => {}, error: (_event: string, thrown: unknown) => logged.push(thrown) };
-  return { ...answerOfError(error, log), logged };
+  return { ...answerOfError(error, log, undefined), logged };
 }
 
 describe('The answer to a thrown error', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import type { Log } from '../../../src/service/core/context.js';
-import { findScope, inScope, readTraceParent } from '../../../src/service/core/request-scope.js';
+import { findScope, follow, readTraceParent, unfollow } from '../../../src/service/core/request-scope.js';
 import { openSqlite } from '../../../src/service/store/sqlite.js';
 import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import type { Actor } from '../../support/actors.js';
@@ -144,24 +144,37 @@ describe('the id of a request', () => {
     });
   });
 
-  it.skipIf(TEST_STORE === 'postgres')('is on the page that a person sees when the service fails', async () => {
-    const broken = mkdtempSync(join(tmpdir(), 'asp-request-ids-'));
-    const other = await startTestService({ data: { directory: broken }, log, areLimitsOn: false });
-    const browser = createBrowser(other.webUrl);
-    const form = await browser.get('/oauth/sign-in');
-    const connection = (await loadSqlite())(join(broken, 'asp.sqlite'));
-    connection.exec('ALTER TABLE account RENAME TO account_gone');
-    connection.close();
-    lines.length = 0;
-    const page = await browser.submit(form, '/oauth/sign-in', { username: 'maria', password: 'wrong wrong wrong' });
-    const [failed] = lines.filter(({ event }) => event === 'page_failed');
-    expect(failed).toMatchObject({ level: 'error', request_id: expect.stringMatching(OWN) });
-    expect(page.text).toContain(String(failed?.['request_id']));
-    const refused = await browser.get('/oauth/authorize?client_id=nobody');
-    expect(refused.text).not.toMatch(/req_[0-9a-f]{20}/);
-    await other.stop();
-    rmSync(broken, { recursive: true });
-  });
+  it.skipIf(TEST_STORE === 'postgres')(
+    'is in the lines about a failure and on its page, also without debugging',
+    async () => {
+      const broken = mkdtempSync(join(tmpdir(), 'asp-request-ids-'));
+      const { debug: _, ...withoutDebug } = log;
+      const other = await startTestService({ data: { directory: broken }, log: withoutDebug, areLimitsOn: false });
+      const bob = await other.createAgent('bob');
+      await bob.token('api');
+      const browser = createBrowser(other.webUrl);
+      const form = await browser.get('/oauth/sign-in');
+      const connection = (await loadSqlite())(join(broken, 'asp.sqlite'));
+      connection.exec('ALTER TABLE account RENAME TO account_gone');
+      connection.close();
+      lines.length = 0;
+      const page = await browser.submit(form, '/oauth/sign-in', { username: 'maria', password: 'wrong wrong wrong' });
+      const [failed] = lines.filter(({ event }) => event === 'page_failed');
+      expect(failed).toMatchObject({ level: 'error', request_id: expect.stringMatching(OWN) });
+      expect(page.text).toContain(String(failed?.['request_id']));
+      const answer = await bob.get('/agents/me');
+      expect(answer.status).toBe(500);
+      await until('it has its line', async () => linesOf(idOf(answer)).length > 1);
+      expect(linesOf(idOf(answer))).toMatchObject([
+        { level: 'error', event: 'request_failed' },
+        { level: 'warn', event: 'request', status: 500 },
+      ]);
+      const refused = await browser.get('/oauth/authorize?client_id=nobody');
+      expect(refused.text).not.toMatch(/req_[0-9a-f]{20}/);
+      await other.stop();
+      rmSync(broken, { recursive: true });
+    },
+  );
 
   it('is in a WebSocket’s handshake, its refusal, and its closing log line', async () => {
     const refused = (await openSocket(service.wsUrl, { authorization: 'Bearer no' })) as Answer;
@@ -213,8 +226,9 @@ describe('a write', () => {
   it('belongs to its own request, although writes of other requests share its commit', async () => {
     const database = await openSqlite('memory');
     const seen: string[] = [];
-    const write = (requestId: string): Promise<void> =>
-      inScope({ requestId }, () =>
+    const keys = { one: {}, two: {} };
+    const write = (requestId: 'one' | 'two'): Promise<void> =>
+      follow(keys[requestId], { requestId }, () =>
         database.write(async (transaction) => {
           await transaction.get('SELECT 1');
           seen.push(`${requestId} writes as ${findScope()?.requestId}`);
@@ -224,6 +238,7 @@ describe('a write', () => {
     const behind = database.write(async () => void seen.push(`no request writes as ${findScope()?.requestId}`));
     await Promise.all([write('one'), behind, write('two')]);
     await database.close();
+    for (const key of Object.values(keys)) unfollow(key);
     expect(seen.sort()).toEqual([
       'no request writes as undefined',
       'one ends as one',

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isId } from '../../../wire/id.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
+import { unfollow } from '../../core/request-scope.js';
 import { findAccountView, lastVisibleTo } from '../../messaging/events.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
@@ -166,6 +167,7 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
       }
       requireRoom(streams, account.id, isStopping);
       reply.hijack();
+      unfollow(request.raw);
       // A browser that is already gone sends no further event, so its stream would never be removed.
       if (reply.raw.destroyed) return reply;
       const told = new Map([[lists, asked.one('mark')]]);

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../../core/errors.js';
+import { describeScope, scopeOf, unfollow } from '../../core/request-scope.js';
 import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type Browser, findAccountOf, isOfSameOrigin, type PageServer } from '../browser.js';
@@ -112,7 +113,7 @@ export function createLiveStream(server: PageServer, viewer: Viewer, parts: Stre
         while (await step());
       }
     } catch (error) {
-      if (!isOver()) context.log.error('live_transcript_failed', error);
+      if (!isOver()) context.log.error('live_transcript_failed', error, describeScope(scopeOf(response.req)));
       response.destroy();
     } finally {
       isLooking = false;
@@ -303,6 +304,7 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
       if (seen === undefined) throw new ServiceError('NOT_FOUND');
       requireRoom(streams, viewer.accountId, isStopping);
       reply.hijack();
+      unfollow(request.raw);
       // A browser that is already gone sends no further event, so its stream would never be removed.
       if (reply.raw.destroyed) return reply;
       const stream = createLiveStream(server, viewer, {
@@ -313,7 +315,7 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
       reply.raw.once('close', () => {
         streams.delete(stream);
         markSeen(server.context, viewer.accountId, viewer.sessionId, stream.after).catch((error) =>
-          server.context.log.error('mark_seen_failed', error),
+          server.context.log.error('mark_seen_failed', error, describeScope(scopeOf(request.raw))),
         );
       });
       stream.look();
