@@ -1,7 +1,7 @@
 import { within } from '../kit/clock.js';
 import { repeat } from '../kit/repeat.js';
 import { discardOrphans, sweepAttachments } from './attachments/attachments.js';
-import type { ServiceContext } from './core/context.js';
+import { isSearchOn, type ServiceContext } from './core/context.js';
 import { isShared } from './core/database.js';
 import { isOutage, ServiceError, shuttingDown } from './core/errors.js';
 import { forgetOldKeys } from './messaging/idempotency.js';
@@ -212,7 +212,7 @@ export function startHousekeeping(context: ServiceContext, keys: SigningKeys, he
       isDelayed,
     ),
   );
-  stops.push(startIndexing(context));
+  if (isSearchOn(context)) stops.push(startIndexing(context));
   return async () => {
     isStopping = true;
     await Promise.all(stops.map((stop) => stop()));

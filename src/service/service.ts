@@ -191,6 +191,8 @@ export interface ServiceOptions {
   /** Whether the specification's rate limits apply (default: true). */
   readonly areLimitsOn?: boolean;
   readonly trust?: 'recipient' | 'symmetric';
+  /** Whether messages can be found by their words (default: `builtin`). */
+  readonly search?: 'builtin' | 'off';
   /** Differences from the default policy. */
   readonly accountPolicy?: Partial<AccountPolicy>;
   /** Maximum participants of a session, including those who left. */
@@ -532,6 +534,7 @@ function createContext(
     settings: {
       addresses,
       trust,
+      search: options.search,
       areLimitsOn: options.areLimitsOn !== false,
       version: options.version,
       participantsMax: options.participantsMax ?? PARTICIPANTS_PER_SESSION_MAX,

@@ -70,6 +70,8 @@ export interface Settings {
   /** Maximum participants of a session, including those who left. */
   readonly participantsMax: number;
   readonly accountPolicy: AccountPolicy;
+  /** `off`: the words of messages are not indexed, and searches for messages are refused. Default: `builtin`. */
+  readonly search?: 'builtin' | 'off' | undefined;
   /** Undefined: closed sockets do not end participation. */
   readonly presenceGraceMs: number | undefined;
   /** Ended sessions are deleted this long after their last event. Undefined: never. */
@@ -80,6 +82,15 @@ export interface Settings {
    * everyone at once.
    */
   readonly isAddressShared: boolean;
+}
+
+export interface SearchSetting {
+  readonly settings?: Pick<Settings, 'search'>;
+}
+
+/** Whether messages can be found by their words. */
+export function isSearchOn({ settings }: SearchSetting): boolean {
+  return settings?.search !== 'off';
 }
 
 /** How far a socket is in a session. */

@@ -3,7 +3,7 @@ import type { EventType } from '../../wire/event.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { QueryOf } from '../../wire/schemas/endpoint.js';
 import type { EventEnvelope, EventPayload } from '../../wire/schemas/event.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import { type AgentActor, isSearchOn, type SearchSetting, type ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { HeldBytes } from '../core/semaphore.js';
@@ -28,6 +28,9 @@ import {
 } from '../store/participants.js';
 import { continueSequence, reserveSequences } from '../store/sessions.js';
 
+/** What every change of a session needs. */
+export type AppendContext = Pick<ServiceContext, 'clock' | 'ids' | 'bus'> & SearchSetting;
+
 /** An event before it has its number. */
 export type EventDraft = {
   [Type in EventType]: {
@@ -46,7 +49,7 @@ export type EventDraft = {
  * is written before `write` has checked everything.
  */
 export async function append(
-  context: Pick<ServiceContext, 'clock' | 'ids' | 'bus'>,
+  context: AppendContext,
   transaction: Transaction,
   sessionId: string,
   count: number,
@@ -66,8 +69,10 @@ export async function append(
     created_at: now,
     payload: JSON.stringify(payload),
   }));
-  for (const [index, event] of events.entries())
-    insertEvent(transaction, { ...event, subject_agent_id: drafts[index]?.subjectAgentId ?? null });
+  for (const [index, event] of events.entries()) {
+    const row = { ...event, subject_agent_id: drafts[index]?.subjectAgentId ?? null };
+    insertEvent(transaction, row, event.type === 'session.message' && isSearchOn(context));
+  }
   transaction.afterCommit(() =>
     context.bus.ring({ kind: 'events', sessionId, first, last: first + count - 1, events }),
   );

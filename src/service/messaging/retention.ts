@@ -1,4 +1,4 @@
-import type { ServiceContext } from '../core/context.js';
+import { isSearchOn, type SearchSetting, type ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import type { DeletedKind } from '../core/meter.js';
 import { deleteActivitiesOfAccount } from '../store/activities.js';
@@ -25,7 +25,7 @@ import { indexMessages } from './search-messages.js';
 /** How much was deleted. */
 export type Deletions = Record<DeletedKind, number>;
 
-type RetentionContext = Pick<ServiceContext, 'clock' | 'database' | 'files'>;
+type RetentionContext = Pick<ServiceContext, 'clock' | 'database' | 'files'> & SearchSetting;
 
 interface Run {
   /** Counts as it goes, so that an interrupted run knows what it did. */
@@ -122,7 +122,7 @@ async function eraseSessions(
   let left = sessionIds;
   for (let tries = 0; tries < TRIES_MAX && left.length > 0; tries += 1) {
     await inboxes.settle();
-    while (await indexMessages(context));
+    if (isSearchOn(context)) while (await indexMessages(context));
     const kept: string[] = [];
     for (const id of left) {
       if (!(await database.read((query) => isOfOneAccount(query, id, accountId)))) continue;
@@ -138,7 +138,9 @@ type Condition = (transaction: Transaction, session: HeldSession) => Promise<boo
 
 /** False: it may not go, or not yet. */
 async function deleteOne(context: RetentionContext, sessionId: string, mayGo: Condition, run: Run): Promise<boolean> {
-  const isGone = await context.database.behind.write((transaction) => vanish(transaction, sessionId, mayGo));
+  const isGone = await context.database.behind.write((transaction) =>
+    vanish(transaction, sessionId, mayGo, isSearchOn(context)),
+  );
   if (!isGone) return false;
   run.deleted.sessions += 1;
   await deleteRemainsOf(context, sessionId, run);
@@ -149,13 +151,18 @@ async function deleteOne(context: RetentionContext, sessionId: string, mayGo: Co
  * Asks again while it holds the session, which may have been reopened. A session whose events are not all in inboxes and
  * in the search index waits: the work that puts them there must find them.
  */
-async function vanish(transaction: Transaction, sessionId: string, mayGo: Condition): Promise<boolean> {
+async function vanish(
+  transaction: Transaction,
+  sessionId: string,
+  mayGo: Condition,
+  isIndexed: boolean,
+): Promise<boolean> {
   await transaction.lock([sessionLock(sessionId)]);
   const session = await holdSession(transaction, sessionId);
   if (session === undefined || !(await mayGo(transaction, session))) return false;
   const { last_position: position } = session;
   if (position !== null && (await isUnspread(transaction, position))) return false;
-  if (position !== null && (await isUnindexed(transaction, position))) return false;
+  if (isIndexed && position !== null && (await isUnindexed(transaction, position))) return false;
   await deleteSession(transaction, sessionId);
   return true;
 }

@@ -2,7 +2,7 @@ import { repeat } from '../../kit/repeat.js';
 import { isHandle } from '../../wire/handle.js';
 import type { QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Message } from '../../wire/schemas/message.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import { type AgentActor, isSearchOn, type ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { listPositions } from '../store/events.js';
@@ -79,6 +79,8 @@ export function toMessageTerms(payload: string): string[] {
   return terms;
 }
 
+/** With `--search off`. */
+export const SEARCH_OFF = 'This service does not search messages.';
 const SESSIONS_PER_QUERY = 64;
 const TAIL_BATCH = 16;
 /** A word in this many messages of a session is common; further ones are not counted. */
@@ -95,11 +97,12 @@ const ANSWER_MAX_CHARACTERS = 1024 * 1024;
  * A session that does not exist, or is not the caller's, has no matches.
  */
 export async function searchMessages(
-  _context: ServiceContext,
+  context: ServiceContext,
   actor: AgentActor,
   input: { query: QueryOf<'searchMessages'> },
   query: Query,
 ): Promise<ReplyOf<'searchMessages'>> {
+  if (!isSearchOn(context)) throw new ServiceError('FEATURE_NOT_AVAILABLE', SEARCH_OFF);
   const { q, limit, session_id: sessionId, counterpart } = input.query;
   if (counterpart !== undefined && !isHandle(counterpart)) throw new ServiceError('INVALID_HANDLE');
   const phrases = toSearchPhrases(q);

@@ -14,15 +14,22 @@ const READ = 'SELECT session_id, sequence, id, type, created_at, payload FROM ev
 
 const INSERT = `INSERT INTO event (session_id, sequence, id, type, subject_agent_id, created_at, payload)
   VALUES ($1, $2, $3, $4, $5, $6, $7)`;
-/** With its position in the queue that fills inboxes, if a log position is not enough. */
+const QUEUE = 'INSERT INTO inbox_queue (position) SELECT position FROM logged';
+/** With its position in the queues that fill inboxes and the word index, if a log position is not enough. */
 const APPEND = {
-  sqlite: INSERT,
-  postgres: `WITH logged AS (${INSERT} RETURNING position) INSERT INTO inbox_queue (position) SELECT position FROM logged`,
+  sqlite: { plain: INSERT, indexed: INSERT },
+  postgres: {
+    plain: `WITH logged AS (${INSERT} RETURNING position) ${QUEUE}`,
+    indexed: `WITH logged AS (${INSERT} RETURNING position), queued AS (${QUEUE})
+      INSERT INTO search_queue (position) SELECT position FROM logged`,
+  },
 } as const;
 
-export function insertEvent(transaction: Transaction, row: EventRow): void {
+/** `isIndexed`: its words can be found. */
+export function insertEvent(transaction: Transaction, row: EventRow, isIndexed: boolean): void {
+  const { plain, indexed } = APPEND[transaction.dialect];
   transaction.send(
-    APPEND[transaction.dialect],
+    isIndexed ? indexed : plain,
     row.session_id,
     row.sequence,
     row.id,

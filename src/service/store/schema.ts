@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 31;
+export const SCHEMA_VERSION = 32;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -463,8 +463,7 @@ const SCHEMA: readonly Statement[] = [
   },
 
   // Full text of messages, filled behind the log; session and word are 32-bit hashes, so a match is verified by reading
-  // the message (D-185). On PostgreSQL commits may overtake each other, so the insert itself queues what must be
-  // indexed.
+  // the message (D-185). On PostgreSQL commits may overtake each other, so each message queues itself.
   { sqlite: `${MESSAGE_WORD} WITHOUT ROWID`, postgres: MESSAGE_WORD },
   {
     sqlite: `CREATE TABLE search_progress (
@@ -476,17 +475,7 @@ const SCHEMA: readonly Statement[] = [
   },
   {
     sqlite: `INSERT INTO search_progress (indexed_position) VALUES (0)`,
-    postgres: `CREATE FUNCTION put_in_search_queue() RETURNS trigger LANGUAGE plpgsql AS $$
-      BEGIN
-        INSERT INTO search_queue (position) VALUES (NEW.position);
-        RETURN NULL;
-      END
-    $$`,
-  },
-  {
-    sqlite: undefined,
-    postgres: `CREATE TRIGGER event_to_index AFTER INSERT ON event
-      FOR EACH ROW WHEN (NEW.type = 'session.message') EXECUTE FUNCTION put_in_search_queue()`,
+    postgres: undefined,
   },
   // The terms by which agents and people are found.
   `CREATE TABLE search_term (

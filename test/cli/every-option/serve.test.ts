@@ -344,6 +344,14 @@ const TABLE: Table = {
       34_560_000_000,
       served(MEMORY, async ({ run }) => (jsonOf(await run('serve retention --json')) as { age_ms: number }).age_ms),
     ),
+    '--search': shown(
+      '--search off',
+      403,
+      served(`${MEMORY} --seed a.bot`, async (one) => {
+        const { err } = await asAgent(one, 'a.bot', 'message search heron --json');
+        return err.includes('FEATURE_NOT_AVAILABLE') ? 403 : 200;
+      }),
+    ),
     '--drain-delay': shown(
       '--drain-delay 2s',
       [503, 200],

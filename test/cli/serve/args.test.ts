@@ -53,6 +53,7 @@ describe('words become options: service on this machine', () => {
     ['serve --seed nobody', /not a handle/],
     ['serve --trust nobody', /choices/],
     ['serve --presence-grace soon', /not a duration/],
+    ['serve --search postgres', /choices/],
     ['serve --retention 1h', /'1h' is not from 1d to 3660d/],
     ['serve retention --older-than soon', /not a duration/],
     ['serve --log loud', /choices/],

@@ -50,7 +50,12 @@ export type Outcome<T> = { ok: true; reply: T } | { ok: false; code: string };
 
 /** The domain of the service on an in-memory database, without HTTP. */
 export async function openStage(
-  options: { limits?: RateLimits; trust?: 'recipient' | 'symmetric'; participantsMax?: number } = {},
+  options: {
+    limits?: RateLimits;
+    trust?: 'recipient' | 'symmetric';
+    participantsMax?: number;
+    search?: 'builtin' | 'off';
+  } = {},
 ) {
   const clock = createHandClock();
   const database = await openTestStore();
@@ -92,6 +97,7 @@ export async function openStage(
         mcpUrl: 'http://h/mcp',
       },
       trust: options.trust ?? 'recipient',
+      search: options.search,
       areLimitsOn: options.limits !== undefined,
       participantsMax: options.participantsMax ?? 1_000,
       accountPolicy: DEFAULT_ACCOUNT_POLICY,

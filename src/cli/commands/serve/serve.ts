@@ -77,6 +77,11 @@ const OPTIONS = [
     about: 'delete ended sessions this long after their last event, at least 1d (default: never)',
   },
   {
+    flags: '--search <builtin|off>',
+    about: 'whether messages are indexed for searches; off refuses them (default builtin)',
+    choices: ['builtin', 'off'],
+  },
+  {
     flags: '--drain-delay <duration>',
     about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
   },

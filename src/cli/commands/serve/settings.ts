@@ -201,6 +201,7 @@ export const SETTING = {
     PARTICIPANTS_PER_SESSION_MAX,
   ),
   retention: time<number | undefined>(undefined, RETENTION_MS),
+  search: choice(['builtin', 'off'], 'builtin'),
   'drain-delay': time<number>(0, { max: 60 * 60_000 }),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),

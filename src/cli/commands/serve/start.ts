@@ -383,6 +383,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     isBehindProxy: settings['behind-proxy'],
     areLimitsOn: settings.limits === 'on',
     trust: settings.trust,
+    search: settings.search,
     accountPolicy: {
       openAgents: settings['open-agents'],
       signUp: settings['sign-up'],

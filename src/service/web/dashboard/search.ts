@@ -5,9 +5,11 @@ import type { Agent } from '../../../wire/schemas/agent.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import { toAgent } from '../../agents/agents.js';
 import { findByTerms, readFoundAgents, WALK_START } from '../../agents/search.js';
+import { isSearchOn } from '../../core/context.js';
 import { ServiceError } from '../../core/errors.js';
 import { listAgentIds } from '../../messaging/list-sessions.js';
-import { type FoundMessage, searchAccountMessages } from '../../messaging/search-messages.js';
+import { type FoundMessage, SEARCH_OFF, searchAccountMessages } from '../../messaging/search-messages.js';
+
 import { listAgentsOfAccount } from '../../store/agents.js';
 import { toSearchPhrases, toSearchTerms } from '../../store/search.js';
 import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
@@ -29,7 +31,8 @@ const TOPICS_PER_AGENT_MIN = 50;
 type PublicAgent = ReplyOf<'searchAgents'>['agents'][number];
 
 interface Found {
-  readonly messages: readonly FoundMessage[];
+  /** Undefined: the service does not search messages. */
+  readonly messages: readonly FoundMessage[] | undefined;
   readonly sessions: readonly TopicRow[];
   readonly ownAgents: readonly Agent[];
   /** Agents of others that anyone may find. */
@@ -66,18 +69,19 @@ function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found
   const withHandle =
     isHandle(handle) &&
     html`<p><a href="/dashboard/sessions?with=${encodeURIComponent(handle)}">Sessions with <span class="mono">${handle}</span></a></p>`;
-  const isNothing = [messages, sessions, ownAgents, agents].every(({ length }) => length === 0);
+  const isNothing = [messages ?? [], sessions, ownAgents, agents].every(({ length }) => length === 0);
+  const notSearched = messages === undefined && html`<p class="soft small">${SEARCH_OFF}</p>`;
   if (isNothing && withHandle === false)
     return renderEmpty(
       'Nothing found',
-      html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or different words.</p>`,
+      html`${notSearched || html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or different words.</p>`}`,
     );
   const terms = new Set(toSearchTerms(q));
   const cut =
-    messages.length === MESSAGES_MAX
+    messages?.length === MESSAGES_MAX
       ? html`<p class="soft small">These are the ${MESSAGES_MAX} newest messages. Add words to find older ones.</p>`
       : '';
-  return html`${withHandle}${renderGroup('Messages', messages, (one) => renderMessage(one, terms, now))}${cut}
+  return html`${withHandle}${notSearched}${renderGroup('Messages', messages ?? [], (one) => renderMessage(one, terms, now))}${cut}
 ${renderGroup('Sessions', sessions, (one) => renderSession(one, now))}
 ${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a>`))}
 ${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${getPublicPath(one)}">${strangersText(name)}</a>`))}`;
@@ -144,7 +148,9 @@ export async function showSearch(visit: Visit): Promise<DashboardAnswer> {
     const agents = await readFoundAgents(view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
     const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
     return {
-      messages: await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX }),
+      messages: isSearchOn(context)
+        ? await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX })
+        : undefined,
       sessions: await findSessionsByTopic(view, agentIds, q, { walkedMax: topicsMax, limit: OTHERS_MAX }),
       ownAgents: own.map(toAgent),
       agents: agents.filter(({ canonical_handle: handle }) => !handle.startsWith(`@${account.username}.`)),
