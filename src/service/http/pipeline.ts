@@ -358,12 +358,9 @@ export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
  * The order of changed sessions comes from inboxes, which follow the log: a caller sees everything that happened
  * before.
  */
-const READS_INBOXES: ReadonlySet<Operation> = new Set([
-  'listSessions',
-  'listAccountSessions',
-  'searchMessages',
-  'getAgent',
-]);
+const READS_INBOXES: ReadonlySet<Operation> = new Set(['listAccountSessions', 'getAgent']);
+/** These read only the order of the caller's own inbox. */
+const READS_OWN_INBOX: ReadonlySet<Operation> = new Set(['listSessions', 'searchMessages']);
 
 function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   if (call.row.body === 'file') return answerUpload(rest, call);
@@ -385,6 +382,7 @@ async function runRead(
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: {} };
   if (READS_INBOXES.has(call.operation)) await context.inboxes.settle();
+  else if (READS_OWN_INBOX.has(call.operation)) await context.inboxes.settleFor(getSubject(call.actor));
   return await context.database.read((view) => handle(context, call.actor as never, input as never, view as never));
 }
 

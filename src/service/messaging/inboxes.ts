@@ -6,6 +6,7 @@ import {
   type DeliveryRow,
   findLastUnspread,
   isUnspread,
+  listUnspread,
   type Reach,
   spreadToInboxes,
   takeUnspread,
@@ -94,6 +95,15 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
 
   return {
     settle: run,
+    async settleFor(agentId) {
+      if (!mayBeBehind && bus.isReliable && running === undefined) return;
+      const { pageRows } = database;
+      const rows = await database.read((query) => listUnspread(query, agentId, pageRows));
+      // So far behind that the rest of the page would have to be looked through, too.
+      if (rows.length === pageRows) return run();
+      const its = rows.filter(({ is_its: isIts }) => isIts === 1);
+      if (its.length > 0) await database.write((transaction) => spreadToInboxes(transaction, toReaches(its), agentId));
+    },
     delivered(agentId, sessionId, { sent, readThrough }) {
       const row = { agent_id: agentId, session_id: sessionId, sent, read_through: readThrough };
       const known = deliveries.get(toKey(row));

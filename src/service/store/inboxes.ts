@@ -125,6 +125,30 @@ export async function takeUnspread(
   return rows;
 }
 
+/** The next events that are in no inbox, without taking them. */
+const NEXT_UNSPREAD = {
+  sqlite: `SELECT position, session_id, sequence, type, created_at FROM event
+    WHERE position > (SELECT spread_position FROM inbox_progress) ORDER BY position LIMIT $2`,
+  postgres: `SELECT event.position, event.session_id, event.sequence, event.type, event.created_at
+    FROM (SELECT position FROM inbox_queue ORDER BY position LIMIT $2) AS queued
+    JOIN event ON event.position = queued.position`,
+} as const;
+
+/** The first `limit` events that are in no inbox, each with 1 if the agent takes or took part in its session. */
+export function listUnspread(
+  query: Query,
+  agentId: string,
+  limit: number,
+): Promise<(UnspreadRow & { readonly is_its: number })[]> {
+  return query.all(
+    `SELECT next.*, CASE WHEN EXISTS (SELECT 1 FROM participant
+       WHERE participant.session_id = next.session_id AND participant.agent_id = $1) THEN 1 ELSE 0 END AS is_its
+     FROM (${NEXT_UNSPREAD[query.dialect]}) AS next`,
+    agentId,
+    limit,
+  );
+}
+
 /** How far inboxes should follow the log of one session. */
 export interface Reach {
   readonly session_id: string;
@@ -138,9 +162,13 @@ export interface Reach {
 /**
  * Updates the inboxes of all participants up to there, by their current status: joined agents see every event, invited
  * agents see an end, and those who left see what happened before. An inbox that is already further is unchanged, so the
- * same events can be distributed twice. Returns how many inboxes changed.
+ * same events can be distributed twice. Returns how many inboxes changed. With `agentId`, only those of one agent.
  */
-export async function spreadToInboxes(transaction: Transaction, reaches: readonly Reach[]): Promise<number> {
+export async function spreadToInboxes(
+  transaction: Transaction,
+  reaches: readonly Reach[],
+  agentId?: string,
+): Promise<number> {
   const requested = recordsIn(transaction.dialect, '$1', {
     session_id: 'TEXT',
     sequence: 'BIGINT',
@@ -157,6 +185,7 @@ export async function spreadToInboxes(transaction: Transaction, reaches: readonl
          CASE participant.status WHEN 'joined' THEN asked.changed_at WHEN 'invited' THEN asked.ended_at
            ELSE participant.left_at END AS reached_at
        FROM ${requested} CROSS JOIN participant WHERE participant.session_id = asked.session_id
+         ${agentId === undefined ? '' : 'AND participant.agent_id = $2'}
      ) AS reached WHERE NOT EXISTS (
        SELECT 1 FROM inbox AS its WHERE its.agent_id = reached.agent_id AND its.session_id = reached.session_id
          AND its.last_sequence >= reached.reach AND its.session_state = reached.session_state)
@@ -171,6 +200,7 @@ export async function spreadToInboxes(transaction: Transaction, reaches: readonl
        last_sequence = CASE WHEN excluded.last_sequence > inbox.last_sequence THEN excluded.last_sequence
          ELSE inbox.last_sequence END`,
     JSON.stringify(reaches),
+    ...(agentId === undefined ? [] : [agentId]),
   );
 }
 

@@ -126,6 +126,57 @@ describe('an inbox', () => {
     expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 3, is_pending: 1 });
   });
 
+  it('of one agent is filled without waiting for those of others', async () => {
+    const [crowd, pair] = [await addAgents(12), await addAgents(2)];
+    const [loud, quiet] = [await talk(crowd), await talk(pair)];
+    const { database } = stage.context;
+    let isFilling = false;
+    const never = new Promise<never>(() => {});
+    const stuck: typeof database.write = () => {
+      isFilling = true;
+      return never;
+    };
+    const inboxes = createInboxes({
+      ...stage.context,
+      database: { ...database, behind: { ...database.behind, write: stuck } },
+    });
+    for (const count of [1, 2]) {
+      must(await stage.send(crowd[0], loud, { content: `to all ${count}` }));
+      must(await stage.send(pair[0], quiet, { content: `to one ${count}` }));
+      stage.clock.advance(1_000);
+    }
+    inboxes.settle().catch(() => {});
+    await until('the others are being filled', async () => isFilling);
+    const { last_sequence: before } = (await inboxOf(pair[1], quiet)) as InboxRow;
+    await inboxes.settleFor(pair[1].agentId);
+    expect((await inboxOf(pair[1], quiet))?.last_sequence).toBe(before + 2);
+    expect(await inboxOf(pair[0], quiet)).toMatchObject({ last_sequence: before });
+    // The rest still is in no inbox, and the next fill puts it there.
+    await stage.context.inboxes.settle();
+    expect(await inboxOf(pair[0], quiet)).toMatchObject({
+      last_sequence: before + 2,
+      changed_at: stage.clock.now() - 1_000,
+    });
+  });
+
+  it('of one agent is filled by the others if there is more than a batch', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    const { database } = stage.context;
+    for (let count = 0; count <= database.pageRows; count += 100)
+      await stage.write(async (transaction) => {
+        for (let index = 0; index < 100; index += 1) {
+          const input = { path: { session_id: id }, body: { content: 'hi' } };
+          await sendMessage(stage.context, agents[0], input, transaction);
+        }
+      });
+    const last = await stage.database.read((query) =>
+      query.get<{ last_sequence: number }>('SELECT last_sequence FROM session WHERE id = $1', id),
+    );
+    await stage.context.inboxes.settleFor(agents[1].agentId);
+    expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: last?.last_sequence });
+  });
+
   it('can receive more than one batch of events in one fill', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
