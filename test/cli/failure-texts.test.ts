@@ -63,7 +63,7 @@ describe('a deadline', () => {
   });
 });
 
-describe('a credential of the environment that is refused', () => {
+describe('a refused credential from the environment', () => {
   it('does not suggest signing in if that login would not be used', async () => {
     const refused = { call: 'GET /sessions?limit=50', status: 401, reply: envelope('UNAUTHORIZED') };
     const failure = await failureAgainst([refused], 'session list');
@@ -72,7 +72,7 @@ describe('a credential of the environment that is refused', () => {
   });
 });
 
-describe('the object of a failure', () => {
+describe('the error', () => {
   it('names the agent that is not signed in, not the recipient', async () => {
     const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN_STORE: 'file' };
     const failure = await failureOf('send demo.echo hi --as bob.bot', { environment });
@@ -102,8 +102,8 @@ describe('a base URL without /v1', () => {
   });
 });
 
-describe('the command that helps', () => {
-  it('is left as it is where the service does not matter, and where it names its own', async () => {
+describe('the suggested command', () => {
+  it('is unchanged if the service does not matter, or if it names its own service', async () => {
     const environment = { ASP_TOKEN: 'x' };
     expect((await failureOf('send a.b --parts x -p http://127.0.0.1:9/v1', { environment })).next).toBeUndefined();
     const named = await failureOf('send sess_1 hi -p nowhere', { environment });
@@ -113,7 +113,7 @@ describe('the command that helps', () => {
   });
 });
 
-describe('metadata that could not be read', () => {
+describe('unreadable metadata', () => {
   const path = 'GET /.well-known/oauth-protected-resource';
   it.each([
     [{ status: 429, headers: { 'retry-after': '7' } }, 'RATE_LIMITED', 7, 'the service says to wait 7 s.'],
@@ -132,7 +132,7 @@ describe('a session that this agent cannot see', () => {
   it.each([
     [`session show ${SESSION}`, `GET /sessions/${SESSION}`],
     [`tail ${SESSION} --no-follow`, `GET /sessions/${SESSION}`],
-  ])('asp %s names what it can see', async (words, call) => {
+  ])('makes asp %s list what it can see', async (words, call) => {
     const me = { call: 'GET /agents/me', reply: { canonical_handle: '@me.bot' } };
     const failure = await failureAgainst(words.startsWith('tail') ? [me, unknown(call)] : [unknown(call)], words);
     expect(failure).toMatchObject({ code: 'NOT_FOUND', exit_code: 3, next: ['asp', 'session', 'list'] });
@@ -172,12 +172,12 @@ describe('an answer that could not be parsed', () => {
   });
 });
 
-describe('codes of our own', () => {
-  it('a sign-in that no one finishes times out', () => {
+describe('asp error codes', () => {
+  it('include a timeout for a sign-in that no one finishes', () => {
     expect(OWN_ERROR.ASP_LOGIN_TIMEOUT).toBe(8);
   });
 
-  it('each is explained', async () => {
+  it('are each explained', async () => {
     const machine = { homeDirectory: freshHome() };
     for (const [code, exit] of Object.entries(OWN_ERROR)) {
       const { out } = await runWords(`explain ${code} --json`, { machine });
@@ -186,11 +186,11 @@ describe('codes of our own', () => {
   });
 });
 
-describe('what a command knows about an error', () => {
+describe('the context of an error', () => {
   const error = () =>
     new RequestError({ code: 'NOT_FOUND', message: 'Not found.', status: 404, attempts: 2, cause: new Error('why') });
 
-  it('is what the caller nearest to the call knows', async () => {
+  it('comes from the nearest caller', async () => {
     const call = explain({ subject: 'inner' }, Promise.reject(error()));
     await expect(explain({ subject: 'outer' }, call).catch(findErrorContext)).resolves.toEqual({ subject: 'inner' });
   });
@@ -224,7 +224,7 @@ describe('the id of a request', () => {
     return { environment: { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x', ASP_RETRIES: '0' } };
   }
 
-  it('is in the JSON of every error that a service answered with', async () => {
+  it('is in the JSON of every error answer from a service', async () => {
     const options = await serverWith(404, 'req_01890a5dac96774bbcce');
     expect(await failureOf(`session show ${SESSION}`, options)).toMatchObject({
       code: 'NOT_FOUND',
@@ -243,7 +243,7 @@ describe('the id of a request', () => {
     expect(broken.err).toContain('code: INTERNAL_ERROR · exit 9 · request an-id-of-a-fault');
   });
 
-  it('is left out if it could be anything', async () => {
+  it('is left out if it is not plain text', async () => {
     const options = await serverWith(500, `see https://evil.example/${'x'.repeat(100)}`);
     expect(await failureOf(`session show ${SESSION}`, options)).not.toHaveProperty('request_id');
   });

@@ -36,7 +36,7 @@ const mentions = (page: string): string[] =>
   [...page.matchAll(/\basp((?: [a-z]+)+)/g)].map(([, words = '']) => words.trim());
 
 describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
-  it('shows lines that are commands, with options and arguments that they take', async () => {
+  it('shows lines that are commands, with valid options and arguments', async () => {
     for (const words of commandLines(page)) {
       const { command, rest, typed, unknownWord } = await findCommand(PROGRAM, words);
       if (command === undefined) throw new Error(`asp ${words.join(' ')} is no command: ${unknownWord ?? ''}`);
@@ -44,7 +44,7 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
     }
   });
 
-  it('shows lines whose values are such as their commands take', async () => {
+  it('shows lines with values that their commands accept', async () => {
     for (const words of commandLines(page))
       if (!words.includes('--help')) await expect(optionsOf(words), words.join(' ')).resolves.toBeDefined();
   });
@@ -65,7 +65,7 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
     for (const [option] of page.matchAll(/(?<![\w-])--[a-z][a-z-]+/g)) expect(known, option).toContain(option);
   });
 
-  it('is what the program prints, on lines that a terminal shows whole', async () => {
+  it('is what the program prints, on lines that fit a terminal', async () => {
     const { code, out, err } = await runWords(['help', name]);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out.endsWith(wrapPage(page, 80))).toBe(true);
@@ -76,9 +76,9 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
 describe('asp help agents', () => {
   const page = TOPICS['agents'] ?? '';
 
-  it('is short enough to be read at once', () => expect(page.split('\n').length).toBeLessThan(120));
+  it('is short enough to read in one go', () => expect(page.split('\n').length).toBeLessThan(120));
 
-  it('is mostly commands that can be run', () => expect(commandLines(page).length).toBeGreaterThan(25));
+  it('consists mostly of runnable commands', () => expect(commandLines(page).length).toBeGreaterThan(25));
 
   it('covers everything that a program needs', () => {
     const words = ['whoami', 'commands --json', 'schema', '--wait', '--end-after-reply', 'session wait', '--once'];

@@ -42,7 +42,7 @@ async function shared(...texts: string[]): Promise<string> {
 }
 
 describe('asp inbox', () => {
-  it('is empty if nothing happened', async () => {
+  it('is empty if nothing has happened', async () => {
     const { code, out, err } = await asBob('inbox');
     expect({ code, out, err }).toEqual({ code: 0, out: '', err: 'Nothing new.\n' });
   });
@@ -70,7 +70,7 @@ describe('asp inbox', () => {
     expect(await inboxOf('--invited')).toMatchObject([{ session_id: id, status: 'invited', unread: 0 }]);
   });
 
-  it('lists the message of a session that was ended with it', async () => {
+  it('lists a message that ended its session', async () => {
     const body = { invite: [bob.handle], initial_message: { content: 'build ok' }, end_after_send: true };
     const id = await alice.mustCreate(body);
     expect(await inboxOf('--unread')).toMatchObject([{ session_id: id, unread: 1, status: 'invited' }]);
@@ -79,7 +79,7 @@ describe('asp inbox', () => {
     expect(await inboxOf()).toEqual([]);
   });
 
-  it('shows what happened beside messages once, and nothing that the agent did itself', async () => {
+  it('shows events other than messages once, and none of the agent’s own', async () => {
     const id = await bob.mustCreate({ invite: [alice.handle], initial_message: { content: 'hello?' } });
     expect(await inboxOf()).toEqual([]);
     await alice.mustJoin(id);
@@ -97,13 +97,13 @@ describe('asp inbox', () => {
     expect(await inboxOf()).toMatchObject([{ unread: 1 }]);
   });
 
-  it('does not take joining for reading', async () => {
+  it('does not treat joining as reading', async () => {
     const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'hello' } });
     await bob.mustJoin(id);
     expect(await inboxOf()).toMatchObject([{ unread: 1 }]);
   });
 
-  it('does not take following for reading', async () => {
+  it('does not treat following as reading', async () => {
     await shared('one');
     expect((await asBob(`tail ${alice.handle} --no-follow --text`)).out).toBe('one\n');
     expect(await inboxOf()).toMatchObject([{ unread: 1 }]);
@@ -136,7 +136,7 @@ describe('asp inbox', () => {
     expect(await calls()).toBe(0);
   });
 
-  it('is a table without ids on a narrow terminal, no line wider than it', async () => {
+  it('is a table without ids, and not too wide, on a narrow terminal', async () => {
     await shared('a rather long text that does not fit on such a terminal in full');
     for (const columns of [40, 80]) {
       const { out } = await asBob('inbox --color never', { isTerminal: true, columns });
@@ -146,7 +146,7 @@ describe('asp inbox', () => {
     }
   });
 
-  it('survives a file of marks that is damaged', async () => {
+  it('survives a damaged file of read marks', async () => {
     const id = await shared('one');
     await asBob(['inbox', 'read', id]);
     const folder = join(home, '.local', 'state', 'asp-cli', 'inbox');
@@ -169,14 +169,14 @@ describe('asp inbox read', () => {
     expect(await asBob(['inbox', 'read', id])).toMatchObject({ code: 0, out: '', err: 'Nothing unread.\n' });
   });
 
-  it('keeps marks that another process made meanwhile', async () => {
+  it('keeps read marks from another process', async () => {
     const [one, two] = [await shared('one'), await shared('two')];
     await Promise.all([asBob(['inbox', 'read', one]), asBob(['inbox', 'read', two])]);
     await Promise.all([asBob(['inbox', 'read', one]), asBob(['inbox', 'read', two])]);
     expect(await inboxOf()).toEqual([]);
   });
 
-  it('offers to join where the agent is only invited', async () => {
+  it('offers to join if the agent is only invited', async () => {
     const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'hello' } });
     const { code, err } = await asBob(['inbox', 'read', id]);
     expect(code).toBe(3);
@@ -222,7 +222,7 @@ describe('asp reply', () => {
     expect(err).toContain('There is no message to answer.');
   });
 
-  it('offers to join where the agent is only invited, and joins with --join', async () => {
+  it('offers to join if the agent is only invited, and joins with --join', async () => {
     const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'hello' } });
     const refused = await asBob(['reply', id, 'hi']);
     expect(refused.code).toBe(3);
@@ -238,7 +238,7 @@ describe('asp reply', () => {
     expect((await messagesOf(id)).at(-1)?.['content']).toBe('from a pipe');
   });
 
-  it('refuses to answer if no one else has written', async () => {
+  it('refuses to answer if no one else has sent a message', async () => {
     const id = await shared();
     const { code, err } = await asBob(['reply', id, 'hi']);
     expect(code).toBe(3);

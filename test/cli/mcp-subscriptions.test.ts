@@ -63,7 +63,7 @@ const eventOf = (sender: string, session_id = SESSION) =>
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('A subscriber of asp mcp', () => {
-  it('hears of its inbox only when someone else did something', async () => {
+  it('is notified of its inbox only when someone else did something', async () => {
     const { subscriptions, clock, own, told } = await open();
     own.add(INBOX_URI).add(sessionUri(SESSION));
     subscriptions.noteEvent(eventOf('@me.bot'));
@@ -75,7 +75,7 @@ describe('A subscriber of asp mcp', () => {
     expect(told).toEqual([sessionUri(SESSION), INBOX_URI]);
   });
 
-  it('hears at once, and then at most once a second', async () => {
+  it('is notified at once, and then at most once per second', async () => {
     const { subscriptions, clock, own, told } = await open();
     own.add(INBOX_URI);
     for (let second = 1; second <= 3; second += 1) {
@@ -98,7 +98,7 @@ describe('A subscriber of asp mcp', () => {
     expect(told).toHaveLength(3);
   });
 
-  it('that does not read hears of everything once when it reads again', async () => {
+  it('gets everything once if it stops and resumes reading', async () => {
     const { subscriptions, clock, own, told, hold } = await open();
     own.add(INBOX_URI).add(sessionUri(SESSION));
     const release = hold();
@@ -115,7 +115,7 @@ describe('A subscriber of asp mcp', () => {
     expect(told).toEqual([INBOX_URI, sessionUri(SESSION), INBOX_URI, sessionUri(SESSION)]);
   });
 
-  it('that closed its connection is forgotten', async () => {
+  it('is forgotten once its connection is closed', async () => {
     const clock = createTestClock();
     const subscriptions = createSubscriptions({ clock }, '@me.bot', async () => {});
     const server = new Server({ name: 'asp', version: '1' }, { capabilities: { resources: { subscribe: true } } });
@@ -132,7 +132,7 @@ describe('A subscriber of asp mcp', () => {
     expect(sent).toBe(0);
   });
 
-  it('that leaves without ending its subscription does not hold up the end', async () => {
+  it('does not delay the exit if it leaves without ending its subscription', async () => {
     const service = await startCannedService();
     const params = {
       _meta: {

@@ -144,7 +144,7 @@ describe('asp mock', () => {
     expect(one.records()).toMatchObject([{ rule: 'all', outcome: 'replied', reply: { message_id: said[2]?.id } }]);
   });
 
-  it('leaves a session, fails like a command, and says nothing', async () => {
+  it('leaves a session, fails like a command, and stays silent', async () => {
     const [first, second, third] = [await openSession(), await openSession(), await openSession()];
     const one = await play([
       { when: { contains: 'leave' }, do: ['leave'] },
@@ -170,7 +170,7 @@ describe('asp mock', () => {
     expect(one.err()).not.toContain('no rule');
   });
 
-  it('uses a rule as often as its times, then the next one that fits', async () => {
+  it('uses a rule up to its `times`, then the next one that fits', async () => {
     const session = await openSession();
     const one = await play([{ times: 2, do: [{ reply: 'busy' }] }, { do: [{ reply: 'done' }] }]);
     for (const text of ['a', 'b', 'c']) await alice.mustSend(session, text);
@@ -197,7 +197,7 @@ describe('asp mock', () => {
     expect(one.err()).toContain(`${ids[0]}: the invitation was answered with ignore (rules[0]).`);
   });
 
-  it('names a message that no rule fits on stderr, and goes on', async () => {
+  it('reports a message without a matching rule on stderr, and continues', async () => {
     const session = await openSession();
     const one = await play([{ when: { contains: 'hello' }, do: [{ reply: 'hi' }] }]);
     await alice.mustSend(session, 'bye\nnow');
@@ -209,7 +209,7 @@ describe('asp mock', () => {
     expect((await one.ended).code).toBe(0);
   });
 
-  it('--strict exits with 13 at a message that no rule fits', async () => {
+  it('--strict exits with 13 at a message without a matching rule', async () => {
     const session = await openSession();
     const one = await play([{ when: { contains: 'hello' }, do: [] }], ['--strict', '--json']);
     await alice.mustSend(session, 'hello');
@@ -220,7 +220,7 @@ describe('asp mock', () => {
     expect(error).toMatchObject({ code: 'ASP_NOT_AS_EXPECTED', message: expect.stringContaining('bye') });
   });
 
-  it('exits with 13 at its end if a required rule was not used as often as it must be, and names it', async () => {
+  it('exits with 13 at its end if a required rule was not used often enough, and names it', async () => {
     const session = await openSession();
     const one = await play([
       { name: 'greeting', required: true, times: 2, when: { contains: 'hello' }, do: [] },
@@ -237,7 +237,7 @@ describe('asp mock', () => {
     expect(err).not.toContain('farewell');
   });
 
-  it('--until-met exits with 0 as soon as the required rules were used, also by an invitation, and 13 at the deadline', async () => {
+  it('--until-met exits with 0 once the required rules are used, even by an invitation, and with 13 at the deadline', async () => {
     const rules = [
       { on: 'invitation', required: true, do: 'join' },
       { required: true, when: { contains: 'hello' }, do: [{ reply: 'hi' }] },
@@ -338,7 +338,7 @@ describe('a script with a mistake', () => {
       '2: rules[0].when.nth is not a known field.',
     ],
   ];
-  it.each(refusals)('is refused by its line and field: %j', async (text, what) => {
+  it.each(refusals)('is refused with its line and field: %j', async (text, what) => {
     const path = scriptOf(text);
     const { code, err } = await runWords(['mock', '--script', path]);
     expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(`${path}:${what}`) });
@@ -350,7 +350,7 @@ describe('a script with a mistake', () => {
     expect(err).toContain('No service is chosen.');
   });
 
-  it('is refused if it is not there, or too large', async () => {
+  it('is refused if it does not exist or is too large', async () => {
     expect((await runWords(['mock', '--script', '/nowhere.json'])).err).toContain('/nowhere.json does not exist.');
     const large = scriptOf(`{ "rules": [${' '.repeat(1024 * 1024)}] }`);
     expect((await runWords(['mock', '--script', large])).err).toContain('is larger than 1 MiB');

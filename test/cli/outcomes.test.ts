@@ -310,7 +310,7 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
     expect(await count()).toBe(1);
   });
 
-  it.each(Object.keys(COMMANDS))('asp %s says so to a person', async (command) => {
+  it.each(Object.keys(COMMANDS))('asp %s reports that to a person', async (command) => {
     const subject = await COMMANDS[command]?.();
     if (subject === undefined) throw new Error(command);
     const { words, stdin, token, count } = subject;
@@ -350,7 +350,7 @@ describe('asp send --lines', () => {
   it.each([
     ['is limited for an hour', 'applied', 'Line 3 was not sent'],
     ['answers 500 after the change was made', 'unknown', 'Line 3 may have been sent'],
-  ] as const)('that fails in the middle can be given again when the service %s', async (how, outcome, text) => {
+  ] as const)('can be repeated after a failure in the middle when the service %s', async (how, outcome, text) => {
     const id = await session();
     limitThird(how);
     const first = await asAlice(['send', id, '--lines', '--retries', '0', '--json'], { stdin: LINES });
@@ -380,7 +380,7 @@ describe('asp send --lines', () => {
 describe('a credential that may send but not listen', () => {
   const SENDER = ['sessions:read', 'sessions:write', 'agents:read'];
 
-  it.each(['--wait', '--end-after-reply'])('gets its reply with %s all the same', async (flag) => {
+  it.each(['--wait', '--end-after-reply'])('still gets its reply with %s', async (flag) => {
     const token = await alice.token('api', SENDER);
     const id = await session('joined');
     const asking = asAlice(['send', id, 'are you there?', flag, '--json'], { token });
@@ -390,7 +390,7 @@ describe('a credential that may send but not listen', () => {
     expect(JSON.parse(out)).toMatchObject({ session_id: id, reply: { content: 'yes' } });
   });
 
-  it('waits in a session and follows it all the same', async () => {
+  it('can still wait in a session and follow it', async () => {
     const token = await alice.token('api', SENDER);
     const id = await session('joined');
     await bob.mustSend(id, 'hello');
@@ -433,7 +433,7 @@ describe('waiting', () => {
     expect(await asAlice(next.slice(1))).toMatchObject({ code: 0, out: 'here I am\n' });
   });
 
-  it('of more than a second says what for, and for how long at most', async () => {
+  it('for more than a second says what it waits for, and for how long at most', async () => {
     const id = await session();
     const ran = await asAlice(['session', 'wait', id, '--for', 'message', '--timeout', '1500ms']);
     expect(ran.code).toBe(8);
@@ -472,7 +472,7 @@ describe('waiting', () => {
     expect(errorIn(ran)).toMatchObject({ code: 'NOT_FOUND', retryable: false, outcome: 'not_applied' });
   });
 
-  it('for a reply in a session that the other side ends says so, and that the message was sent', async () => {
+  it('for a reply in a session that the other side ends reports this, and that the message was sent', async () => {
     const id = await session('joined');
     const asking = asAlice(['send', id, 'hi', '--wait', '--json']);
     setTimeout(() => void bob.mustEnd(id), 500);
@@ -484,8 +484,8 @@ describe('waiting', () => {
   });
 });
 
-describe('a second change in two', () => {
-  it('that fails is reported with the command for the rest, and the message is not sent again', async () => {
+describe('The second of two changes', () => {
+  it('is reported if it fails, with a command that does not send the message again', async () => {
     const [id, marker] = [await session(), randomUUID()];
     relay.onRequest = async (request) => {
       trouble = request.path.endsWith('/end') ? 'is limited for an hour' : undefined;
@@ -519,7 +519,7 @@ describe('an agent that is invited and has not joined', () => {
 });
 
 describe('a change that was already made', () => {
-  it('is a success: a session that has ended, that is active, that was left', async () => {
+  it('is a success: ending, reopening, or leaving a session a second time', async () => {
     const id = await session('joined');
     for (const [verb, state, text] of [
       ['end', 'ended', 'has already ended'],
@@ -535,7 +535,7 @@ describe('a change that was already made', () => {
     expect(JSON.parse((await asAlice(['session', 'leave', id, '--json'])).out)).toMatchObject({ changed: false });
   });
 
-  it('is refused where it would have to do more than that', async () => {
+  it('is refused if it includes anything more', async () => {
     const id = await session();
     const ran = await asAlice(['session', 'reopen', id, '-m', 'hello', '--json']);
     expect(ran.code).toBe(3);

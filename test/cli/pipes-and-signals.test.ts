@@ -35,7 +35,7 @@ afterAll(() => service.stop());
 const say = (content: string) => alice.post(`/sessions/${sessionId}/messages`, { content });
 
 describe('the built program', () => {
-  it('--version is the version of the package, alone', async () => {
+  it('prints only the version of the package with --version', async () => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(await runShell('asp --version; asp -V; asp version', {})).toEqual({
       code: 0,
@@ -51,7 +51,7 @@ describe('the built program', () => {
     expect(out).toMatch(/^asp \d/);
   });
 
-  it('makes no folder for a home directory that does not exist', async () => {
+  it('creates no folder for a home directory that does not exist', async () => {
     const missing = join(freshHome(), 'nobody');
     const { XDG_RUNTIME_DIR: _, ...others } = environment;
     const { code, err } = await runShell('asp whoami', { ...others, HOME: missing });
@@ -62,7 +62,7 @@ describe('the built program', () => {
     });
   });
 
-  it('survives closed streams, a width of nothing and TERM=dumb', async () => {
+  it('survives closed streams, a width of 0 and TERM=dumb', async () => {
     for (const line of ['asp help >&-', 'asp help 2>&-', 'asp nonsense 2>&-', 'asp help >&- 2>&-']) {
       const { out, err } = await runShell(`${line}; true`, { TERM: 'dumb', COLUMNS: '0' });
       expect(err, line).not.toMatch(/at .*\.js|EPIPE|EBADF/);
@@ -72,7 +72,7 @@ describe('the built program', () => {
 });
 
 describe('pipes', () => {
-  it('a reader that goes away ends the program quietly with exit 0', async () => {
+  it('end the program quietly with exit 0 when their reader goes away', async () => {
     for (let index = 0; index < 3; index += 1) await say(`m${index}`);
     const line = `asp tail ${sessionId} | head -1; echo "\${PIPESTATUS[0]}"`;
     const { out, err } = await runShell(line, environment);
@@ -81,13 +81,13 @@ describe('pipes', () => {
     expect({ code, err }).toEqual({ code: '0', err: '' });
   });
 
-  it('a quiet tail notices that its reader is gone', async () => {
+  it('end a quiet tail when their reader is gone', async () => {
     const line = `asp tail ${sessionId} -n 1 | head -1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
     const { out, err } = await runShell(line, environment);
     expect({ out, err }).toEqual({ out: '0\n', err: '' });
   });
 
-  it('5 MB through a slow pipe arrive whole', async () => {
+  it('pass 5 MB completely, even if they are slow', async () => {
     const created = await alice.post('/sessions', {});
     const id = (created.json as { session_id: string }).session_id;
     for (let index = 0; index < TEXTS; index += 1)
@@ -103,14 +103,14 @@ describe('pipes', () => {
 });
 
 describe('the overview', () => {
-  it('is the same for each way to ask for it', async () => {
+  it('is the same for each way to request it', async () => {
     const { out: text, err, code } = await runShell('asp help', environment);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     for (const line of ['asp', 'asp -h', 'asp --help'])
       expect(await runShell(line, environment)).toMatchObject({ out: text, err: '', code: 0 });
   });
 
-  it('arrives whole through a pipe that is almost full and does not block', async () => {
+  it('arrives completely through a nonblocking pipe that is almost full', async () => {
     const { out: text } = await runShell('asp help', environment);
     const fill = `import fcntl, os, sys
 flags = fcntl.fcntl(1, fcntl.F_GETFL)
@@ -137,7 +137,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     ['a list', 'asp session list --json'],
     ['an export', 'asp session export "$S"'],
     ['events', 'asp tail "$S" --after 0 --no-follow'],
-  ])('under stdout fails %s with the words of the system', async (_, line) => {
+  ])('under stdout fails %s with the system’s message', async (_, line) => {
     const { code, err } = await runShell(`${line} >/dev/full`, { ...environment, S: sessionId });
     expect(code).toBe(1);
     expect(err).toMatch(/ASP_OUTPUT/);
@@ -154,7 +154,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     expect(JSON.stringify(json).split('once only')).toHaveLength(2);
   });
 
-  it('keeps the cursor of a tail before the first event that was not written whole', async () => {
+  it('keeps a tail’s cursor before the first event that was not completely written', async () => {
     const created = await alice.post('/sessions', {});
     const id = (created.json as { session_id: string }).session_id;
     for (let index = 1; index <= 30; index += 1) await alice.post(`/sessions/${id}/messages`, { content: `m${index}` });
@@ -177,7 +177,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     expect(rest.at(-1)).toContain('"m30"');
   });
 
-  it('leaves to the next asp run the message whose line could not be written', async () => {
+  it('leaves a message whose line could not be written to the next asp run', async () => {
     const bob = await service.createAgent('bob');
     const cursor = join(freshHome(), 'cursor');
     const line = `asp run --from ${bob.handle} --exec 'echo "answer"' -c 1 --cursor-file ${cursor}`;
@@ -203,7 +203,7 @@ describe('signals', () => {
     ['SIGINT', 130],
     ['SIGTERM', 143],
   ] as const) {
-    it(`${signal} ends a tail by the signal within a second, its last line complete`, async () => {
+    it(`${signal} ends a tail within a second, with a complete last line`, async () => {
       const child = startProgram(['tail', sessionId, '--control'], environment);
       const ended = collect(child);
       let seen = '';

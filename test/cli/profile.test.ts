@@ -109,7 +109,7 @@ describe('which service', () => {
       expect(profile.layers).toHaveLength(5);
     });
 
-  it('a base URL stands for a profile', async () => {
+  it('a base URL can replace a profile', async () => {
     const profile = await resolveProfile(sources({ flag: 'https://other.example/v1/', config: none }));
     expect(profile).toMatchObject({ name: 'https://other.example/v1', baseUrl: 'https://other.example/v1' });
   });
@@ -183,7 +183,7 @@ describe('which agent', () => {
 });
 
 describe('config.json', () => {
-  it('is written whole, for its user alone, in place of a symbolic link', async () => {
+  it('is written atomically, only for its user, and replaces a symbolic link', async () => {
     const folder = freshHome();
     const elsewhere = join(folder, 'elsewhere');
     writeFileSync(elsewhere, 'untouched');
@@ -197,7 +197,7 @@ describe('config.json', () => {
     expect(readdirSync(join(folder, 'asp-cli'))).toEqual(['config.json']);
   });
 
-  it('is empty where there is none and where there is no home', async () => {
+  it('counts as empty if it or the home does not exist', async () => {
     expect(await readConfig(undefined)).toEqual(none);
     expect(await readConfig(join(freshHome(), 'none.json'))).toEqual(none);
     await expect(writeConfig(undefined, none)).rejects.toMatchObject({ code: 'ASP_CONFIG' });
@@ -254,7 +254,7 @@ describe('.asp.json', () => {
     expect(() => parseProjectFile('/x/.asp.json', text)).toThrow(/Could not use/),
   );
 
-  describe('is trusted only if no one else can have written it', () => {
+  describe('is trusted only if no one else can write to it', () => {
     const write = (make: (path: string, folder: string) => void): string => {
       const folder = freshHome();
       make(join(folder, '.asp.json'), folder);
@@ -301,7 +301,7 @@ describe('.asp.json', () => {
       expect(await whoami(folder)).toMatchObject({ hint: expect.stringMatching(/another user/) });
     });
 
-    it('an error shows nothing of what is in it', async () => {
+    it('an error shows none of its content', async () => {
       const folder = write((path) => writeFileSync(path, 'SECRET-----BEGIN'));
       const failure = await whoami(folder);
       expect(failure).toMatchObject({ code: 'ASP_CONFIG', hint: 'it is not JSON.' });
@@ -333,12 +333,12 @@ describe('the local service', () => {
   it('is found by its record', async () =>
     expect(await findLocalService(write(LOCAL), probe)).toEqual({ record: LOCAL, isRunning: true }));
 
-  it('is not believed when its record can be read by others, or is none', async () => {
+  it('is not trusted if others can read its record, or the record is invalid', async () => {
     expect(await findLocalService(write(LOCAL, 0o644), probe)).toBeUndefined();
     expect(await findLocalService(write({ url: 'x' }), probe)).toBeUndefined();
   });
 
-  it('does not run when its process is gone, or another process has its number', async () => {
+  it('does not run if its process is gone or its number was reused', async () => {
     const gone = { ...probe, isProcessAlive: () => false };
     expect(await findLocalService(write(LOCAL), gone)).toEqual({ record: LOCAL, isRunning: false });
     const record = { ...LOCAL, process_start: '7' };
@@ -353,7 +353,7 @@ describe('the local service', () => {
 
 describe('places', () => {
   const machine = { homeDirectory: '/home/u', temporaryDirectory: '/tmp', workingDirectory: '/', userId: 7 };
-  it('follow XDG, with the usual folders where it is not set', () => {
+  it('follow XDG, with the usual defaults', () => {
     expect(resolvePaths({ environment: {}, machine: { ...machine, platform: 'linux' } })).toEqual({
       configFile: '/home/u/.config/asp-cli/config.json',
       stateDirectory: '/home/u/.local/state/asp-cli',
@@ -374,7 +374,7 @@ describe('places', () => {
     });
   });
 
-  it('are nowhere without a home directory', () => {
+  it('are undefined without a home directory', () => {
     const paths = resolvePaths({
       environment: {},
       machine: { ...machine, homeDirectory: undefined, platform: 'linux' },

@@ -49,7 +49,7 @@ describe('a spinner', () => {
     expect(stopped).toHaveBeenCalledTimes(1);
   });
 
-  it('is gone as well when the work fails', async () => {
+  it('disappears when the work fails, too', async () => {
     const clock = createTestClock();
     const work = deferred<never>();
     const result = withProgress({ clock, isAllowed: true }, 'waiting', work.promise);
@@ -60,7 +60,7 @@ describe('a spinner', () => {
     expect(stopped).toHaveBeenCalledTimes(1);
   });
 
-  it('never shows for work that was done before, also when it is done while the spinner is loaded', async () => {
+  it('never shows for work that is done before, even while the spinner loads', async () => {
     const clock = createTestClock();
     const work = deferred<void>();
     const result = withProgress({ clock, isAllowed: true }, 'waiting', work.promise);
@@ -72,7 +72,7 @@ describe('a spinner', () => {
     expect(started).not.toHaveBeenCalled();
   });
 
-  it('never shows where it is not allowed', async () => {
+  it('never shows if it is not allowed', async () => {
     const clock = createTestClock();
     const work = deferred<void>();
     const result = withProgress({ clock, isAllowed: false }, 'waiting', work.promise);

@@ -93,7 +93,7 @@ describe('asp replay of a session', () => {
     return counts.reduce((sum, count) => sum + count, 0);
   };
 
-  it('exits with 0 if the command answers as it did, shows the difference and exits with 13 if not, and sends nothing', async () => {
+  it('exits with 0 if the command gives the same answers, else shows the difference and exits with 13, and sends nothing', async () => {
     const session = await record('echo "you said:"; cat | head -c 9 >/dev/null; echo done', ['one', 'two']);
     const before = await eventsOf();
     const requests = watchRequests();
@@ -112,7 +112,7 @@ describe('asp replay of a session', () => {
     expect(await eventsOf()).toBe(before);
   });
 
-  it('gives the command what asp run gave it, and tells it that it is replayed', async () => {
+  it('gives the command the same input as asp run, and tells it that this is a replay', async () => {
     const log = join(freshHome(), 'log');
     const exec = `{ env | grep ^ASP_ | sort; cat; } >> ${log}; echo pong`;
     const session = await record(exec, ['$(one)', 'two\nlines']);
@@ -123,7 +123,7 @@ describe('asp replay of a session', () => {
     expect(readFileSync(log, 'utf8').replaceAll('ASP_REPLAY=1\n', '')).toBe(recorded);
   });
 
-  it('reads what asp session export and asp tail print, and then asks no service', async () => {
+  it('reads the output of asp session export and asp tail, without calling a service', async () => {
     const session = await record('cat >/dev/null; echo pong', ['one', 'two']);
     const folder = freshHome();
     const exported = await stage.as(bob, ['session', 'export', session, '-o', join(folder, 'a.jsonl')]);
@@ -162,7 +162,7 @@ describe('asp replay of a file', () => {
     });
   });
 
-  it('finds the answer that names the message, also a late one, and otherwise takes the one that follows', async () => {
+  it('finds the answer that names the message, even a late one, and otherwise the next message', async () => {
     const recorder = new Recorder()
       .says(YOU, 'a')
       .says(YOU, 'b')
@@ -175,7 +175,7 @@ describe('asp replay of a file', () => {
     expect(await verdicts(recorder, SAID, ['--from', YOU])).toEqual([0, 'same', 'same', 'same', 'same']);
   });
 
-  it('compares text without the spaces around it, the only text part as text, and data by their members', async () => {
+  it('compares trimmed text, a single text part as text, and data by its members', async () => {
     const parts = (...content: object[]): Recorder => new Recorder().says(YOU, 'x').says(ME, content);
     const text = { type: 'text', text: ' pong\n' };
     const data = { type: 'data', data: { a: 1, b: 2 } };
@@ -185,7 +185,7 @@ describe('asp replay of a file', () => {
     expect(out).toContain('    -[[{"type":"data","data":{"a":1,"b":2}}]]\n    +["{\\"a\\":1,\\"b\\":2}"]\n');
   });
 
-  it('knows silence, a failure, and more than one answer', async () => {
+  it('recognizes silence, a failure, and several answers', async () => {
     const silent = new Recorder().says(YOU, 'x');
     expect(await replayFile(fileOf(silent.events), 'true')).toMatchObject({
       code: 2,
@@ -202,7 +202,7 @@ describe('asp replay of a file', () => {
     expect((await replayFile(fileOf(twice.events), 'echo a')).out).toContain('    -\n    -b\n');
   });
 
-  it('replays what the agent got: nothing from before its invitation or after it left, nothing of its own, no failure notice', async () => {
+  it('replays only what the agent received: nothing before its invitation or after it left, none of its own messages, no failure notice', async () => {
     const recorder = new Recorder()
       .says(YOU, 'before')
       .add('session.invited', { invitee: ME, by: YOU })
@@ -222,7 +222,7 @@ describe('asp replay of a file', () => {
     expect(await verdicts(recorder, 'true', ['--from', '@t.other'])).toEqual([0, 'same']);
   });
 
-  it('--ignore leaves out what matches, also with a pattern that backtracks forever', async () => {
+  it('--ignore leaves out what matches, even with a pattern that backtracks forever', async () => {
     const recorder = new Recorder().says(YOU, 'x').says(ME, 'at 10:15, id a1b2, ok');
     const exec = 'echo at 11:20, id ffff, ok';
     expect(await verdicts(recorder, exec, ['--ignore', '[0-9]+:[0-9]+'])).toEqual([13, 'different']);
@@ -234,7 +234,7 @@ describe('asp replay of a file', () => {
     expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining("--ignore '(' is not a regular expression") });
   });
 
-  it('stops a command that takes too long, repeats one that fails, and ends if it cannot be run', async () => {
+  it('stops a command that takes too long, retries one that fails, and exits if it cannot be run', async () => {
     const recorder = new Recorder().says(YOU, 'x').says(ME, 'pong');
     const late = await replayFile(fileOf(recorder.events), 'sleep 60', ['--command-timeout', '100ms']);
     expect(late.out).toContain('+(failed: the command took longer than 0.1 s)');
@@ -245,7 +245,7 @@ describe('asp replay of a file', () => {
     expect(none).toMatchObject({ code: 2, err: expect.stringContaining('The command of --exec cannot be run') });
   });
 
-  it('reads a long recording without holding it', async () => {
+  it('reads a long recording without keeping it in memory', async () => {
     const recorder = new Recorder().says(YOU, 'first');
     for (let at = 0; at < 300; at += 1) recorder.add('session.disconnected', { agent: ME });
     recorder.says(ME, 'too late', { in_reply_to: 'msg_1' });
@@ -270,7 +270,7 @@ describe('a recording with a mistake', () => {
     if (what.startsWith(':')) expect(err).toContain(`${path}${what}`);
   });
 
-  it('is refused if it is not there, not text, or has no message for the agent', async () => {
+  it('is refused if it does not exist, is not text, or has no message for the agent', async () => {
     expect((await replayFile('/nowhere.jsonl', 'true')).err).toContain('/nowhere.jsonl does not exist');
     const path = fileOf('');
     writeFileSync(path, Uint8Array.of(0xff, 0xfe, 0x0a));
@@ -279,7 +279,7 @@ describe('a recording with a mistake', () => {
     expect((await replayFile(fileOf(own.events), 'true')).err).toContain(`There is no message for ${ME}`);
   });
 
-  it('needs an agent and a command', async () => {
+  it('is refused without an agent and a command', async () => {
     const path = fileOf([event]);
     expect((await runWords(['replay', path, '--exec', 'true'])).err).toContain(
       'Nothing says whose replies are compared.',

@@ -32,7 +32,7 @@ async function runAgainst(script: readonly Expected[], words: string | string[],
 
 const bodies = (received: readonly Received[]): unknown[] => received.map(({ body }) => body);
 
-describe('what is sent', () => {
+describe('A sent message', () => {
   const table: [title: string, words: string | string[], script: Expected[], sent: unknown[], stdin?: string][] = [
     [
       'to a handle a session is created with the message in it',
@@ -132,7 +132,7 @@ describe('what is sent', () => {
       for (const { key } of received) expect(key).toMatch(UUID_4);
     });
 
-  it('carries the bearer it was given', async () => {
+  it('carries the given bearer token', async () => {
     const { received } = await runAgainst([SENT], `send ${SESSION} hi`);
     expect(received[0]?.bearer).toBe('Bearer a-token');
   });
@@ -171,7 +171,7 @@ describe('what is sent', () => {
   });
 });
 
-describe('what is refused before anything is sent', () => {
+describe('refused before anything is sent:', () => {
   const folder = mkdtempSync(join(tmpdir(), 'asp-bad-'));
   writeFileSync(join(folder, 'fake.png'), 'no picture');
   writeFileSync(join(folder, 'program.exe'), 'x');
@@ -205,14 +205,14 @@ describe('what is refused before anything is sent', () => {
     });
 });
 
-describe('what is printed', () => {
-  it('is the session id when one was created, and the rest on stderr', async () => {
+describe('The output', () => {
+  it('is the id of a new session, with the rest on stderr', async () => {
     const { out, err } = await runAgainst([CREATED], 'send alice.bot hi');
     expect(out).toBe(`${SESSION}\n`);
     expect(err).toBe('Sent to @alice.bot.\n');
   });
 
-  it('is the message id when the session existed', async () => {
+  it('is the message id if the session existed', async () => {
     const { out, err } = await runAgainst([SENT], `send ${SESSION} hi -q`);
     expect(out).toBe(`${MESSAGE}\n`);
     expect(err).toBe('');
@@ -236,7 +236,7 @@ describe('what is printed', () => {
     expect(err).toBe('');
   });
 
-  it('names who was left out of several', async () => {
+  it('names invitees that were left out', async () => {
     const participants = [{ handle: '@alice.bot', status: 'invited', joined_at: null, left_at: null }];
     const session = { id: SESSION, state: 'active', topic: null, participants, created_at: 1, ended_at: null };
     const script = [CREATED, { call: `GET /sessions/${SESSION}`, reply: session }];
@@ -247,12 +247,12 @@ describe('what is printed', () => {
     expect(code).toBe(10);
   });
 
-  it('--fields keeps only what it names', async () => {
+  it('contains with --fields only the named members', async () => {
     const { out } = await runAgainst([SENT], `send ${SESSION} hi --fields message_id,sequence`);
     expect(out).toBe(`{"message_id":"${MESSAGE}","sequence":7}\n`);
   });
 
-  it('--dry-run is the request, and nothing is sent', async () => {
+  it('shows the request with --dry-run, and nothing is sent', async () => {
     const { out, err, received } = await runAgainst([], 'send alice.bot hi --end --dry-run --json --idempotency-key k');
     expect(JSON.parse(out)).toEqual({
       method: 'POST',
@@ -324,7 +324,7 @@ function agentRecord(): object {
 }
 
 describe('failures', () => {
-  it('says what was not reached, that nothing was sent, and never guesses why', async () => {
+  it('an unreachable agent is named, with the fact that nothing was sent, and no guess why', async () => {
     const script = [{ ...CREATED, status: 404, reply: envelope('NOT_FOUND', 'Not found.') }];
     const { code, out, err } = await runAgainst(script, 'send alice.bot hi');
     expect(err).toBe(
@@ -391,7 +391,7 @@ describe('failures', () => {
       expect(err).toContain(`exit ${exit}`);
     });
 
-  it('a service that is not there ends with exit 9', async () => {
+  it('an unreachable service ends with exit 9', async () => {
     const environment = { ASP_PROFILE: 'http://127.0.0.1:1/v1', ASP_TOKEN: 'x' };
     const { code, err } = await runWords(`send ${SESSION} hi --retries 0 --json`, { environment });
     expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_UNREACHABLE', outcome: 'not_applied' } });

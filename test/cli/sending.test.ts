@@ -79,14 +79,14 @@ describe('--lines', () => {
     server.close();
   });
 
-  it('refuses what cannot be done line by line', async () => {
+  it('refuses what does not work line by line', async () => {
     for (const words of ['--dry-run', '--wait', '--edit', '-m text'])
       expect((await runWords(`send ${SESSION} --lines ${words}`, { stdin: 'a\n' })).code).toBe(2);
   });
 });
 
 describe('a write whose outcome is unknown', () => {
-  it('is repeated, by the line that is printed, with the same key and the same words', async () => {
+  it('is repeated by the printed command, with the same key and the same words', async () => {
     const words = ['send', SESSION, "it's", '--meta', 'a=b c', '--retries', '0', '--json'];
     const { err, received } = await runAgainst([BROKEN, SENT], words);
     const { next = [], outcome } = failureIn(err);
@@ -163,7 +163,7 @@ describe('a session that was created for several', () => {
     });
   });
 
-  it('session create tells it the same way', async () => {
+  it('is reported in the same way by session create', async () => {
     const ran = await runAgainst([CREATED, UNSEEN], 'session create a.bot b.bot --retries 0');
     expect(ran).toMatchObject({ code: 0, out: `${SESSION}\n`, err: `${REMARK}\nCreated ${SESSION}.\n` });
   });
@@ -202,7 +202,7 @@ describe('at a real service', () => {
     expect(ran.err).toContain('@nobody.here could not be invited. The messages were sent.');
   });
 
-  it('--wait tells that the message was sent, and where the reply is awaited, before it waits', async () => {
+  it('--wait says, before it waits, that the message was sent, and where it waits for the reply', async () => {
     const dora = await real.createAgent('dora');
     const streams = captureStreams();
     const stop = new AbortController();
@@ -232,7 +232,7 @@ describe('at a real service', () => {
     expect(documentOf(await home.run(`session show ${session} --json`))).toMatchObject({ state: 'ended' });
   });
 
-  it('a scope that is missing is named, with the login that adds it', async () => {
+  it('a missing scope is named, with the login that adds it', async () => {
     const reader = localHome(real);
     documentOf(await reader.run('login me.bot --yes --scopes sessions:read,agents:read --json'));
     const failure = failureIn((await reader.run('session create --json')).err);

@@ -23,8 +23,8 @@ async function shared(...texts: string[]): Promise<string> {
 }
 const asAlice = (words: readonly string[]) => stage.as(alice, words);
 
-describe('a session can be named by the agent it is with', () => {
-  it('as @owner.name and as owner.name, wherever a session id is taken', async () => {
+describe('A session named by the other agent', () => {
+  it('works as @owner.name and owner.name, wherever a session id does', async () => {
     const id = await shared('hello');
     for (const name of [bob.handle, bob.handle.slice(1)]) {
       expect(documentOf(await asAlice(['session', 'show', name, '--json']))).toMatchObject({ id });
@@ -44,7 +44,7 @@ describe('a session can be named by the agent it is with', () => {
     expect(documentOf(await asAlice(['session', 'show', bob.handle, '--json']))).toMatchObject({ id: open });
   });
 
-  it('means the ended session where none is open, and for reopening it', async () => {
+  it('means the ended session if none is open, and for reopening it', async () => {
     const ended = await shared();
     await alice.mustEnd(ended);
     expect(documentOf(await asAlice(['session', 'show', bob.handle, '--json']))).toMatchObject({ id: ended });
@@ -84,7 +84,7 @@ describe('a session can be named by the agent it is with', () => {
     expect(err).toContain(`try:  asp session list --with ${bob.handle}`);
   });
 
-  it('says that there is none', async () => {
+  it('gets an error if there is none', async () => {
     const { code, err } = await asAlice(['session', 'show', '@nobody.here']);
     expect(code).toBe(3);
     expect(err).toContain('You have no session with @nobody.here.');
@@ -97,36 +97,36 @@ describe('a session can be named by the agent it is with', () => {
   });
 });
 
-describe('a session can be named by the beginning of its id', () => {
-  it('in either case, also as it was shortened for reading', async () => {
+describe('A session named by the beginning of its id', () => {
+  it('works in either case, even as shortened in tables', async () => {
     const id = await shared();
     for (const name of [id.slice(0, -3), id.slice(0, -3).toLowerCase(), `${id.slice(0, -3)}…`])
       expect(documentOf(await asAlice(['session', 'show', name, '--json']))).toMatchObject({ id });
     expect(documentOf(await asAlice(['send', id.slice(0, -3), 'hello', '--json']))).toMatchObject({ session_id: id });
   });
 
-  it('is refused with the candidates when it begins several', async () => {
+  it('is refused with the candidates if several match', async () => {
     const ids = [await shared(), await shared()];
     const { code, err } = await asAlice(['session', 'show', ids[0]?.slice(0, 9) ?? '']);
     expect(code).toBe(2);
     for (const id of ids) expect(err).toContain(id);
   });
 
-  it('says that there is none', async () => {
+  it('gets an error if there is none', async () => {
     const { code, err } = await asAlice(['session', 'show', 'sess_0000']);
     expect(code).toBe(3);
     expect(err).toContain('No session id begins with sess_0000.');
   });
 
-  it.each(['sess_', 'sess_01', 'sess_!!!!', `sess_${'0'.repeat(27)}`])('%s is not one', async (name) => {
+  it.each(['sess_', 'sess_01', 'sess_!!!!', `sess_${'0'.repeat(27)}`])('%s is not valid', async (name) => {
     const { code, err } = await asAlice(['session', 'show', name]);
     expect(code).toBe(2);
     expect(err).toContain('is not a session id');
   });
 });
 
-describe('a session can be named by the address of its page', () => {
-  it('as it is pasted from the dashboard', async () => {
+describe('A session named by the address of its page', () => {
+  it('works as pasted from the dashboard', async () => {
     const id = await shared();
     for (const tail of ['', '?after=3', '/events/2', '#end']) {
       const address = `${stage.service.webUrl}/dashboard/sessions/${id}${tail}`;
@@ -136,7 +136,7 @@ describe('a session can be named by the address of its page', () => {
     expect(documentOf(await asAlice(['send', address, 'hello', '--json']))).toMatchObject({ session_id: id });
   });
 
-  it('is refused when it is the address of something else', async () => {
+  it('is refused if the address is of something else', async () => {
     const { code, err } = await asAlice(['session', 'show', `${stage.service.webUrl}/dashboard/agents`]);
     expect(code).toBe(2);
     expect(err).toContain('is not the address of a session');

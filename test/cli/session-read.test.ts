@@ -73,7 +73,7 @@ describe('a session that is read', () => {
     expect(await stage.as(stage.bob, 'message search nothinglikeit')).toMatchObject({ code: 0, out: '' });
   });
 
-  it('export: JSON lines are the events, Markdown quotes what others wrote', async () => {
+  it('export: JSON lines are the events; Markdown quotes what others wrote', async () => {
     const lines = (await stage.as(stage.bob, `session export ${session}`)).out.trimEnd().split('\n');
     const sequences = lines.map((line) => (JSON.parse(line) as { sequence: number }).sequence);
     expect(sequences).toEqual([...sequences].sort((one, other) => one - other));
@@ -88,7 +88,7 @@ describe('a session that is read', () => {
     expect(markdown, 'what follows a quotation is no part of it').not.toMatch(/^>.*\n[^>\n]/m);
   });
 
-  it('export into a folder, with its files, and never over what is there', async () => {
+  it('export into a folder includes its files, and never overwrites anything', async () => {
     const { alice, bob } = stage;
     const id = (await stage.as(alice, 'attachment upload - --filename a.txt', { stdin: 'bytes' })).out.trim();
     await stage.as(alice, `send ${session} --attach ${id}`);

@@ -56,14 +56,14 @@ describe('starting the program', () => {
     expect([...loaded.files]).not.toContain('src/cli/program.ts');
   });
 
-  it('loads nothing of the protocol of tools for models to serve, before the first request of a model', () => {
+  it('loads nothing of the tools protocol until a model’s first request', () => {
     const service = loadedWith('src/service/service.ts');
     expect([...service.files]).toContain('src/service/mcp/endpoint.ts');
     expect([...service.files]).not.toContain('src/service/mcp/handler.ts');
     expect([...service.packages].filter((name) => name.startsWith('@modelcontextprotocol/'))).toEqual([]);
   });
 
-  it('would be seen to load what a definition leaves behind an import()', () => {
+  it('is checked: the test would notice an import that should be dynamic', () => {
     const follow = loadedWith('src/cli/commands/tail/follow.ts');
     expect([...follow.packages]).toEqual(expect.arrayContaining(['node:fs/promises', 'zod/mini']));
     expect(files).not.toContain('src/cli/commands/tail/follow.ts');

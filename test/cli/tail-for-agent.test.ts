@@ -85,7 +85,7 @@ async function openSession(by: Actor, bob: Actor): Promise<string> {
 }
 
 describe('asp tail --for-agent', () => {
-  it(`${TEXTS} hostile texts forge no line and no part of one, and no line is longer than ${LINE_MAX}`, {
+  it(`lets ${TEXTS} hostile texts forge no part of a line, and prints no line longer than ${LINE_MAX}`, {
     timeout: 600_000,
   }, async () => {
     const bob = await service.createAgent('bob');
@@ -150,7 +150,7 @@ describe('asp tail --for-agent', () => {
     expect(tail.lines()).toHaveLength(2);
   });
 
-  it('prints one line in two seconds, and folds what comes meanwhile', async () => {
+  it('prints one line per two seconds, and folds what comes meanwhile', async () => {
     const bob = await service.createAgent('bob');
     const [id, other] = [await openSession(alice, bob), await openSession(carol, bob)];
     const tail = await startTail(bob);
@@ -187,7 +187,7 @@ describe('asp tail --for-agent', () => {
     await tail.stop();
   });
 
-  it('with --join, joins those it knows; a stranger stays an invitation', async () => {
+  it('with --join, joins sessions of agents it knows; a stranger’s stays an invitation', async () => {
     const bob = await service.createAgent('bob');
     await bob.call('POST', '/agents/me/allowlist', { entries: [carol.handle] });
     const tail = await startTail(bob, '--join');

@@ -103,7 +103,7 @@ describe('existing events', () => {
       expect(code).toBe(0);
     });
 
-  it('--from and --not-me keep what the others did', async () => {
+  it('--from and --not-me keep only what others did', async () => {
     const id = await sessionWith('mine');
     await runAs(bob, ['send', id, 'his']);
     const own = await runAs(alice, `tail ${id} --no-follow --type message --not-me`);
@@ -112,7 +112,7 @@ describe('existing events', () => {
     expect(textsOf(from.out)).toEqual(['mine']);
   });
 
-  it('--text prints the text alone, --pretty a line for people', async () => {
+  it('--text prints only the text, --pretty a line for people', async () => {
     const id = await sessionWith('one\ntwo');
     expect((await runAs(bob, `tail ${id} --no-follow --text`)).out).toBe('one\ntwo\n');
     const { out } = await runAs(bob, `tail ${id} --no-follow --pretty`);
@@ -186,7 +186,7 @@ describe('new events', () => {
     expect((await tail.ended).code).toBe(0);
   });
 
-  it('says at a terminal that it is connected, as long as nothing comes', async () => {
+  it('says at a terminal that it is connected, until an event comes', async () => {
     const id = await sessionWith('a');
     for (const [words, isSaid] of [
       [`tail ${id}`, true],
@@ -203,13 +203,13 @@ describe('new events', () => {
     }
   });
 
-  it('--cursor-file makes the folder it names', async () => {
+  it('--cursor-file creates the folder it names', async () => {
     const path = join(folder, 'new', 'cursors.json');
     await runAs(bob, `tail ${await sessionWith('a')} --cursor-file ${path} --no-follow`);
     expect(existsSync(path)).toBe(true);
   });
 
-  it('--ready-file appears once it is live, and is gone at the end', async () => {
+  it('--ready-file appears once it is live, and is removed at the end', async () => {
     const path = join(folder, 'ready');
     const id = await sessionWith('x');
     const tail = startAs(bob, `tail ${id} --ready-file ${path} -c 4`);
@@ -272,7 +272,7 @@ describe('new events', () => {
     await tail.ended;
   });
 
-  it('--exec gives the event on standard input and its ids in the environment, without our secrets', async () => {
+  it('--exec passes the event on standard input and its ids in the environment, without secrets', async () => {
     const id = await sessionWith('$(touch hacked); `x`');
     const command = 'cat; echo "$ASP_EVENT_TYPE $ASP_SEQUENCE [$ASP_CLIENT_SECRET]"';
     const { code, out } = await runAs(bob, ['tail', id, '--no-follow', '--type', 'message', '--exec', command]);
@@ -323,7 +323,7 @@ describe('new events', () => {
     expect(linesOf(tail.streams.out()).at(-1)).toEqual(end('signal'));
   });
 
-  it('--forward posts each event, again after a 5xx, and prints it once it was taken', async () => {
+  it('--forward posts each event, again after a 5xx, and prints it once it is accepted', async () => {
     const posted: unknown[] = [];
     let isBroken = true;
     const hook = createServer(async (request, response) => {

@@ -42,7 +42,7 @@ describe('tables', () => {
     { title: 'id', value: ({ id }: { id: string; text: string }) => id },
     { title: 'text', value: ({ text }: { id: string; text: string }) => text, isFlexible: true },
   ];
-  it('are aligned, also beside wide characters', () => {
+  it('are aligned, even with wide characters', () => {
     const text = tableText(
       [
         { id: 'a', text: 'x' },
@@ -55,14 +55,14 @@ describe('tables', () => {
     expect(text).toBe('ID    TEXT\na     x\n日本  y\n');
   });
 
-  it('are not wider than the terminal, whatever its width', () => {
+  it('are never wider than the terminal', () => {
     for (const width of [1, 20, 40, 80]) {
       const text = tableText([{ id: 'a', text: 'x'.repeat(200) }], columns, PLAIN, width);
       for (const line of text.split('\n')) expect(displayWidth(line)).toBeLessThanOrEqual(Math.max(width, 12));
     }
   });
 
-  it('are tab-separated and whole in a pipe', () => {
+  it('are tab-separated and complete in a pipe', () => {
     expect(tsvText([{ id: 'a\tb', text: `x\n${'y'.repeat(200)}` }], columns)).toBe(`a b\tx ${'y'.repeat(200)}\n`);
   });
 });
@@ -75,7 +75,7 @@ describe('text', () => {
     expect(sanitize('a\u{e0041}\u{e0100}\u00ad\u3164b\u200dc')).toBe('abc');
   });
 
-  it('a fence for a language model and the variables of a command take the ids of a hostile service', async () => {
+  it('is safe with ids from a hostile service, in a fence for a model and in a command’s variables', async () => {
     const printed: string[] = [];
     const verbatim = async (text: string) => void printed.push(text);
     const output = { style: async () => PLAIN, verbatim };
@@ -109,7 +109,7 @@ describe('text', () => {
     }
     const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
-    it('lines of one turn are one write; those behind a slow reader are the next one', async () => {
+    it('lines of one event-loop turn are one write; lines behind a slow reader are the next one', async () => {
       const { writes, printer } = await startPrinter();
       for (const sequence of [1, 2, 3]) await printer.add(eventOf(sequence));
       await turn();
@@ -158,7 +158,7 @@ describe('text', () => {
       expect(() => printer.add(eventOf(3))).toThrow('no reader');
     });
 
-    it('into a file, each line is a write of its own', async () => {
+    it('into a file, each line is a separate write', async () => {
       const { writes, printer } = await startPrinter(true);
       for (const sequence of [1, 2]) {
         const added = printer.add(eventOf(sequence));
@@ -170,7 +170,7 @@ describe('text', () => {
     });
   });
 
-  it('joiners between letters and emoji are text, others are taken out', () => {
+  it('keeps joiners between letters and emoji, and removes others', () => {
     const family = '\u{1f468}\u200d\u{1f469}\u200d\u{1f467}';
     const persian = '\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645';
     const hindi = '\u0915\u094d\u200d\u0937';
@@ -209,7 +209,7 @@ describe('text', () => {
     ).toHaveLength(4);
   });
 
-  it('prints times for people, and survives invalid times', () => {
+  it('prints readable times, and survives invalid ones', () => {
     const now = Date.UTC(2026, 0, 31);
     expect([0, 30_000, 90_000, 7_200_000, 3 * 86_400_000].map((ms) => relativeTime(now - ms, now))).toEqual([
       'just now',
@@ -250,7 +250,7 @@ describe('secrets', () => {
 });
 
 describe('--once', () => {
-  it('is a key of the form of a version 4 UUID that no separator can confuse', () => {
+  it('makes a key in the form of a version 4 UUID that no separator can confuse', () => {
     const keys = [
       stableKey('@a.b', 'POST /x', 'n'),
       stableKey('@a.b', 'POST /', 'xn'),

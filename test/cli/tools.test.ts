@@ -46,7 +46,7 @@ describe('the overview', () => {
 });
 
 describe('commands', () => {
-  it('--json tells every command, its options and what it changes', async () => {
+  it('include with --json every command, its options and what it changes', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: Record<string, unknown>[] };
     expect(items).toHaveLength(PROGRAM.commands.filter(({ isHidden }) => !isHidden).length);
     expect(items.find(({ words }) => String(words) === 'message,send')).toMatchObject({
@@ -60,7 +60,7 @@ describe('commands', () => {
     for (const { effect } of items) expect(['none', 'local', 'read', 'write', 'destructive']).toContain(effect);
   });
 
-  it('calls destructive what deletes or ends something, so that allowing local commands deletes nothing', async () => {
+  it('are destructive if they delete or end something, so that allowing local commands deletes nothing', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: { words: string[]; effect: string }[] };
     const destructive = items.flatMap(({ words, effect }) => (effect === 'destructive' ? [words.join(' ')] : []));
     const isUndone = [
@@ -79,7 +79,7 @@ describe('commands', () => {
     );
   });
 
-  it('gives a language model every command in less than 8 KB', async () => {
+  it('fit for a language model into less than 8 KB', async () => {
     expect(Buffer.byteLength((await runWords('commands')).out)).toBeLessThan(8192);
   });
 });
@@ -125,14 +125,14 @@ describe('schema', () => {
   });
 });
 
-describe('what commands print', () => {
+describe('The output of commands', () => {
   let stage: Stage;
   beforeAll(async () => {
     stage = await startStage();
   });
   afterAll(() => stage.stop());
 
-  it('is what their schemas say', async () => {
+  it('matches their schemas', async () => {
     const { alice, bob } = stage;
     const check = async (name: keyof typeof COMMAND_OUTPUT, words: string, stdin?: string): Promise<unknown> => {
       const ran = await stage.as(alice, `${words} --json`, stdin === undefined ? {} : { stdin });
@@ -266,7 +266,7 @@ describe('doctor', () => {
   });
   afterAll(() => stage.stop());
 
-  it('is content with a service that answers and a file store', async () => {
+  it('finds no problem with a working service and a file store', async () => {
     const { run } = localHome(stage.service);
     const { code, out } = await run('doctor --json');
     const { items } = JSON.parse(out) as { items: { check: string; state: string }[] };

@@ -50,7 +50,7 @@ describe('the allowlist', () => {
     expect(again.err).toContain('@carol.bot is not on the list.');
   });
 
-  it('is brought to what a file says; --dry-run only tells; an empty file needs --yes to empty it', async () => {
+  it('is set to the content of a file; --dry-run only reports; an empty file needs --yes', async () => {
     const { bob } = stage;
     const stdin = '# friends\ncarol.bot # one\n\n@dave.*\n';
     const dry = documentOf(await stage.as(bob, 'allowlist apply - --prune --dry-run --json', { stdin }));
@@ -93,13 +93,13 @@ describe('the allowlist', () => {
     }
   });
 
-  it('--once makes a repetition the same call', async () => {
+  it('makes a repetition the same call with --once', async () => {
     const first = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));
     const second = documentOf(await stage.as(stage.alice, 'allowlist add erin.bot --once x --json'));
     expect(second['idempotency_key']).toBe(first['idempotency_key']);
   });
 
-  it('--once also holds for a list that goes out in several calls', async () => {
+  it('supports --once for a list that takes several calls', async () => {
     const { service } = stage;
     const many = await service.createAgent('many');
     const stdin = Array.from({ length: 1001 }, (_, at) => `friend.n${at}`).join('\n');
@@ -110,7 +110,7 @@ describe('the allowlist', () => {
 });
 
 describe('blocks', () => {
-  it('are made, listed and taken back', async () => {
+  it('are created, listed and removed', async () => {
     const { alice, bob } = stage;
     expect(await stage.as(alice, `block add ${bob.handle}`)).toMatchObject({ code: 0, out: `${bob.handle}\n` });
     const { items } = documentOf(await stage.as(alice, 'block list --json'));
@@ -124,14 +124,14 @@ describe('blocks', () => {
     expect((await stage.as(alice, 'block list')).out).toBe('');
   });
 
-  it('--dry-run shows each key as it is sent', async () => {
+  it('show each key as it would be sent with --dry-run', async () => {
     const { alice } = stage;
     const words = 'block add carol.bot,dave.bot --idempotency-key mine --dry-run --jsonl';
     const keys = (await stage.as(alice, words)).out.trim().split('\n');
     expect(keys.map((line) => JSON.parse(line).idempotency_key)).toEqual(['mine/0', 'mine/1']);
   });
 
-  it('oneself cannot be blocked: exit 2', async () => {
+  it('refuse one’s own handle: exit 2', async () => {
     expect((await stage.as(stage.alice, `block add ${stage.alice.handle}`)).code).toBe(2);
   });
 });
@@ -158,7 +158,7 @@ describe('knocks', () => {
     expect(again.err).toContain(`${alice.handle} is not on the list of knocks.`);
   });
 
-  it('leave the list with allowlist add, after which the stranger is let in', async () => {
+  it('leave the list with allowlist add, after which the stranger is admitted', async () => {
     const { service, alice } = stage;
     const holding = await service.createAgent('holding', { policy: 'hold' });
     const send = () => stage.as(alice, ['send', holding.handle, 'hello']);

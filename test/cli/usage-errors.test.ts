@@ -43,7 +43,7 @@ describe('a usage error names what was typed', () => {
   for (const [words, message, next] of table)
     it(`asp ${words}`, async () => expect(await refusalOf(words)).toMatchObject({ message, next: next.split(' ') }));
 
-  it('forgotten quotes are put where they belong', async () => {
+  it('with forgotten quotes shows where they belong', async () => {
     expect(await refusalOf('send a.b how are -q you --end')).toMatchObject({
       message: 'asp send takes at most 2 arguments, not 4.',
       hint: 'put a message with spaces in quotes.',
@@ -52,8 +52,8 @@ describe('a usage error names what was typed', () => {
   });
 });
 
-describe('words in the wrong place are put right', () => {
-  it('several recipients are joined with commas', async () => {
+describe('The error for words in the wrong place', () => {
+  it('joins several recipients with commas', async () => {
     expect(await refusalOf('send alice.bot @bob.bot hi there --end')).toMatchObject({
       hint: 'separate several recipients with commas.',
       next: ['asp', 'send', 'alice.bot,@bob.bot', 'hi there', '--end', '--json'],
@@ -63,7 +63,7 @@ describe('words in the wrong place are put right', () => {
   it.each([
     ['alice.bot', ['asp', 'send', 'alice.bot', 'hi']],
     [SESSION, ['asp', 'send', SESSION, 'hi']],
-  ])('a recipient after the text goes first: %s', async (recipient, next) => {
+  ])('puts a recipient after the text first: %s', async (recipient, next) => {
     expect(await refusalOf(['send', 'hi', recipient])).toMatchObject({ hint: 'the recipient comes first.', next });
   });
 });

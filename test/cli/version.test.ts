@@ -29,7 +29,7 @@ describe('asp version --check', () => {
     });
   });
 
-  it('asks the registry of npm_config_registry once, whatever its path, and sends nothing but the question', async () => {
+  it('asks the registry of npm_config_registry once, whatever its path, and sends only the request', async () => {
     await check('', { body: { version: '1.2.3' } }, '/npm/mirror');
     expect(registry?.received).toHaveLength(1);
     const [question] = registry?.received ?? [];
@@ -47,7 +47,7 @@ describe('asp version --check', () => {
     });
   });
 
-  it('--json: one document, as its schema says', async () => {
+  it('prints one document that matches its schema with --json', async () => {
     const { code, out, err } = await check('--json', { body: { version: '2.0.0' } });
     const document: unknown = JSON.parse(out);
     expect(COMMAND_OUTPUT.version.safeParse(document).error).toBeUndefined();
@@ -90,7 +90,7 @@ describe('asp version --check', () => {
     expect(err).toContain('ASP_UNREACHABLE');
   });
 
-  it('a registry that takes the connection and is silent: exit 9 after 5 seconds', async () => {
+  it('a silent registry: exit 9 after 5 seconds', async () => {
     const server = createServer(() => {}).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -102,12 +102,12 @@ describe('asp version --check', () => {
     expect(code).toBe(9);
   });
 
-  it('never over plain http to another machine', async () => {
+  it('never uses plain http to another machine', async () => {
     const environment = { npm_config_registry: 'http://registry.example' };
     expect(await runWords('version --check', { environment })).toMatchObject({ code: 2, out: '' });
   });
 
-  it('is requested only with --check', async () => {
+  it('contacts the registry only with --check', async () => {
     registry = await startScriptedServer();
     const environment = { npm_config_registry: registry.origin };
     for (const words of ['version', 'version --json', '--version', '-V --json'])

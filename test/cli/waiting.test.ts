@@ -29,7 +29,7 @@ interface Told {
 }
 
 describe('a rate limit', () => {
-  it('that asks for more time than there is ends the command at once, with the true time', async () => {
+  it('that asks for more time than the deadline allows ends the command at once, with the true time', async () => {
     const { code, err } = await runAgainst([limited(2084)], 'send @alice.bot hi --json --timeout 20s');
     expect(code).toBe(7);
     expect((JSON.parse(err) as Told).error).toMatchObject({
@@ -76,7 +76,7 @@ describe('a deadline', () => {
   });
 });
 
-describe('a service that is not there', () => {
+describe('an unreachable service', () => {
   it('is reported as such, without five tries', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

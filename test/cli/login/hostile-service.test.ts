@@ -41,7 +41,7 @@ describe('a sign-in at a service that wastes its time', () => {
     expect(failureIn(err)).toMatchObject({ code: 'ASP_TIMEOUT' });
   });
 
-  it('ends at once, with the true time, when it is asked to wait for years', async () => {
+  it('ends at once and reports the true time if the service asks it to wait for years', async () => {
     const port = await listen((response) => void response.writeHead(429, { 'retry-after': '1000000000' }).end());
     const { code, err } = await signIn(port, '10m');
     expect(code).toBe(7);
@@ -50,7 +50,7 @@ describe('a sign-in at a service that wastes its time', () => {
 });
 
 describe('the port of a local service that has stopped', () => {
-  it('gets no token of its logins, no matter what listens there', async () => {
+  it('never receives a token of its logins, no matter what listens there', async () => {
     const home = createHome();
     const service = await startServe(home, ['--demo']);
     const { port } = new URL(service.url);

@@ -29,7 +29,7 @@ describe('logout while the service runs', () => {
   });
   const signIn = (handle: string) => home.asp(['login', handle, '--yes', '--quiet']);
 
-  it('revokes at the service: a copy of the login works no more', async () => {
+  it('revokes at the service: a copy of the login no longer works', async () => {
     await signIn('@demo.you');
     const thief = copyHome(home);
     expect(await home.asp(['logout'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
@@ -38,7 +38,7 @@ describe('logout while the service runs', () => {
     await thief.dispose();
   });
 
-  it('--local-only tells the service nothing: a copy of the login still works', async () => {
+  it('does not contact the service with --local-only: a copy of the login still works', async () => {
     await signIn('@demo.you');
     const copy = copyHome(home);
     const ended = await home.asp(['logout', '--local-only', '--json']);
@@ -55,7 +55,7 @@ describe('logout while the service runs', () => {
     expect(await home.asp(['whoami', '--short'])).toMatchObject({ stdout: '@demo.you\n' });
   });
 
-  it('without a handle and with several logins it names them and ends none (exit 4)', async () => {
+  it('ends none without a handle if there are several logins, and names them (exit 4)', async () => {
     await signIn('@demo.you');
     await signIn('@alice.bot');
     const ended = await home.asp(['logout']);
@@ -64,7 +64,7 @@ describe('logout while the service runs', () => {
     expect(items((await home.asp(['auth', 'status', '--json'])).stdout)).toHaveLength(2);
   });
 
-  it('--all ends every one; a second time there is nothing to do, with 0', async () => {
+  it('ends all logins with --all; a second time, there is nothing to do, with exit 0', async () => {
     await signIn('@demo.you');
     await signIn('@alice.bot');
     const ended = await home.asp(['logout', '--all', '--json']);
@@ -75,7 +75,7 @@ describe('logout while the service runs', () => {
     expect(await home.asp(['logout', '--all'])).toMatchObject({ status: 0, stdout: '' });
   });
 
-  it('who is not signed in cannot sign out (exit 4)', async () => {
+  it('refuses an agent that is not signed in (exit 4)', async () => {
     const ended = await home.asp(['logout', '@nobody.here']);
     expect(ended).toMatchObject({ status: 4, stdout: '' });
     expect(ended.stderr).toContain('@nobody.here');

@@ -141,7 +141,7 @@ describe('the listener for the redirect of a sign-in', () => {
     expect(await received).toEqual({ kind: 'code', code: 'the-code', issuer: ISSUER });
   });
 
-  it('tells a refusal that carries our state', async () => {
+  it('reports a refusal that carries our state', async () => {
     const { loopback, received } = await begin();
     const url = `${loopback.redirectUri}?error=access_denied&state=${STATE}&iss=${encodeURIComponent(ISSUER)}`;
     expect(statusOf(await rawRequest(url, 'GET', {}))).toBe(200);
@@ -166,7 +166,7 @@ describe('the listener for the redirect of a sign-in', () => {
     expect(await received).toMatchObject({ kind: 'code' });
   });
 
-  it(`hears the real callback among ${HOSTILE_REQUESTS} hostile requests and 200 connections that say nothing`, async () => {
+  it(`receives the real callback among ${HOSTILE_REQUESTS} hostile requests and 200 silent connections`, async () => {
     const { loopback, port, received } = await begin();
     const silent = holdOpen(port, 200);
     const attack = bombard(port, HOSTILE_REQUESTS);
@@ -177,7 +177,7 @@ describe('the listener for the redirect of a sign-in', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  it('still hears it after the whole attack, from a fresh connection', async () => {
+  it('still receives it after the whole attack, on a fresh connection', async () => {
     const { loopback, port, received } = await begin();
     await bombard(port, HOSTILE_REQUESTS);
     const silent = holdOpen(port, 200);
@@ -186,7 +186,7 @@ describe('the listener for the redirect of a sign-in', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  it('accepts the first valid callback only; the second one learns that it is over', async () => {
+  it('accepts only the first valid callback; the second one is rejected', async () => {
     const { loopback, received } = await begin();
     const answers = await Promise.all(
       ['one', 'two', 'three'].map((code) => rawRequest(good(loopback.redirectUri, code), 'GET', {})),
@@ -212,7 +212,7 @@ describe('the listener for the redirect of a sign-in', () => {
     for (const host of ['::1', ...others]) expect(await refuses(host, port), host).toBe(true);
   });
 
-  it('is closed within a second, also while others hold connections open', async () => {
+  it('is closed within a second, even while others hold connections open', async () => {
     const { loopback, port, received } = await begin();
     const silent = holdOpen(port, 20);
     await rawRequest(good(loopback.redirectUri), 'GET', {});
@@ -224,7 +224,7 @@ describe('the listener for the redirect of a sign-in', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  it('answers with a page that reflects nothing, is kept nowhere and loads nothing', async () => {
+  it('answers with a page that reflects no input, is not cached, and loads nothing', async () => {
     const { loopback, port } = await begin();
     for (const target of [`/callback?state=x&code=<script>alert(1)</script>`, good('/callback')]) {
       const answer = (await rawBytes('127.0.0.1', port, get(target, port))).toString('latin1');
@@ -238,7 +238,7 @@ describe('the listener for the redirect of a sign-in', () => {
     expect(loopback.redirectUri).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback$/);
   });
 
-  it('says that a port is taken, with exit 6', async () => {
+  it('reports a port that is taken, with exit 6', async () => {
     const { port } = await begin();
     await expect(listenOnLoopback(port)).rejects.toMatchObject({ code: 'ASP_PORT_IN_USE' });
   });

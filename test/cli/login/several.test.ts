@@ -67,8 +67,8 @@ describe('a login in the browser', () => {
   });
 });
 
-describe('the login that is proposed', () => {
-  it('has the scopes that were asked for, and no others', async () => {
+describe('The suggested login', () => {
+  it('has the requested scopes, and no others', async () => {
     const home = localHome(service);
     const proposed = async (words: string, environment = {}) =>
       /^ {2}try: {2}(.*)$/m.exec((await home.run(words, { environment })).err)?.[1];

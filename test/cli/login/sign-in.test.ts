@@ -41,7 +41,7 @@ describe('signing in with the real program at a real service', () => {
       expect(await status(home)).toMatchObject([{ handle: '@demo.you' }]);
     });
 
-    it('needs a handle where there are several agents, and names them', async () => {
+    it('needs a handle if there are several agents, and names them', async () => {
       const ended = await home.asp(['login', '--yes', '--json']);
       expect(ended.status).toBe(2);
       expect(json<Failure>(ended.stderr.trim().split('\n').at(-1) ?? '').error.next).toEqual([
@@ -65,7 +65,7 @@ describe('signing in with the real program at a real service', () => {
       await stranger.dispose();
     });
 
-    it('asks for no more than the scopes it was given, also for none that lets it ask who it is', async () => {
+    it('asks only for the given scopes, not even for one to look up its own agent', async () => {
       const ended = await home.asp(['login', '@demo.you', '--yes', '--scopes', 'sessions:read']);
       expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
       expect((await status(home))[0]?.scopes).toEqual(['sessions:read']);
@@ -89,7 +89,7 @@ describe('signing in with the real program at a real service', () => {
   });
 
   describe('login through a browser', () => {
-    it('prints the address on stderr, hears the redirect, prints the handle', async () => {
+    it('prints the address on stderr, receives the redirect, prints the handle', async () => {
       const person = newPerson('person');
       const { login, url } = await startLogin(home);
       const answer = await request(await approve(openBrowser(), url, person));
@@ -97,7 +97,7 @@ describe('signing in with the real program at a real service', () => {
       expect(await login.ended).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
     });
 
-    it('tells the person on which machine it runs', async () => {
+    it('tells the person which machine it runs on', async () => {
       const { login, url } = await startLogin(home);
       const browser = openBrowser();
       const consent = await signUp(browser, await browser.open(url), newPerson('machine'));
@@ -199,14 +199,14 @@ describe('signing in with the real program at a real service', () => {
       expect(existsSync(pendingFile())).toBe(false);
     });
 
-    it('keeps what it waits with in a file of its user alone, and shows no verifier', async () => {
+    it('keeps its state in a file that only its user can read, and shows no verifier', async () => {
       const started = await start();
       expect(statSync(pendingFile()).mode & 0o777).toBe(0o600);
       const { request: kept } = json<{ request: { codeVerifier: string } }>(readFileSync(pendingFile(), 'utf8'));
       expect(JSON.stringify(started)).not.toContain(kept.codeVerifier);
     });
 
-    it('--finish refuses an address of another sign-in (exit 2), and the right one still completes', async () => {
+    it('--finish refuses the address of another sign-in (exit 2), and the right one still completes', async () => {
       const person = newPerson('not-mine');
       const { authorize_url } = await start();
       const location = await approve(openBrowser(), authorize_url, person);

@@ -6,7 +6,7 @@ import { createHomeWithService } from './signed-in-home.js';
 
 const noPython = missing('python3');
 
-describe.skipIf(noPython !== undefined)(`on a terminal that does not know its size ${noPython ?? ''}`, () => {
+describe.skipIf(noPython !== undefined)(`on a terminal of unknown size ${noPython ?? ''}`, () => {
   it('a question is printed as lines, and reads its answer', async () => {
     const { home, service } = await createHomeWithService();
     const runtime = home.environment['XDG_RUNTIME_DIR'];
@@ -23,7 +23,7 @@ describe.skipIf(noPython !== undefined)(`on a terminal that does not know its si
     await home.dispose();
   });
 
-  it('that is answered with no leaves accounts and clients as they are', async () => {
+  it('a question answered with no leaves accounts and clients unchanged', async () => {
     const home = createHome();
     const service = await startServe(home, ['--seed', 'demo.you']);
     const added = await home.asp(['serve', 'client', 'add', 'demo.you', '--json']);
@@ -47,7 +47,7 @@ describe.skipIf(noPython !== undefined)(`on a terminal that does not know its si
 });
 
 describe.skipIf(noPython !== undefined)(`a question at a terminal ${noPython ?? ''}`, () => {
-  it('that is answered with no cancels, and Ctrl-C interrupts like anywhere else', async () => {
+  it('answered with no cancels, and Ctrl-C interrupts as everywhere', async () => {
     const home = createHome();
     await (await startServe(home, ['--data', join(home.directory, 'data')])).stop();
     for (const [key, status] of [

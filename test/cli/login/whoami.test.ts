@@ -13,7 +13,7 @@ interface Layer {
   chosen: boolean;
 }
 
-describe('who one is, why, and with which token', () => {
+describe('The acting agent, its source, and its token', () => {
   let home: Home;
   let service: ServiceProcess;
 
@@ -34,7 +34,7 @@ describe('who one is, why, and with which token', () => {
   };
   const chosen = (layers: Layer[]): string[] => layers.filter((layer) => layer.chosen).map(({ place }) => place);
 
-  it('whoami: the handle is stdout, the rest are remarks', async () => {
+  it('whoami: the handle is on stdout, everything else on stderr', async () => {
     const ended = await home.asp(['whoami']);
     expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
     expect(ended.stderr).toContain(service.url);
@@ -83,7 +83,7 @@ describe('who one is, why, and with which token', () => {
     expect(chosen(layers)).toEqual(['local service', 'profile local', 'stored login']);
   });
 
-  it('whoami --explain: flag before environment before folder before profile', async () => {
+  it('whoami --explain: a flag wins over the environment, the folder, and the profile, in this order', async () => {
     const folder = join(home.directory, 'project');
     mkdirSync(folder);
     writeFileSync(join(folder, '.asp.json'), '{"profile":"local","agent":"@alice.bot"}');
@@ -154,7 +154,7 @@ describe('who one is, why, and with which token', () => {
     expect((await home.asp(['auth', 'status'])).stdout).toMatch(/^@alice\.bot\t.*\n@demo\.you\t.*\n$/);
   });
 
-  it('auth token prints a token for the resource that was asked for, or the header line', async () => {
+  it('auth token prints a token for the requested resource, or the header line', async () => {
     const audience = async (words: string[]): Promise<unknown> => {
       const { stdout } = await home.asp(['auth', 'token', ...words]);
       return json<{ aud: unknown }>(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()).aud;
@@ -173,7 +173,7 @@ describe('who one is, why, and with which token', () => {
     expect(longer.stderr).toContain('the service does not issue longer ones');
   });
 
-  it('auth refresh gives another token; --scopes narrows it and never widens (exit 2)', async () => {
+  it('auth refresh prints a new token; --scopes narrows it and never widens it (exit 2)', async () => {
     const before = (await home.asp(['auth', 'token'])).stdout;
     expect(await home.asp(['auth', 'refresh'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
     expect((await home.asp(['auth', 'token'])).stdout).not.toBe(before);
@@ -185,7 +185,7 @@ describe('who one is, why, and with which token', () => {
     expect((await home.asp(['send', 'alice.bot', 'hi'])).status).toBe(0);
   });
 
-  it('auth status tells a login that the service has ended', async () => {
+  it('auth status reports a login that the service has ended', async () => {
     await home.asp(['serve', 'agent', 'remove', '@alice.bot']);
     expect((await home.asp(['auth', 'refresh', '@alice.bot'])).status).toBe(4);
     const { items } = json<{ items: { handle: string; state: string }[] }>(

@@ -35,12 +35,12 @@ describe('profiles', () => {
       expect(config()).toMatchObject({ default_profile: 'work' });
     });
 
-    it('keeps the file readable by its user alone', async () => {
+    it('keeps the file readable only by its user', async () => {
       await add();
       expect(statSync(configFile()).mode & 0o777).toBe(0o600);
     });
 
-    it('keeps the addresses that are given with it, without a slash at the end', async () => {
+    it('stores the given addresses without a trailing slash', async () => {
       await asp(
         `profile add work --base-url ${BASE}/ --auth-url https://id.example.com --ws-url wss://ws.example.com/`,
       );
@@ -68,7 +68,7 @@ describe('profiles', () => {
         expect({ code, out }).toEqual({ code: 2, out: '' });
       });
 
-    it('refuses a name that is taken (exit 2), and changes nothing', async () => {
+    it('refuses an existing name (exit 2), and changes nothing', async () => {
       await add();
       const before = config();
       expect((await add('work', 'https://evil.example.com')).code).toBe(2);
@@ -81,20 +81,20 @@ describe('profiles', () => {
   });
 
   describe('profile set', () => {
-    it('changes what is given and nothing else', async () => {
+    it('changes only what is given', async () => {
       await add();
       await asp('profile set work --ws-url wss://ws.example.com');
       expect(config()).toMatchObject({ profiles: { work: { base_url: BASE, ws_url: 'wss://ws.example.com' } } });
     });
 
-    it('an empty text drops an address', async () => {
+    it('removes an address for an empty text', async () => {
       await asp(`profile add work --base-url ${BASE} --auth-url https://id.example.com`);
       await asp("profile set work --auth-url ''");
       expect(config()).toMatchObject({ profiles: { work: { base_url: BASE } } });
       expect(JSON.stringify(config())).not.toContain('auth_url');
     });
 
-    it('another base URL drops the addresses and the program that belonged to the old one', async () => {
+    it('removes the addresses and the program of the old base URL with a new one', async () => {
       mkdirSync(join(home, '.config/asp-cli'), { recursive: true });
       const work = {
         base_url: BASE,
@@ -111,7 +111,7 @@ describe('profiles', () => {
       });
     });
 
-    it('refuses a profile that is not there, and names the near one (exit 2)', async () => {
+    it('refuses a missing profile, and suggests a similar name (exit 2)', async () => {
       await add();
       const { code, err } = await asp('profile set wrok --base-url https://x.example.com');
       expect(code).toBe(2);
@@ -120,13 +120,13 @@ describe('profiles', () => {
   });
 
   describe('profile list and show', () => {
-    it('list: names first, nothing cut, no header in a pipe', async () => {
+    it('list has names first, and in a pipe no header and nothing cut', async () => {
       await add();
       await add('other', 'https://other.example.com');
       expect((await asp('profile list')).out).toBe(`work\t${BASE}\t-\nother\thttps://other.example.com\t-\n`);
     });
 
-    it('list --json has every address, and which is the default', async () => {
+    it('list --json has every address, and marks the default', async () => {
       await add();
       expect(JSON.parse((await asp('profile list --json')).out)).toEqual({
         items: [
@@ -182,7 +182,7 @@ describe('profiles', () => {
       expect((await asp('profile use local')).code).toBe(0);
     });
 
-    it('remove forgets it, and the default when it was that', async () => {
+    it('remove deletes it, and the default if it was that', async () => {
       await add();
       expect(await asp('profile remove work')).toMatchObject({ code: 0, out: 'work\n' });
       expect(config()).toEqual({ profiles: {}, settings: {}, aliases: {} });
@@ -214,7 +214,7 @@ describe('profiles', () => {
       expect((await asp('use alice.bot')).err).toContain('asp login @alice.bot');
     });
 
-    it('--here writes profile and agent into .asp.json, and nothing else, for all to read', async () => {
+    it('--here writes only the profile and the agent into .asp.json, readable by all', async () => {
       await add();
       const folder = join(home, 'project');
       mkdirSync(folder);
@@ -225,14 +225,14 @@ describe('profiles', () => {
       expect(config()).not.toMatchObject({ profiles: { work: { agent: '@alice.bot' } } });
     });
 
-    it('--here --unset takes the agent out of the folder', async () => {
+    it('--here --unset removes the agent from the folder', async () => {
       await add();
       await asp('use alice.bot --here');
       await asp('use --here --unset');
       expect(JSON.parse(readFileSync(join(home, '.asp.json'), 'utf8'))).toEqual({ profile: 'work' });
     });
 
-    it('warns when the folder or the environment says another', async () => {
+    it('warns if the folder or the environment names a different one', async () => {
       await add();
       await asp('use alice.bot --here');
       expect((await asp('use bob.bot')).err).toContain('.asp.json still sets @alice.bot');

@@ -11,8 +11,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const at = (timeMs: number) => async () => timeMs;
 const read = (path: string): unknown => JSON.parse(readFileSync(path, 'utf8'));
 
-describe('asp run › how far it got', () => {
-  it('begins now, is on disk before anything is done, and private', async () => {
+describe('asp run › its progress', () => {
+  it('begins now, and is on disk, and private, before anything is done', async () => {
     const path = join(folder, 'new', 'one.json');
     const progress = await openProgress(path, at(1000));
     expect(read(path)).toEqual({ since: 1000, sessions: {} });
@@ -26,7 +26,7 @@ describe('asp run › how far it got', () => {
     expect([again.sinceMs, ...again.sessions]).toEqual([1000, ['a', { after: 0 }], ['b', { after: 7 }]]);
   });
 
-  it('settles forward only, and forgets what is over', async () => {
+  it('only moves forward, and forgets ended sessions', async () => {
     const path = join(folder, 'two.json');
     writeFileSync(path, '{"since":1000,"sessions":{"a":1,"b":2}}');
     const progress = await openProgress(path, at(0));

@@ -22,7 +22,7 @@ const never = (): void => {
 };
 
 describe('asp run › the order of work', () => {
-  it('keeps the order of a session, and serves others meanwhile, as many as it may', async () => {
+  it('keeps the order within a session, and serves others at the same time, up to the limit', async () => {
     const { begun, work, end } = gates();
     const queues = new SessionQueues({ concurrency: 2, capacity: 100 }, never);
     for (const [session, name] of [
@@ -44,7 +44,7 @@ describe('asp run › the order of work', () => {
     expect(queues.isBusy('a')).toBe(false);
   });
 
-  it('slows down who adds more than there is room for', async () => {
+  it('slows down a caller that adds more than fits', async () => {
     const { work, end } = gates();
     const queues = new SessionQueues({ concurrency: 1, capacity: 2 }, never);
     await queues.add('a', work('a1'));
@@ -61,7 +61,7 @@ describe('asp run › the order of work', () => {
     await queues.settled();
   });
 
-  it('begins nothing once it is stopped, lets go who waits, and ends what is under way', async () => {
+  it('begins nothing once it is stopped, releases waiting callers, and finishes running work', async () => {
     const { begun, work, end } = gates();
     const queues = new SessionQueues({ concurrency: 1, capacity: 2 }, never);
     await queues.add('a', work('a1'));

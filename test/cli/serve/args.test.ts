@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { optionsOf, runWords } from '../captured-run.js';
 
-describe('words become options: service on this machine', () => {
+describe('words become options: local service', () => {
   const table: [line: string, options: object][] = [
     ['serve', { flags: {}, configPath: undefined, printsConfig: false, isDetached: false, readyFile: undefined }],
     ['serve --port 0 --data memory', { flags: { port: '0', data: 'memory' } }],

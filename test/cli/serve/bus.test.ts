@@ -6,7 +6,7 @@ const CANARY = 'CANARY-password';
 
 describe('the bus between services', () => {
   it.each([`nats://asp:${CANARY}@bus:4222`, `nats://${CANARY}@bus`, `tls://bus,tls://asp:${CANARY}@bus2`])(
-    'a secret on the command line is refused, not repeated, and the answer says where it belongs: %#',
+    'a secret on the command line is refused without repeating it, and the error says where it belongs: %#',
     async (url) => {
       const { code, out, err } = await runWords(`serve --bus ${url} --database postgres://asp@db/asp`);
       expect({ code, out }).toEqual({ code: 2, out: '' });

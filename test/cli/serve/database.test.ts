@@ -6,7 +6,7 @@ const CANARY = 'CANARY-password';
 
 describe('the database of a service', () => {
   it.each([`postgres://asp:${CANARY}@db/asp`, `postgres://asp@db/asp?password=${CANARY}`])(
-    'a password on the command line is refused, not repeated, and the answer says where it belongs: %#',
+    'a password on the command line is refused without repeating it, and the error says where it belongs: %#',
     async (url) => {
       const { code, out, err } = await runWords(`serve --database ${url}`);
       expect({ code, out }).toEqual({ code: 2, out: '' });
@@ -15,7 +15,7 @@ describe('the database of a service', () => {
     },
   );
 
-  it('is taken from ASP_DATABASE, behind the variable of the service and the flag, and shown without its password', async () => {
+  it('comes from ASP_DATABASE, unless the service’s variable or the flag is set, and is shown without its password', async () => {
     const shown = async (words: string, environment: Record<string, string>) => {
       const { out, err } = await runWords(`serve ${words} --print-config --json`, { environment });
       expect(out + err).not.toContain(CANARY);
@@ -57,7 +57,7 @@ describe('the database of a service', () => {
     expect(err).toContain(why);
   });
 
-  it('keeps nothing in memory beside it: attachments need a folder', async () => {
+  it('requires a folder for attachments', async () => {
     const { code, err } = await runWords('serve --port 0 --data memory --database postgres://asp@db/asp');
     expect(code).toBe(2);
     expect(err).toContain('folder of the attachments');

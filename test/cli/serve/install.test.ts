@@ -44,7 +44,7 @@ describe('asp serve install', () => {
     return join(home.directory, 'serve.json');
   };
 
-  it('writes a unit that starts this program, and lets systemd start it now and later', async () => {
+  it('writes a unit that starts this program, and has systemd start it now and at boot', async () => {
     const { status, stdout, stderr } = await asp('serve install');
     expect({ status, stdout }, stderr).toEqual({ status: 0, stdout: `${unit}\n` });
     expect(readFileSync(unit, 'utf8')).toMatch(/^ExecStart=\/\S+ \S+\/bin\/asp\.js serve$/m);
@@ -57,7 +57,7 @@ describe('asp serve install', () => {
     expect((await asp('serve install')).status).toBe(0);
   });
 
-  it('is undone by uninstall, which leaves nothing behind and is content when there is nothing', async () => {
+  it('is undone by uninstall, which leaves nothing behind and succeeds if there is nothing', async () => {
     await asp('serve install');
     writeFileSync(join(folder, 'asked'), '');
     const { status, stdout } = await asp('serve uninstall');
@@ -78,7 +78,7 @@ describe('asp serve install', () => {
     expect(existsSync(unit)).toBe(true);
   });
 
-  it('leaves the unit of someone else alone', async () => {
+  it('does not touch someone else’s unit', async () => {
     mkdirSync(dirname(unit), { recursive: true });
     writeFileSync(unit, '[Unit]\nDescription=mine\n');
     for (const words of ['serve install', 'serve uninstall']) {
@@ -88,7 +88,7 @@ describe('asp serve install', () => {
     expect(readFileSync(unit, 'utf8')).toBe('[Unit]\nDescription=mine\n');
   });
 
-  it('says so where systemd is missing or does not run, and writes nothing', async () => {
+  it('reports that systemd is missing or not running, and writes nothing', async () => {
     const missing = await asp('serve install', '/nowhere');
     expect(missing).toMatchObject({ status: 2, stderr: expect.stringContaining('systemctl is not installed.') });
     writeFileSync(join(folder, 'broken'), 'show-environment');
@@ -110,7 +110,7 @@ describe('asp serve install', () => {
     expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringContaining('prot') });
   });
 
-  it('gives a unit of the machine access to the folders that its settings name, and to no others', async () => {
+  it('gives a system unit access only to the folders that its settings name', async () => {
     const path = settings({ data: '/srv/asp data', 'security-log': '/var/log/asp/s.jsonl', 'drain-delay': '15s' });
     const textOf = async (words: string): Promise<string> =>
       json<{ text: string }>((await asp(`serve install ${words} --dry-run --json --config ${path}`)).stdout).text;
@@ -127,7 +127,7 @@ describe('asp serve install', () => {
     ).not.toContain('ReadWritePaths');
   });
 
-  it('refuses a unit of the machine whose program or settings are hidden from it', async () => {
+  it('refuses a system unit that cannot see its program or settings', async () => {
     const { status, stderr } = await asp(`serve install --system --config ${settings({})}`);
     expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringContaining('could not read') });
     expect(existsSync(join(folder, 'asked'))).toBe(false);

@@ -49,7 +49,7 @@ describe('asp serve logs', () => {
     expect(lines.at(-1)?.entry).toMatchObject({ event: 'request', route: '/health' });
   });
 
-  it('--follow prints what comes and ends with the service; what it said can still be read', async () => {
+  it('--follow prints new lines and ends with the service, whose log stays readable', async () => {
     const url = await detach('--log', 'text');
     const following = home.start(['serve', 'logs', '--follow']);
     await following.until('stdout', /Ready\./);
@@ -81,11 +81,11 @@ describe('asp serve logs', () => {
     await service.stop();
   });
 
-  it('without any says that none runs (exit 9)', async () => {
+  it('says that no service is running if none is (exit 9)', async () => {
     expect(await home.asp(['serve', 'logs'])).toMatchObject({ status: 9, stdout: '' });
   });
 
-  it('shows no control characters to a terminal, and keeps few logs of services that have ended', async () => {
+  it('shows no control characters at a terminal, and keeps only a few logs of ended services', async () => {
     mkdirSync(folder(), { recursive: true, mode: 0o700 });
     for (let index = 0; index < 9; index += 1)
       writeFileSync(join(folder(), `${5_000_000 + index}.log`), 'a\u001b[31mb\n', { mode: 0o600 });

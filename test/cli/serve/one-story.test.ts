@@ -32,8 +32,8 @@ const QUESTIONS = [
   ['-p', 'local', 'session', 'list', '--retries', '0'],
 ];
 
-describe.runIf(process.platform === 'linux')('a process that ended', () => {
-  it('does not keep the process alive while it is not awaited', async () => {
+describe.runIf(process.platform === 'linux')('A zombie process', () => {
+  it('does not count as running', async () => {
     const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
     const [line] = await once(parent.stdout, 'data');
     const { isProcessAlive } = readMachine(process);

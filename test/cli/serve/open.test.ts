@@ -30,7 +30,7 @@ describe('asp serve open', () => {
     expect(ended.stderr).toContain('signs in as alice, once');
   });
 
-  it('opens the browser with the link and nothing else, as --account says; --json tells', async () => {
+  it('opens the browser only with the link, for --account; --json reports it', async () => {
     const browser = join(home.directory, 'browser.sh');
     writeFileSync(
       browser,
@@ -51,13 +51,13 @@ describe('asp serve open', () => {
     expect(words).not.toContain(secretOf());
   });
 
-  it('an account that is not there ends with 2 and names those that are', async () => {
+  it('exits with 2 for a missing account, and names those that exist', async () => {
     const ended = await home.asp(['serve', 'open', '--account', 'carol', '--no-browser', '--json']);
     expect(ended).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('alice, bob') });
     expect((await home.asp(['serve', 'open', '--account', 'not valid'])).status).toBe(2);
   });
 
-  it('without a local service ends with 9', async () => {
+  it('exits with 9 without a local service', async () => {
     const other = createHome();
     expect(await other.asp(['serve', 'open'])).toMatchObject({ status: 9, stdout: '' });
     await other.dispose();

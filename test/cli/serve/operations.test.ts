@@ -35,7 +35,7 @@ describe('docs/operations.md', () => {
     expect(await optionsOf(line)).toMatchObject({ configPath: '/etc/asp/serve.json' });
   });
 
-  it('shows a configuration that is one', async () => {
+  it('shows a valid configuration', async () => {
     const [config = ''] = blocks('json');
     const path = join(freshHome(), 'serve.json');
     writeFileSync(path, config);
@@ -44,7 +44,7 @@ describe('docs/operations.md', () => {
     expect(out).toContain('https://asp.example.org');
   });
 
-  it('names every setting with its variable and what holds without it', () => {
+  it('names every setting with its variable and its default', () => {
     for (const name of SETTING_NAMES) {
       expect(PAGE).toContain(`| \`--${name}\` | \`${toVariable(name)}\` |`);
       const { standard } = SETTING[name];
@@ -74,7 +74,7 @@ describe('docs/operations.md', () => {
       expect((await request(`${service.authUrl}${path}`)).status, path).toBe(200);
   });
 
-  it('leads only to headings that it has', () => {
+  it('links only to its own headings', () => {
     const headings = [...PAGE.matchAll(/^###? (.+)$/gm)].map(([, title = '']) =>
       title.toLowerCase().replaceAll(' ', '-'),
     );

@@ -43,7 +43,7 @@ describe('asp serve reset', () => {
     await service.stop();
   });
 
-  it('--json; deleting a second time succeeds', async () => {
+  it('prints JSON with --json; deleting a second time succeeds', async () => {
     await leaveData();
     expect(json((await reset('--yes', '--json')).stdout)).toEqual({
       data,
@@ -70,7 +70,7 @@ describe('asp serve reset', () => {
     await service.stop();
   });
 
-  it('after a crash takes the record away too', async () => {
+  it('also removes the record after a crash', async () => {
     const service = await startServe(home);
     service.running.kill('SIGKILL');
     await service.running.ended;
@@ -80,7 +80,7 @@ describe('asp serve reset', () => {
     expect(existsSync(record)).toBe(false);
   });
 
-  it('without a terminal needs --yes (exit 2)', async () => {
+  it('needs --yes without a terminal (exit 2)', async () => {
     await leaveData();
     expect(await reset()).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('--yes') });
     expect(existsSync(join(data, 'asp.sqlite'))).toBe(true);
@@ -101,7 +101,7 @@ describe('asp serve reset', () => {
     expect(existsSync(join(data, 'asp.sqlite'))).toBe(false);
   });
 
-  it('leaves what is not the service’s, and follows no link out', async () => {
+  it('keeps files that are not the service’s, and follows no link out of the folder', async () => {
     await leaveData();
     const outside = join(home.directory, 'outside.txt');
     writeFileSync(outside, 'mine');
@@ -112,7 +112,7 @@ describe('asp serve reset', () => {
     expect(readdirSync(data).sort()).toEqual(['asp.lock', 'attachments', 'notes.txt']);
   });
 
-  it('is refused where the folder, its database or its attachments are links', async () => {
+  it('is refused if the folder, its database or its attachments are links', async () => {
     await leaveData();
     const real = join(home.directory, 'real');
     renameSync(join(data, 'attachments'), real);
@@ -133,7 +133,7 @@ describe('asp serve reset', () => {
     ['holds attachments alone, as with PostgreSQL', (folder: string) => mkdirSync(join(folder, 'attachments'))],
     ['holds a file of that name', (folder: string) => writeFileSync(join(folder, 'asp.sqlite'), 'no database')],
   ] as const)
-    it(`is refused where the folder ${title}`, async () => {
+    it(`is refused if the folder ${title}`, async () => {
       mkdirSync(data);
       plant(data);
       const before = readdirSync(data);

@@ -79,7 +79,7 @@ describe('asp serve starts', () => {
     expect(document).toMatchObject({ pid: running.pid, ws_url: expect.stringMatching(/^ws:/) });
   });
 
-  it('--ready-file appears once it accepts requests, and is gone at the end; a stale one does not count', async () => {
+  it('--ready-file appears once it accepts requests, and is removed at the end; a stale one does not count', async () => {
     const path = join(home.directory, 'ready');
     writeFileSync(path, 'http://127.0.0.1:1/v1\n');
     const running = serve('--ready-file', path);
@@ -96,7 +96,7 @@ describe('asp serve starts', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it('leaves a record that its user alone can read, and takes it away at the end', async () => {
+  it('writes a record that only its user can read, and removes it at the end', async () => {
     const running = serve();
     await running.until('stdout', /\n/);
     expect(statSync(recordFile(home)).mode & 0o777).toBe(0o600);
@@ -110,7 +110,7 @@ describe('asp serve starts', () => {
     expect(existsSync(recordFile(home))).toBe(false);
   });
 
-  it('shows the secret of its record nowhere', async () => {
+  it('never shows the secret of its record', async () => {
     const running = serve('--debug');
     await running.until('stdout', /\n/);
     const { secret } = json<{ secret: string }>(readFileSync(recordFile(home), 'utf8'));
@@ -156,7 +156,7 @@ describe('asp serve starts', () => {
     expect(performance.now() - begun).toBeGreaterThan(990);
   });
 
-  it('ends with 6 when the port is taken, and leaves the record of who has it', async () => {
+  it('ends with 6 if the port is taken, and keeps the record of the service that uses it', async () => {
     const running = serve();
     const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
     const before = readFileSync(recordFile(home), 'utf8');
@@ -173,7 +173,7 @@ describe('asp serve starts', () => {
     await first.stop();
   });
 
-  it('a second service is "local" while it runs; afterwards the first is again', async () => {
+  it('a second service is "local" while it runs; then the first one is again', async () => {
     const first = serve();
     const [, url] = await first.until('stdout', /^(http:\S+)$/m);
     const second = serve();
@@ -185,7 +185,7 @@ describe('asp serve starts', () => {
     expect(await current()).toBe(url);
   });
 
-  it('a record that others may read is not believed', async () => {
+  it('a record that others can read is not trusted', async () => {
     const running = serve();
     await running.until('stdout', /\n/);
     const text = readFileSync(recordFile(home), 'utf8');
@@ -253,7 +253,7 @@ describe('the agents and clients of a local service', () => {
       (await home.asp(['serve', 'agent', 'list', '--json'])).stdout,
     ).items;
 
-  it('serve agent add: the handles are stdout, accounts come with them', async () => {
+  it('serve agent add prints the handles, and creates their accounts', async () => {
     const ended = await home.asp(['serve', 'agent', 'add', 'bob.bot', 'carol.bot', '--policy', 'allowlist']);
     expect(ended).toMatchObject({ status: 0, stdout: '@bob.bot\n@carol.bot\n' });
     expect(await list()).toContainEqual(expect.objectContaining({ handle: '@bob.bot', inbound_policy: 'allowlist' }));
@@ -268,14 +268,14 @@ describe('the agents and clients of a local service', () => {
     expect((await home.asp(['send', '@dora.bot', 'hi'])).status).toBe(0);
   });
 
-  it('serve agent remove: it is gone, and its handle stays reserved (exit 6)', async () => {
+  it('serve agent remove deletes it, and its handle stays reserved (exit 6)', async () => {
     await home.asp(['serve', 'agent', 'add', 'eve.bot']);
     expect(await home.asp(['serve', 'agent', 'remove', 'eve.bot'])).toMatchObject({ status: 0, stdout: '@eve.bot\n' });
     expect((await list()).map(({ handle }) => handle)).not.toContain('@eve.bot');
     expect((await home.asp(['serve', 'agent', 'add', 'eve.bot'])).status).toBe(6);
   });
 
-  it('serve agent pause of an agent that is not there ends with 3', async () => {
+  it('serve agent pause of a missing agent ends with 3', async () => {
     expect((await home.asp(['serve', 'agent', 'pause', 'nobody.here'])).status).toBe(3);
   });
 

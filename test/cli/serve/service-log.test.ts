@@ -42,7 +42,7 @@ describe('a line of the service’s log', () => {
       expect(streams.out()).toBe('');
     });
 
-  it('stays one line, whatever an error says', async () => {
+  it('stays one line, whatever an error contains', async () => {
     const hostile = 'a\r\n2026-01-01T00:00:00.000Z info request status=200\u2028b\u0085c\u001b[31m\u202e';
     for (const format of ['text', 'json'] as const) {
       const { streams, log } = logOf(format);
@@ -55,7 +55,7 @@ describe('a line of the service’s log', () => {
     }
   });
 
-  it('is written if its level is wanted, and security lines always are', async () => {
+  it('is written if its level is enabled; security lines always are', async () => {
     const wanted = { error: ['error'], warn: ['error', 'warn'], info: ['error', 'warn', 'info'] } as const;
     for (const format of ['text', 'json'] as const)
       for (const [level, levels] of Object.entries({ ...wanted, debug: ['error', 'warn', 'info', 'debug'] })) {
@@ -75,12 +75,12 @@ describe('a line of the service’s log', () => {
     expect(streams.err()).toMatch(/^\S+Z info some_info\n$/);
   });
 
-  it('collects no details unless they are wanted', () => {
+  it('collects no details unless they are enabled', () => {
     for (const format of ['errors', 'text', 'json'] as const) expect(logOf(format).log.debug).toBeUndefined();
     expect(logOf('json', 'info').log.debug).toBeUndefined();
   });
 
-  it('of a fault names the request to those who read only faults', async () => {
+  it('about a fault also describes the request, even if only faults are logged', async () => {
     const { streams, log } = logOf('errors');
     log.error('request_failed', new Error('no'), { request_id: 'req_1' });
     await settle();
@@ -104,7 +104,7 @@ describe('a line of the service’s log', () => {
     expect(JSON.parse(second ?? '')).toMatchObject({ event: 'odd', error: 'a text' });
   });
 
-  it('without a reader does not stop the service', async () => {
+  it('does not stop the service if it has no reader', async () => {
     for (const format of ['errors', 'text', 'json'] as const) {
       const { streams } = logOf(format);
       let tries = 0;

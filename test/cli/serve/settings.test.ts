@@ -59,7 +59,7 @@ describe('the settings of a service', () => {
     expect(flags.filter((flag) => !others.includes(flag)).sort()).toEqual([...SETTING_NAMES].sort());
   });
 
-  it('come from the flag before the variable before the file', async () => {
+  it('come from the flag, else the variable, else the file', async () => {
     const config = configOf({ port: 1, host: 'localhost', log: 'json', seed: ['a.b', '@c.d'], 'behind-proxy': true });
     const environment = { ASP_SERVE_PORT: '2', ASP_SERVE_LOG: 'text', ASP_SERVE_TRUST: '' };
     const settings = await effective(`--config ${config} --port 3`, { environment });
@@ -85,7 +85,7 @@ describe('the settings of a service', () => {
     expect((await effective(`--config ${configOf({ data: 'memory' })}`))['data']?.value).toBe('memory');
   });
 
-  it('switch on and off in words that variables have for it', async () => {
+  it('can be switched on and off with the usual words for variables', async () => {
     for (const [text, value] of [
       ['1', true],
       ['on', true],
@@ -133,7 +133,7 @@ describe('the settings of a service', () => {
       expect({ code, out }).toEqual({ code: 2, out: '' });
     });
 
-  it('refuse a file that is not there, or is a folder, with exit 2', async () => {
+  it('refuse a missing file or a folder with exit 2', async () => {
     const folder = freshHome();
     mkdirSync(join(folder, 'serve.json'));
     for (const path of [join(folder, 'none.json'), join(folder, 'serve.json')]) {
@@ -143,7 +143,7 @@ describe('the settings of a service', () => {
     }
   });
 
-  it('refuse a wrong variable with exit 2, also where a flag wins over it', async () => {
+  it('refuse an invalid variable with exit 2, even if a flag overrides it', async () => {
     const environment = { ASP_SERVE_PORT: 'tcp://10.0.0.1:8744' };
     const { code, err } = await runWords('serve --print-config --port 1', { environment });
     expect(code).toBe(2);

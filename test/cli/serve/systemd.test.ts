@@ -55,7 +55,7 @@ describe.skipIf(!hasSystemd)('asp serve under systemd', () => {
     expect(running.stderr()).not.toContain('systemd');
   });
 
-  it('keeps a watchdog content until it stops, at least twice in its time', async () => {
+  it('notifies the watchdog at least twice per interval until it stops', async () => {
     const running = serve({ NOTIFY_SOCKET: notifySocket, WATCHDOG_USEC: '400000' });
     await until('three reports have come', async () => lines().length >= 4);
     running.kill('SIGTERM');
@@ -78,7 +78,7 @@ describe.skipIf(!hasSystemd)('asp serve under systemd', () => {
   it.each([
     ['nothing listens', () => ({ NOTIFY_SOCKET: join(home.directory, 'none.sock') }), /ended with 1/],
     ['systemd-notify is missing', () => ({ NOTIFY_SOCKET: notifySocket, PATH: home.directory }), /is not installed/],
-  ])('serves, and says so once, when %s', async (_, environment, said) => {
+  ])('keeps serving, and reports it once, if %s', async (_, environment, said) => {
     const running = home.spawn(process.execPath, ['bin/asp.js', 'serve', '--port', '0', '--data', 'memory'], {
       environment: { ...environment(), WATCHDOG_USEC: '100000' },
       cwd: process.cwd(),

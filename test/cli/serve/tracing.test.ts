@@ -14,7 +14,7 @@ describe('the variables of OpenTelemetry', () => {
     expect(read({ OTEL_EXPORTER_OTLP_ENDPOINT: ' ' })).toBeUndefined();
   });
 
-  it('add the path to the common endpoint, and take the one for traces as it is', () => {
+  it('add the path to the common endpoint, and use the one for traces unchanged', () => {
     for (const base of ['http://c:4318', 'http://c:4318/', 'http://c:4318//'])
       expect(read({ OTEL_EXPORTER_OTLP_ENDPOINT: base })?.url).toBe('http://c:4318/v1/traces');
     expect(read({ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://c/otlp' })?.url).toBe('https://c/otlp/v1/traces');
