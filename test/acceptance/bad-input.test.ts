@@ -75,7 +75,7 @@ describe('bad input gets a clear error, the exit code of the table, and leaves s
   });
 });
 
-describe('bad surroundings', () => {
+describe('a bad environment', () => {
   let home: Home;
   beforeAll(() => {
     home = createHome();
@@ -93,7 +93,7 @@ describe('bad surroundings', () => {
     expect(await service.stop()).toMatchObject({ status: 0 });
   });
 
-  it('a service that is gone: exit 9 after the retries, and a write that never connected is reported as not applied', async () => {
+  it('an unreachable service: exit 9 after the retries, and a write that never connected is reported as not applied', async () => {
     const port = await unusedPort();
     expect(await home.asp(['profile', 'add', 'gone', '--base-url', `http://127.0.0.1:${port}/v1`])).toMatchObject({
       status: 0,

@@ -96,7 +96,7 @@ describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${n
     await own.dispose();
   });
 
-  it('asp login opens the browser on its own, and Ctrl-C ends it by the signal', async () => {
+  it('asp login opens the browser on its own, and Ctrl-C ends it with the signal', async () => {
     const own = createHome({ XDG_RUNTIME_DIR: home.environment['XDG_RUNTIME_DIR'] });
     const script = join(own.directory, 'open.sh');
     writeFileSync(script, '#!/bin/sh\nprintf %s "$1" > "$HOME/opened.new" && mv "$HOME/opened.new" "$HOME/opened"\n', {
@@ -113,7 +113,7 @@ describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${n
   });
 
   it.skipIf(noPython !== undefined)(
-    `paste-back on a terminal, where the browser cannot reach this machine ${noPython ?? ''}`,
+    `paste-back on a terminal, if the browser cannot reach this machine ${noPython ?? ''}`,
     async () => {
       const own = createHome({ XDG_RUNTIME_DIR: home.environment['XDG_RUNTIME_DIR'] });
       const login = own.terminal(['login', '--no-browser']);

@@ -76,7 +76,7 @@ describe('asp chat in a pipe', () => {
     expect(await textsOf(id)).toEqual([]);
   });
 
-  it('offers to join where the agent is only invited', async () => {
+  it('offers to join if the agent is only invited', async () => {
     const id = (await as('demo.you', 'session', 'create', 'alice.bot')).stdout.trim();
     const refused = await home.asp(['chat', id, '-a', 'alice.bot'], { input: 'hi\n' });
     expect(refused.status).toBe(3);
@@ -90,7 +90,7 @@ describe('asp chat in a pipe', () => {
     expect(jsonLines(stdout)[0]).toMatchObject({ type: 'session.message', payload: { content: 'hello' } });
   });
 
-  it('survives the service: a line typed meanwhile is sent once', async () => {
+  it('survives a restart of the service: a line typed meanwhile is sent once', async () => {
     const id = await openSession();
     const chat = home.start(['chat', id, '-a', 'demo.you'], { input: { isOpen: true } });
     await chat.until('stdout', /@alice\.bot joined/);

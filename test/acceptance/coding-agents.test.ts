@@ -24,7 +24,7 @@ describe('coding agents', () => {
     await home.dispose();
   });
 
-  it('asp connect writes a monitor and tools that run as they are in the files, and asp disconnect removes them', async () => {
+  it('asp connect writes a monitor and tools that run exactly as written, and asp disconnect removes them', async () => {
     expect(await home.asp(['connect', 'claude-code', '--as', BOT])).toMatchObject({ status: 0 });
     const plugin = join(home.directory, '.claude/skills/asp');
     const [{ command }] = json<[{ command: string }]>(readFileSync(join(plugin, 'monitors/monitors.json'), 'utf8'));
@@ -42,7 +42,7 @@ describe('coding agents', () => {
     expect(home.exists('.claude')).toBe(false);
   });
 
-  it('asp tail --for-agent wakes a monitor, and the commands in its lines work as they stand', async () => {
+  it('asp tail --for-agent wakes a monitor, and the commands in its lines work as printed', async () => {
     await home.asp(['send', BOT, 'while you were away', '-a', ME]);
     const monitor = home.start(['tail', '--for-agent', '--join', '-a', BOT]);
     const [first] = await monitor.until('stdout', /^.*\n/);

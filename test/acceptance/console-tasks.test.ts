@@ -643,7 +643,7 @@ async function toAccount(hand: Hand, { username }: Person, guest: Person): Promi
   await hand.press('link', guest.username);
 }
 
-describe.skipIf(noChromium !== undefined)(`In a real browser ${noChromium ?? ''}`, () => {
+describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium ?? ''}`, () => {
   let stage: Stage;
   let browser: Browser;
   beforeAll(async () => {
@@ -718,6 +718,6 @@ describe.skipIf(noChromium !== undefined)(`In a real browser ${noChromium ?? ''}
     const index = Object.values(TASKS).indexOf(task);
     // Testing every task in all ways takes minutes. By default, each is tested in one way, and some in each way.
     const ways = ALL_WAYS ? WAYS : [WAYS[index % WAYS.length] ?? WAYS[0]];
-    it.each(ways)('with the %s on a %s', { timeout: 60_000 }, (...way) => perform(task, way));
+    it.each(ways)('works with the %s on a %s', { timeout: 60_000 }, (...way) => perform(task, way));
   });
 });

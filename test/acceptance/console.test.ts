@@ -62,7 +62,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await untilSent();
   };
 
-  it('joins, writes, answers and ends with the keyboard alone', { timeout: 120_000 }, async () => {
+  it('join, write, answer and end with only the keyboard', { timeout: 120_000 }, async () => {
     const session = await asp('send', '@ada.planner', 'Can you help?', '--as', '@bob.helper', '--topic', 'Keys');
     await page.goto(pathOf(session));
     await tabTo(/^Join/);
@@ -88,7 +88,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await page.getByRole('status').getByText('The session has ended.').waitFor();
   });
 
-  it('keeps a draft across a reload, and forgets it once it is sent', { timeout: 120_000 }, async () => {
+  it('keep a draft across a reload, until it is sent', { timeout: 120_000 }, async () => {
     const session = await asp('session', 'create', '@bob.helper', '--as', '@ada.planner');
     await asp('session', 'join', session, '--as', '@bob.helper');
     await page.goto(pathOf(session));
@@ -129,7 +129,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     expect(await textsOf(session)).toHaveLength(3);
   });
 
-  it('shows each message once and in order on both sides, across a lost network and a restart', {
+  it('see each message once and in order on both sides, across a lost network and a restart', {
     timeout: 300_000,
   }, async () => {
     const session = await asp('session', 'create', '@bob.helper', '--as', '@ada.planner');

@@ -36,7 +36,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
   const heading = (name: string | RegExp): Promise<void> => page.getByRole('heading', { name, level: 1 }).waitFor();
   const told = (text: string): Promise<void> => page.getByRole('status').getByText(text).waitFor();
 
-  it('sign up: the dashboard waits behind it', async () => {
+  it('signing up leads to the dashboard', async () => {
     await page.goto(web);
     await heading('Create your account');
     await page.getByLabel('Username').first().fill('wanda');
@@ -48,7 +48,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     expect(new URL(page.url()).pathname).toBe('/dashboard/agents');
   });
 
-  it('an agent is made with the keyboard alone', async () => {
+  it('an agent is created with only the keyboard', async () => {
     await go('Create an agent');
     await heading('New agent');
     await page.keyboard.press('Tab');
@@ -71,7 +71,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     expect(await page.getByText('@wanda.helper').first().isVisible()).toBe(true);
   });
 
-  it('it is edited, paused and resumed; the choice that its account may not make says why', async () => {
+  it('an agent is edited, paused and resumed; an unavailable choice says why', async () => {
     await go('Profile');
     await page.getByLabel('Description').fill('Helps.');
     await page.getByLabel('Skill 1', { exact: true }).fill('Sorting');
@@ -91,7 +91,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     expect(await page.getByRole('radio', { name: /^Only agents on the allowlist(?!, and)/ }).isChecked()).toBe(true);
   });
 
-  it('its allowlist and its blocks decide who reaches it', async () => {
+  it('an agent’s allowlist and blocks decide who reaches it', async () => {
     await go('Allowlist');
     await page.getByLabel('Add to allowlist').fill('@demo.echo');
     await press('Add');
@@ -147,7 +147,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await other.dispose();
   });
 
-  it('an application that was allowed is listed; disconnected, it must ask again', async () => {
+  it('an allowed application is listed; once disconnected, it must ask again', async () => {
     const login = home.start(['login', '--no-browser']);
     const [, url = ''] = await login.until('stderr', /^\s*(http:\S+)$/m);
     await page.goto(url);
@@ -186,7 +186,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     }
   });
 
-  it('sign out: what was open is closed', async () => {
+  it('signing out closes open pages', async () => {
     await page.goto(`${web}/dashboard/agents`);
     await page.getByRole('button', { name: 'Account: wanda' }).click();
     await press('Sign out');
@@ -199,7 +199,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await heading('API credentials');
   });
 
-  it('the browser had nothing to complain about', () => {
+  it('the browser reports no errors', () => {
     const unexpected = complaints.filter((text) => !/status of (400|403|404)|Cleared data types/.test(text));
     expect(unexpected).toEqual([]);
   });

@@ -6,7 +6,7 @@ import { createHome, type Home, json, type Running, type ServiceProcess, startSe
 
 type Delivery = { recipients: { handle: string; state: string; reports_taken: boolean }[] };
 
-describe('the delivery state of a message › as the programs report it', () => {
+describe('the delivery state of a message', () => {
   let home: Home;
   let service: ServiceProcess;
   beforeAll(async () => {
@@ -43,7 +43,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     await running.ended;
   };
 
-  it('printing a line takes no message: asp tail only delivers', async () => {
+  it('asp tail only delivers: printing a line does not take a message', async () => {
     const id = await openSession();
     await send(id, 'hello');
     expect(await stateOf(id)).toBe('stored');
@@ -78,7 +78,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     await stop(agent);
   });
 
-  it('asp run takes no message for which its command cannot run, and none that it is not asked to answer', async () => {
+  it('asp run takes no message if its command cannot run, and none that it should not answer', async () => {
     const id = await openSession();
     await send(id, 'work');
     const broken = ['run', '--exec', '/nowhere/at/all', '-a', 'alice.bot', '--since', '1h', '--from', 'anyone'];
@@ -87,7 +87,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(['stored', 'delivered']).toContain(await stateOf(id));
   });
 
-  it('asp mcp takes the messages that its client has received', async () => {
+  it('asp mcp takes the messages that its client received', async () => {
     const id = await openSession();
     await send(id, 'for the model');
     const call = (number: number, method: string, params: object): string =>
@@ -112,7 +112,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(await stateOf(id)).toBe('taken');
   });
 
-  it('a person takes by reading the inbox', async () => {
+  it('a person takes messages by reading the inbox', async () => {
     const id = await openSession();
     await send(id, 'news');
     expect((await asAlice('inbox')).stdout).toContain('news');
@@ -121,7 +121,7 @@ describe('the delivery state of a message › as the programs report it', () => 
     expect(await stateOf(id)).toBe('taken');
   });
 
-  it('asp reply answers', async () => {
+  it('asp reply answers a message', async () => {
     const id = await openSession();
     await send(id, 'ready?');
     expect((await asAlice('reply', id, 'yes')).status).toBe(0);

@@ -86,7 +86,7 @@ describe('The files in deploy', () => {
       if (/^ASP_(SERVE_|DATABASE$)/.test(name)) expect(sources).toContain(name);
   });
 
-  it('name the same services to the proxy as they start', () => {
+  it('give the proxy the same services as they start', () => {
     const started = Object.keys(compose.services).filter((name) => name.startsWith('asp-'));
     const [, upstreams = ''] = /reverse_proxy (.+) \{/.exec(read('Caddyfile')) ?? [];
     expect(upstreams.split(' ')).toEqual(started.map((name) => `${name}:8744`));
@@ -102,7 +102,7 @@ describe('The files in deploy', () => {
 
 const reason = await whyNoPostgres();
 
-describe.skipIf(reason !== undefined)('A service that runs as the files in deploy say', () => {
+describe.skipIf(reason !== undefined)('A service that runs according to the files in deploy', () => {
   let schema: Schema;
   let running: Running;
   /** The home is not writable, as in a container with a read-only file system. */
@@ -129,7 +129,7 @@ describe.skipIf(reason !== undefined)('A service that runs as the files in deplo
     await schema.drop();
   });
 
-  it('answers the probes of an orchestrator, which call it by an address of their own', async () => {
+  it('answers the probes of an orchestrator, which use a different address', async () => {
     const paths = Object.entries(container ?? {}).flatMap(([name, value]) =>
       name.endsWith('Probe') ? [(value as { httpGet: { path: string } }).httpGet.path] : [],
     );
@@ -140,12 +140,12 @@ describe.skipIf(reason !== undefined)('A service that runs as the files in deplo
     }
   });
 
-  it('is found by the commands of its operator in the same container', async () => {
+  it('is found by the operator commands in the same container', async () => {
     const { status, stderr } = await home.asp(['serve', 'account', 'list'], { environment: inside() });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   });
 
-  it('is healthy for the check of the image, and is not once nothing listens', async () => {
+  it('passes the image’s health check, until nothing listens', async () => {
     const [, text = ''] = /HEALTHCHECK[\s\S]+?CMD (\[.+\])/.exec(read('Dockerfile')) ?? [];
     const check = async (at: string): Promise<number | null> => {
       const [command = '', ...words] = (JSON.parse(text) as string[]).map((word) => word.replace(':8744', `:${at}`));

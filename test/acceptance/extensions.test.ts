@@ -47,7 +47,7 @@ describe('a program called asp-<name> on the PATH', () => {
       expect((await home.asp(words)).stdout).not.toContain('the extension ran');
   });
 
-  it('is found only if it can be run, in a folder of the PATH that is absolute, under a plain name', async () => {
+  it('is found only if it is executable, in an absolute folder of the PATH, with a plain name', async () => {
     install('asp-data', 'echo ran', 0o644);
     install('asp-here', 'echo ran', 0o755, '.');
     install('asp-Upper', 'echo ran');
@@ -67,7 +67,7 @@ describe('a program called asp-<name> on the PATH', () => {
     expect(stderr).toContain('asp-broken could not be run.');
   });
 
-  it('comes after no option of asp: the error says where they go', async () => {
+  it('must come before options: the error says where they go', async () => {
     install('asp-deploy', 'echo ran');
     const { status, stdout, stderr } = await home.asp(['--profile', 'local', 'deploy']);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
@@ -83,7 +83,7 @@ describe('a program called asp-<name> on the PATH', () => {
     expect(await running.ended).toMatchObject({ signal: 'SIGTERM', stdout: 'started\nstopped\n' });
   });
 
-  it('has the terminal: Ctrl-C is its own', async () => {
+  it('gets the terminal, including Ctrl-C', async () => {
     install(
       'asp-talk',
       'trap "echo caught; exit 3" INT; test -t 0 && echo on a terminal; while :; do sleep 0.05; done',
@@ -96,12 +96,12 @@ describe('a program called asp-<name> on the PATH', () => {
     expect(status).toBe(3);
   });
 
-  it('that a signal ends gives the exit code that a shell gives', async () => {
+  it('that a signal ends has the exit code that a shell reports', async () => {
     install('asp-killed', 'kill -KILL $$');
     expect((await home.asp(['killed'])).status).toBe(137);
   });
 
-  it('is offered by completion, and files after it', async () => {
+  it('is offered by completion, followed by files', async () => {
     install('asp-deploy', 'true');
     install('asp-send', 'true');
     expect(await completed('dep')).toEqual(['deploy\tthe program asp-deploy', ':']);

@@ -38,7 +38,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     rmSync(home.directory, { recursive: true, force: true });
   });
 
-  it('acknowledged messages are kept, others are refused with exit 9, and free space heals it', async () => {
+  it('keeps acknowledged messages and refuses others with exit 9, until there is space again', async () => {
     const service = await startServe(home, ['--demo', '--limits', 'off']);
     expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     const sid = (await home.asp(['session', 'create'])).stdout.trim();

@@ -14,7 +14,7 @@ interface Envelope {
   payload: { content: string };
 }
 
-describe('asp at a service that fails on purpose', () => {
+describe('A service that fails on purpose', () => {
   let home: Home;
   let service: ServiceProcess;
   beforeEach(() => {

@@ -35,11 +35,11 @@ describe('Keychain', () => {
     expect(json<{ error: { code: string; message: string } }>(line).error.code).toBe(code);
   };
 
-  it('no session bus: a clear answer, before any browser', async () => {
+  it('no session bus: a clear error, before any browser', async () => {
     await mustRefuse(() => home.asp(['login', '--json']), 'ASP_STORE_UNAVAILABLE');
   });
 
-  it('a bus that accepts and never answers: a clear answer in time', async () => {
+  it('a bus that accepts and never answers: a clear error in time', async () => {
     const silent = await listen(join(home.directory, 'silent-bus'));
     const environment = { DBUS_SESSION_BUS_ADDRESS: `unix:path=${home.directory}/silent-bus` };
     await mustRefuse(() => home.asp(['login', '--json'], { environment }), 'ASP_STORE_UNAVAILABLE');
@@ -58,7 +58,7 @@ describe('Keychain', () => {
   });
 
   it.skipIf(noKeyring !== undefined)(
-    `a real Secret Service keeps the login and no file does ${noKeyring ?? ''}`,
+    `a real Secret Service stores the login, and no file does ${noKeyring ?? ''}`,
     async () => {
       const line = `dbus-run-session -- bash -c '${UNLOCK}; asp login @demo.you --yes && asp whoami && asp send @alice.bot hi --end && rm -rf $XDG_RUNTIME_DIR/asp-cli/tokens && asp session list --json && asp logout && asp whoami'`;
       const ended = await home.shell(line);

@@ -28,7 +28,7 @@ function findOnPath(name: string): string | undefined {
 }
 
 /** Someone else's program, with the packed package installed in it. */
-describe('the examples, with the package as it is published', () => {
+describe('The examples, with the published package,', () => {
   let home: Home;
   let service: ServiceProcess;
   let project: string;
@@ -52,7 +52,7 @@ describe('the examples, with the package as it is published', () => {
     return { ASP_PROFILE: service.url, ASP_CLIENT_ID: client_id, ASP_CLIENT_SECRET: client_secret };
   };
 
-  it('compile as strictly as a program may', () => {
+  it('compile with the strictest settings', () => {
     const examples = ['echo-agent', 'ask', 'testing/notify', 'testing/node-test.test'];
     typeCheck(
       project,
@@ -75,7 +75,7 @@ describe('the examples, with the package as it is published', () => {
     expect(readdirSync(temporary).filter((name) => name.startsWith('asp'))).toEqual([]);
   });
 
-  it('share their errors with the kit for tests, and a program that closes its service ends on its own', async () => {
+  it('share their errors with the test kit, and a program that closes its service exits', async () => {
     const program = `
       import { RequestError } from 'asp-cli';
       import { startService } from 'asp-cli/testing';
@@ -91,7 +91,7 @@ describe('the examples, with the package as it is published', () => {
     expect(ended).toMatchObject({ status: 0, stdout: 'INTERNAL_ERROR\n', stderr: '' });
   });
 
-  it('act for a child process with the variables of an agent, whatever else is in the environment', async () => {
+  it('act in a child process with an agent’s variables, whatever else is in the environment', async () => {
     const program = `
       import { spawn } from 'node:child_process';
       import { startService } from 'asp-cli/testing';
@@ -158,7 +158,7 @@ describe('the examples, with the package as it is published', () => {
     });
   };
 
-  it('of the page about the library are complete programs that work', async () => {
+  it('on the library’s page are complete, working programs', async () => {
     const programs = writePrograms();
     typeCheck(project, programs, ['--allowJs', '--checkJs']);
     const boss = await clientOf('@me.boss');
@@ -223,7 +223,7 @@ describe('the examples, with the package as it is published', () => {
     expect(ended).toMatchObject({ status: 0, stdout: 'function\n' });
   });
 
-  it('answer each message once when they never say the same twice, as with a language model', async () => {
+  it('answer each message once even if they never give the same answer twice, like a language model', async () => {
     const example = readFileSync(join(EXAMPLES, 'echo-agent.mjs'), 'utf8');
     const random = example.replace('return text;', 'return text + Math.random();');
     expect(random).not.toBe(example);

@@ -105,7 +105,7 @@ describe('the log of a service', () => {
     expect(log).not.toMatch(/eyJ|[\u007f-\u009f\u2028\u202e]/);
   });
 
-  it('as text is one line per event, and contains as little', async () => {
+  it('as text is one line per event, with no more content', async () => {
     const { secrets, log } = await serve('text');
     const requests = log.split('\n').filter((line) => / info request /.test(line));
     for (const line of requests)
@@ -118,7 +118,7 @@ describe('the log of a service', () => {
   });
 
   it.each(['json', 'text'])(
-    'at its most detailed, as %s, says who asked for what, and still no secret',
+    'at its most detailed, as %s, says who requested what, but contains no secret',
     async (format) => {
       const { secrets, log } = await serve(format, '--log-level', 'debug');
       for (const event of ['request_received', 'authenticated', 'refused', 'socket_closed', 'refresh_token_reused'])
@@ -132,12 +132,12 @@ describe('the log of a service', () => {
     },
   );
 
-  it('at the level of errors has no line for requests that succeed or are refused', async () => {
+  it('at error level has no line for requests that succeed or are refused', async () => {
     const { log } = await serveQuietly('--log', 'json', '--log-level', 'error');
     expect(log).not.toContain('"request"');
   });
 
-  it('is text when only a level was chosen', async () => {
+  it('is text if only a level is set', async () => {
     const { log } = await serveQuietly('--log-level', 'info');
     expect(log).toMatch(/ info request method=GET route=\/health status=200 /);
   });

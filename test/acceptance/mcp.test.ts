@@ -216,7 +216,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await home.dispose();
   });
 
-  it('lists its tools, with what each may do and the shape of its answers', async () => {
+  it('lists its tools, with their permissions and the shape of their answers', async () => {
     const { client } = await connect('demo.you', ['--files', '.']);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name).sort()).toEqual([...READING, ...WRITING, ...FILES].sort());
@@ -288,7 +288,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(replies).toEqual(questions.map((text) => `to ${text}`));
   });
 
-  it('reads on from a cursor: one session by sequence, all of them as they come, each event once', async () => {
+  it('reads on from a cursor: one session by sequence, or all as they come, each event once', async () => {
     const { call } = await connect('demo.you');
     const { session_id } = (await call('session_create', { topic: 'cursor' })).value;
     for (let number = 0; number < 5; number += 1) await call('send', { to: session_id, text: `m${number}` });
@@ -318,7 +318,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect((await call('read', { after: 'x-1' })).value.error.code).toBe('ASP_USAGE');
   });
 
-  it('a client that has listed the tools gets every error; wrong arguments change nothing; once is done once', async () => {
+  it('a client that has listed the tools gets every error; wrong arguments change nothing; a call with `once` takes effect once', async () => {
     const { call, client } = await connect('demo.you');
     const unknown = await call('send', { to: '@nobody.here', text: 'hi' });
     expect(unknown).toMatchObject({ isError: true, value: { error: { code: 'NOT_FOUND', outcome: 'not_applied' } } });
@@ -457,7 +457,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(events[0]?.payload.content).toMatch(/^\[\{"type":"data".*… \[8000 of/);
   });
 
-  it('a second process with tools of the same agent works; it only keeps nothing across restarts', async () => {
+  it('a second process with tools of the same agent works, but keeps nothing across restarts', async () => {
     await connect('demo.you');
     const second = home.start(['mcp', '-a', 'demo.you'], { input: { isOpen: true } });
     await second.until('stderr', /will not be read again: another asp mcp acts as @demo\.you/);
@@ -479,7 +479,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect((await call('send', { to: session_id, text: 'on' })).isError).toBe(false);
   });
 
-  it('a client that asks for progress hears that a call still waits, and can cancel it', async () => {
+  it('a client that asks for progress learns that a call is still waiting, and can cancel it', async () => {
     const older = await connect('demo.you');
     const wide = await connectWide('demo.you', { pin: '2026-07-28' });
     const { session_id } = (await older.call('session_create')).value;
@@ -551,7 +551,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(body).not.toMatch(/[\u2028\u202e\u{e0041}\u3164\u0007\u001b]/u);
   });
 
-  it('the inbox and each session are resources, and to read them marks nothing as read', async () => {
+  it('the inbox and each session are resources, and reading them marks nothing as read', async () => {
     const you = await connect('demo.you');
     const { client, call } = await connectWide('alice.bot', { pin: '2026-07-28' });
     while ((await call('read', { wait_s: 2 })).value.events.length > 0);
@@ -589,7 +589,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await until('the report', async () => (await showStates()).includes('"taken"'));
   });
 
-  it('a resource has the end of a long session, cut as tools cut it', async () => {
+  it('a resource has the end of a long session, cut as in tools', async () => {
     const { call, client } = await connect('demo.you');
     const { session_id } = (await call('session_create')).value;
     for (let number = 0; number < 12; number += 1)
@@ -602,7 +602,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(events[0]?.payload.content).toMatch(/x… \[8000 of 9002 characters; for the rest, read session_id/);
   });
 
-  it('what is not there, or not for this agent, is the same error', async () => {
+  it('a missing resource and one of another agent are the same error', async () => {
     const mine = (await (await connect('bob.bot')).call('session_create')).value.session_id;
     const { client } = await connect('demo.you');
     const wide = await connectWide('demo.you', { pin: '2026-07-28' });
@@ -621,7 +621,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
   });
 
   it.each(Object.keys(SUBSCRIBERS))(
-    'a subscriber hears what others do in its sessions, and nothing else (%s)',
+    'a subscriber gets updates only about what others do in its sessions (%s)',
     async (name) => {
       const alice = await SUBSCRIBERS[name]?.('alice.bot');
       if (alice === undefined) throw new Error(name);
@@ -655,7 +655,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     },
   );
 
-  it('subscriptions are confirmed as far as they go, and their number is bounded', async () => {
+  it('subscriptions are confirmed only as far as supported, and their number is limited', async () => {
     const { client } = await connectWide('demo.you', { pin: '2026-07-28' });
     const id = (number: number): string => `sess_01M7Y9G2R8BA6EEBGWJC9J4${String(number).padStart(3, '0')}`;
     const many = Array.from({ length: 300 }, (_, number) => `asp://sessions/${id(number)}`);
@@ -685,7 +685,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await readUntil(call, 'back', next_cursor);
   });
 
-  it('files leave and enter through one folder only', async () => {
+  it('files are read and written only in one folder', async () => {
     const shared = join(home.directory, 'shared');
     mkdirSync(shared, { recursive: true });
     writeFileSync(join(shared, 'note.txt'), 'a note');
@@ -764,7 +764,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     ).toEqual([1, 2, 3]);
   });
 
-  it('the acting agent is settled at startup, with the same error codes as every command', async () => {
+  it('the acting agent is determined at startup, with the same error codes as every command', async () => {
     const ended = await home.asp(['mcp', '-a', 'nobody.here', '--json']);
     expect(ended).toMatchObject({ status: 4, stdout: '' });
     expect(json<{ error: { code: string } }>(ended.stderr).error.code).toBe('ASP_NO_CREDENTIAL');
@@ -796,7 +796,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await other.dispose();
   });
 
-  it('a token that is about to end is renewed on the way', async () => {
+  it('a token that is about to expire is renewed', async () => {
     const { call } = await connect('demo.you');
     await call('whoami');
     await home.asp(['auth', 'refresh', '@demo.you']);
@@ -834,7 +834,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     },
   );
 
-  it('a client that first asks which revision is spoken keeps what is unread', async () => {
+  it('a client that first asks for the revision keeps its unread events', async () => {
     const { call } = await connect('demo.you');
     const { session_id } = (await call('send', { to: '@carol.bot', text: 'still there?' })).value;
     const sessionsOf = async (isRead: boolean): Promise<string[]> => {

@@ -15,7 +15,7 @@ interface KeyList {
   readonly items: readonly { readonly kid: string; readonly state: string }[];
 }
 
-describe('operating a service', () => {
+describe('A running service', () => {
   let home: Home;
   let service: ServiceProcess | undefined;
   beforeEach(() => {
@@ -33,7 +33,7 @@ describe('operating a service', () => {
     return stdout;
   };
 
-  it('rotates its keys with tokens of before and after valid, and both keys published', async () => {
+  it('rotates its keys while old and new tokens are valid, and both keys are published', async () => {
     service = await startServe(home);
     const place = await discover(service.url);
     const alice = await createActor(place, operator(), 'alice');
@@ -57,7 +57,7 @@ describe('operating a service', () => {
     expect(again.stdout).toMatch(/^\S+ signs from \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n$/);
   });
 
-  it(`is backed up while ${RATE} messages a second flow, and restored as a prefix without a hole`, async () => {
+  it(`is backed up while ${RATE} messages per second arrive, and restored as a prefix without gaps`, async () => {
     service = await startServe(home, ['--limits', 'off']);
     const alice = await createActor(await discover(service.url), operator(), 'alice');
     const session = await alice.mustCreate({ topic: 'busy' });
@@ -97,7 +97,7 @@ describe('operating a service', () => {
     await second.stop();
   });
 
-  it('is refused on data that a newer program wrote, with exit 2 and what to do', async () => {
+  it('refuses data from a newer program with exit 2, and says what to do', async () => {
     service = await startServe(home);
     await service.stop();
     const { loadSqlite } = await import('../../src/service/store/sqlite-driver.js');
@@ -109,7 +109,7 @@ describe('operating a service', () => {
     expect(stderr).toMatch(/written by a newer asp \(schema version 9999; this one uses \d+\)\. Upgrade asp/);
   });
 
-  it('works behind a proxy: status, keys and stop reach it on a port of their own', async () => {
+  it('works behind a proxy, with status, keys and stop on a separate port', async () => {
     const running = home.start([
       ...['serve', '--port', '0', '--data', 'memory'],
       ...['--behind-proxy', '--public-url', 'https://asp.example.org'],
@@ -134,7 +134,7 @@ describe('operating a service', () => {
     });
   });
 
-  it('takes its settings from a file, and its metrics port is offered', async () => {
+  it('takes its settings from a file, including its metrics port', async () => {
     writeFileSync(join(home.directory, 'serve.json'), JSON.stringify({ 'metrics-port': 0, data: 'memory', port: 0 }));
     const running = home.start(['serve', '--config', 'serve.json']);
     await running.until('stdout', /^(http:\S+)$/m);

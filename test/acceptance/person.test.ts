@@ -21,7 +21,7 @@ describe('a person who is signed in', () => {
     await home.dispose();
   });
 
-  it('finds the session and the agent of a send again in completions', () => {
+  it('finds the session and the agent of a send in completions', () => {
     const remembered = (kind: string): string =>
       readFileSync(join(home.directory, '.local/state/asp-cli/completion', kind), 'utf8');
     expect(remembered('sessions').split('\n')[0]).toBe(`${session}\t@alice.bot`);

@@ -64,7 +64,7 @@ describe('Every command that the dashboard prints', () => {
     }
   };
 
-  it('signs a terminal in, where there are no agents or applications yet', { timeout: 120_000 }, async () => {
+  it('signs in a terminal, if there are no agents or applications yet', { timeout: 120_000 }, async () => {
     const command = await onlyCommandOn('agents');
     expect(await onlyCommandOn('applications')).toBe(command);
     expect(commandsOn(await open('sessions'))).toEqual([]);

@@ -108,7 +108,7 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
       expect(`${sent.stdout}${sent.stderr}${received.stdout}${received.stderr}`).not.toContain(shown);
   });
 
-  it('a large file goes up through TLS without a warning', async () => {
+  it('a large file is uploaded through TLS without a warning', async () => {
     const file = join(home.directory, 'large.txt');
     writeFileSync(file, 'line of a large file\n'.repeat(470_000));
     const ended = await home.asp(['attachment', 'upload', file, '--json'], { environment: environmentOf('@a.bot') });
@@ -125,7 +125,7 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     expect(failureOf(await whoami(environmentOf('@a.bot', 'elsewhere.test'))).message).toContain('status 403');
   });
 
-  it('NO_PROXY, with ports too, and this machine itself go past the proxy', async () => {
+  it('NO_PROXY, even with ports, and this machine itself bypass the proxy', async () => {
     const before = proxy.asked.length;
     for (const exception of [NAME, `${NAME}:443`, '.test', '*']) {
       const environment = { ...environmentOf('@a.bot'), NO_PROXY: exception };
@@ -141,7 +141,7 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     expect(proxy.asked).toHaveLength(past);
   });
 
-  it('an authority that is not known is refused with what helps, and accepted once it is named', async () => {
+  it('an unknown authority is refused with a fix, and accepted once it is configured', async () => {
     const unknown = await whoami({ ...environmentOf('@a.bot'), NODE_EXTRA_CA_CERTS: undefined });
     expect(unknown.status).toBe(9);
     expect(failureOf(unknown)).toMatchObject({
@@ -163,7 +163,7 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     });
   });
 
-  it('nothing in the environment turns the check off, for requests and for sockets', async () => {
+  it('nothing in the environment turns off the check, for requests or sockets', async () => {
     const environment = {
       ...environmentOf('@a.bot'),
       NODE_EXTRA_CA_CERTS: undefined,

@@ -32,7 +32,7 @@ const patternOf = (line: string): RegExp =>
       .join('.*')}$`,
   );
 
-describe('README › every transcript is what the program says', () => {
+describe('README › every transcript is what the program prints', () => {
   let home: Home;
   let service: ServiceProcess;
   let shell: Running;

@@ -65,7 +65,7 @@ describe('asp serve --clock', () => {
     await service?.running.until('stderr', /To turn its clock: asp serve clock advance/);
   });
 
-  it('is refused for data that stay, and turns no other clock', async () => {
+  it('is refused for persistent data, and moves no other clock', async () => {
     const refused = async (...words: readonly string[]): Promise<string> => {
       const { status, stderr } = await home.asp(['serve', '--port', '0', ...words]);
       expect(status).toBe(2);
@@ -105,7 +105,7 @@ describe('asp serve trigger', () => {
     await tail.ended;
   };
 
-  it('message, invitation and end come from an agent that is made up, and reach a program as from any other', async () => {
+  it('message, invitation and end come from an invented agent, and reach a program as from any other', async () => {
     await start();
     const tail = await follow();
     const invited = await toAlice('message');
@@ -122,7 +122,7 @@ describe('asp serve trigger', () => {
     expect(items).toEqual([]);
   });
 
-  it('end makes a session to end where there is none, and an agent that keeps strangers out is told apart', async () => {
+  it('end creates a session to end if there is none, and reports an agent that refuses strangers', async () => {
     await start();
     const { session_id: id } = await toAlice('end');
     expect(await succeed('session', 'show', id, '--json')).toMatch(/"state":"ended"/);
@@ -132,7 +132,7 @@ describe('asp serve trigger', () => {
     expect(json<{ items: unknown[] }>(await succeed('serve', 'client', 'list', '--json')).items).toEqual([]);
   });
 
-  it('drop ends the sockets of the agent with the code that is asked for, and the program misses nothing', async () => {
+  it('drop ends the agent’s sockets with the requested code, and the program misses nothing', async () => {
     await start();
     const tail = await follow();
     await toAlice('drop', '--code', '1001');
@@ -160,7 +160,7 @@ describe('asp serve trigger', () => {
     }
   });
 
-  it('expire ends the tokens that the agent has used: its program gets new ones, and goes on', async () => {
+  it('expire ends the agent’s tokens: its program gets new ones and continues', async () => {
     await start();
     const tail = await follow();
     await succeed('send', '@bob.bot', 'before');
@@ -175,7 +175,7 @@ describe('asp serve trigger', () => {
     expect([idle.status, idle.stderr]).toEqual([3, expect.stringContaining('no access token that is still valid')]);
   });
 
-  it('a failing call fails the next one alone, before its effect or after it', async () => {
+  it('a failing call fails only the next one, before or after its effect', async () => {
     await start();
     const session = await succeed('send', '@bob.bot', 'first');
     for (const fault of ['429', '500', '502', '503', '504', 'lost', 'cut']) {

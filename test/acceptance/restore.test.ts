@@ -26,7 +26,7 @@ async function startRestored(url: string): Promise<Awaited<ReturnType<typeof sta
   return startServe(home, ['--seed', 'me.one'], url);
 }
 
-describe('a service that was restored from a backup', () => {
+describe('a service restored from a backup', () => {
   it('a tail with a cursor file misses no message with a reused number, and says what is gone', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one']);

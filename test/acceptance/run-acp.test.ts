@@ -24,7 +24,7 @@ interface Noted {
   text: string;
 }
 
-describe('asp run --acp › an agent out of a coding agent', () => {
+describe('asp run --acp', () => {
   let home: Home;
   let service: ServiceProcess;
   const agents: Running[] = [];
@@ -93,7 +93,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     json<{ delivery: { recipients: { state: string }[] } }>(await asp('session', 'show', sid, '--delivery', '--json'))
       .delivery.recipients[0]?.state;
 
-  it('gives each session a session of the agent, says who asks, and records tokens and cost', async () => {
+  it('gives each session its own agent session, says who asks, and records tokens and cost', async () => {
     const { program, noted } = polite();
     const agent = await start(program);
     expect(await ask(BOT, 'one')).toBe('s1 heard one');
@@ -142,7 +142,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await home.asp(['allowlist', 'remove', ME, '-a', BOT]);
   });
 
-  it('refuses what the agent asks permission for, except for the kinds of --allow, once each', async () => {
+  it('refuses permissions, except for the kinds of --allow, once each', async () => {
     const agent = await start(polite().program, ['--allow', 'read']);
     expect(await ask(BOT, 'permission execute')).toBe('execute: no');
     expect(await ask(BOT, 'permission read')).toBe('read: once');
@@ -157,7 +157,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     ]);
   });
 
-  it('grants by the relation of the one who wrote: the same owner, the allowlist, anyone', async () => {
+  it('grants by the sender’s relation: the same owner, the allowlist, anyone', async () => {
     await home.asp(['allowlist', 'add', ME, '-a', BOT]);
     const allow = ['--allow', 'same-owner=edit,execute', '--allow', 'allowlisted=fetch', '--allow', 'anyone=read'];
     const agent = await start(polite().program, allow);
@@ -244,7 +244,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       return items.filter(({ topic }) => topic === `Permission for ${BOT}`).map(({ state }) => state);
     };
 
-    it('asks the agent it names, shows it the request, and grants it once as that agent chooses', async () => {
+    it('asks the named agent, shows it the request, and grants it once if that agent agrees', async () => {
       const agent = await start(polite().program, ['--ask', ASKED]);
       const reply = requested();
       const { sessionId, content, metadata } = await findQuestion();
@@ -277,13 +277,13 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       ]);
     });
 
-    it('--allow answers first: what it grants is not asked', async () => {
+    it('does not ask about what --allow grants', async () => {
       await start(polite().program, ['--ask', ASKED, '--allow', 'execute']);
       expect(await requested()).toBe('once');
       expect(await askedStates()).not.toContain('active');
     });
 
-    it('takes no answer from anyone else, nor to another question', async () => {
+    it('accepts no answer from anyone else, or to another question', async () => {
       await start(polite().program, ['--ask', ASKED]);
       const reply = requested();
       const { sessionId, id } = await findQuestion();
@@ -296,7 +296,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect(await reply).toBe('no');
     });
 
-    it('refuses what is not answered in time, and ends the question', async () => {
+    it('refuses if there is no answer in time, and ends the question', async () => {
       const agent = await start(polite().program, ['--ask', ASKED, '--ask-wait', '2s']);
       expect(await requested()).toBe('no');
       await agent.until('stderr', /It was refused; @demo\.other did not answer: .*no reply arrived in time/);
@@ -318,7 +318,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       await alone.until('stderr', /@nobody\.here did not answer: .*could not be reached/);
     });
 
-    it('stands still while it waits, so a slow answer does not cost the turn its time', async () => {
+    it('stops the turn’s clock while it waits', async () => {
       await start(polite().program, ['--ask', ASKED, '--command-timeout', '5s', '--ask-wait', '7s']);
       const reply = requested();
       const { sessionId } = await findQuestion();
@@ -326,7 +326,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect((await say(sessionId, 'Once')).status).not.toBe(0);
     });
 
-    it('offers no choice that lies, hides, repeats or lasts, and always one that refuses', async () => {
+    it('offers no choice that misleads, hides, repeats or persists, and always one that refuses', async () => {
       await start(polite().program, ['--ask', ASKED]);
       const kinds = (...named: readonly (readonly [string, string])[]) =>
         named.map(([name, kind], at) => ({ optionId: `o${at}`, name, kind }));
@@ -349,7 +349,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect(await reply).toBe('o3');
     });
 
-    it('does not ask about what a person would not see whole, and refuses it', async () => {
+    it('refuses without asking if a person could not see the whole request', async () => {
       const agent = await start(polite().program, ['--ask', ASKED]);
       const about = (toolCall: object, options?: object) =>
         requested({ toolCall: { ...TOOL_CALL, ...toolCall }, options });
@@ -361,7 +361,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect(await askedStates()).not.toContain('active');
     });
 
-    it('kill -9 refuses: the next run ends the question, and an answer that came meanwhile grants and starts nothing', async () => {
+    it('refuses after kill -9: the next run ends the question, and an answer that came meanwhile has no effect', async () => {
       const { program, noted } = polite();
       const agent = await start(program, ['--ask', ASKED]);
       const sid = (await home.asp(['send', BOT, `request ${JSON.stringify({ toolCall: TOOL_CALL })}`, '-a', SENDER]))
@@ -383,7 +383,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       expect(json<{ items: { content: string }[] }>(stdout).items.at(-1)?.content).toBe('no');
     });
 
-    it('a cut connection refuses: the turn goes on without the permission, and its reply waits for the service', async () => {
+    it('refuses if the connection is cut: the turn continues without the permission, and its reply waits for the service', async () => {
       const apart = createHome();
       let own = await startServe(apart, ['--seed', 'demo.other,alice.bot,alice.two', '--limits', 'off']);
       try {
@@ -415,7 +415,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
       }
     }, 120_000);
 
-    it('Ctrl-C in a question refuses nothing for good: it ends the question, and the next run asks again', async () => {
+    it('ends the question on Ctrl-C, and the next run asks again', async () => {
       const { program } = polite();
       const agent = await start(program, ['--ask', ASKED]);
       await home.asp(['send', BOT, `request ${JSON.stringify({ toolCall: TOOL_CALL })}`, '-a', SENDER]);
@@ -478,7 +478,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     await agent.until('stderr', /--max-tokens has no effect/);
   });
 
-  it('a used-up budget ends the run with --on-limit stop, and the next run answers the message', async () => {
+  it('ends with --on-limit stop when the budget is used up, and the next run answers the message', async () => {
     const agent = await start(polite().program, ['--max-cost', '0.25', '--on-limit', 'stop']);
     expect(await ask(BOT, 'affordable')).toBe('s1 heard affordable');
     const sid = await asp('send', BOT, 'too dear');
@@ -499,7 +499,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
-  it('fails the turn of a program that prints without end or answers with an error', async () => {
+  it('fails the turn if the program prints endlessly or answers with an error', async () => {
     const agent = await start(rude());
     await asp('send', BOT, 'endless line');
     await until('it failed', async () => told(agent).length === 1, 60_000);
@@ -509,7 +509,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
-  it('ends a turn that hangs, and restarts the turns of other sessions', { timeout: 90_000 }, async () => {
+  it('ends a hanging turn, and restarts the turns of other sessions', { timeout: 90_000 }, async () => {
     const agent = await start(rude(), ['--command-timeout', '6s']);
     await asp('send', BOT, 'hang');
     await agent.until('stderr', /no, I go on/);
@@ -523,7 +523,7 @@ describe('asp run --acp › an agent out of a coding agent', () => {
     ).toEqual(['failed 1', 'replied 1']);
   });
 
-  it('Ctrl-C ends it although the agent ignores that its turn was canceled; the message is left', async () => {
+  it('ends on Ctrl-C even if the agent ignores the cancellation of its turn; the message stays unanswered', async () => {
     const agent = await start(rude());
     rmSync(join(home.directory, 'hanging'), { force: true });
     const sid = await asp('send', BOT, 'hang');

@@ -47,7 +47,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-describe('asp run › an agent out of any program', () => {
+describe('asp run', () => {
   let home: Home;
   let relay: HttpRelay;
   let service: ServiceProcess;
@@ -141,7 +141,7 @@ describe('asp run › an agent out of any program', () => {
     return existsSync(path) ? readFileSync(path, 'utf8') : '';
   };
 
-  it('joins, answers in order, hands the event over on stdin and ids in the environment', async () => {
+  it('joins, answers in order, and passes the event on stdin and the ids in the environment', async () => {
     const echo = script(
       'echo.sh',
       `${printing('event.payload.content+"|"+event.event_id')} | sed "s/$/|$ASP_EVENT_ID|$ASP_ACTOR|$ASP_AGENT/"`,
@@ -172,7 +172,7 @@ describe('asp run › an agent out of any program', () => {
     expect(answers).toEqual(questions.map((text) => `to ${text}`));
   });
 
-  it.runIf(process.getuid?.() === 0)('works for a user who has no name, as in a container', async () => {
+  it.runIf(process.getuid?.() === 0)('works for a user without a name, as in a container', async () => {
     const credentials = json<{ client_id: string; client_secret: string }>(
       (await home.asp(['serve', 'client', 'add', '@bob.bot', '--json'])).stdout,
     );
@@ -205,7 +205,7 @@ describe('asp run › an agent out of any program', () => {
     }
   });
 
-  it('tells the sender that the command failed, and does not answer such a notice from another agent', async () => {
+  it('notifies the sender that the command failed, and does not answer such a notice from another agent', async () => {
     const begin = Date.now();
     const agent = await start('[ "$ASP_TRY" = 1 ] && exit 143; kill -9 $$', ['--tries', '2', '--from', 'bob.bot']);
     const other = home.start(['run', '-a', '@bob.bot', '--exec', 'touch answered', '--from', BOT]);
@@ -358,7 +358,7 @@ describe('asp run › an agent out of any program', () => {
     await me.mustEnd(sid);
   });
 
-  it('a one-shot message is handed over too; its reply cannot be sent', async () => {
+  it('a one-shot message is handled too, but its reply cannot be sent', async () => {
     const agent = await start(script('note.sh', `${SAID} >> heard.txt; echo thanks`));
     await asp('send', BOT, 'deployed', '--end');
     await agent.until('stdout', /\n/);
@@ -366,7 +366,7 @@ describe('asp run › an agent out of any program', () => {
     expect(jsonLines(agent.stdout())[0]).toMatchObject({ outcome: 'refused', code: 'NOT_FOUND', sequence: 2 });
   });
 
-  it('says nothing when the command prints nothing, or fails with --on-failure skip; --tries runs it again', async () => {
+  it('sends nothing if the command prints nothing, or fails with --on-failure skip; --tries runs it again', async () => {
     const moody = script(
       'moody.sh',
       `case "$(${SAID})" in
@@ -399,7 +399,7 @@ describe('asp run › an agent out of any program', () => {
     expect(replies.map(({ payload }) => payload.content)).toEqual(['at last', 'fine']);
   });
 
-  it('sessions do not wait for each other; --command-timeout ends a command that hangs, with all it started', async () => {
+  it('sessions do not wait for each other; --command-timeout ends a hanging command and its children', async () => {
     const slow = script('slow.sh', `case "$(${SAID})" in hang) sleep 1000 | cat ;; *) echo quick ;; esac`);
     const agent = await start(slow, ['--command-timeout', '10s']);
     const hanging = await say(BOT, 'hang');
@@ -621,7 +621,7 @@ describe('asp run › an agent out of any program', () => {
     expect(fileText('runs')).toBe('run\nrun\nrun\n');
   });
 
-  it('kill -9 ends the command too, also one that ignores SIGTERM, before the next run runs it again', async () => {
+  it('kill -9 ends the command too, even one that ignores SIGTERM, before the next run runs it again', async () => {
     const stubborn = script(
       'stubborn.sh',
       `cat >/dev/null
@@ -697,7 +697,7 @@ describe('asp run › an agent out of any program', () => {
     }
   });
 
-  it('kill -9 right after the message arrives, again and again: one reply each', { timeout: 120_000 }, async () => {
+  it('kill -9 right after each message arrives: one reply each', { timeout: 120_000 }, async () => {
     const sid = await asp('session', 'create', BOT);
     for (let number = 0; number < 8; number += 1) await say(sid, String(number));
     for (const round of ['8', '9', '10', '11']) {

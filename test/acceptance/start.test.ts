@@ -34,7 +34,7 @@ function codeFile(home: Home, command: string): string {
   return join(root, folder, `${command}.bin`);
 }
 
-describe('the compiled code that is kept between runs', () => {
+describe('The compiled code cached between runs', () => {
   let home: Home;
   let shown: string;
   beforeEach(async () => {
@@ -44,7 +44,7 @@ describe('the compiled code that is kept between runs', () => {
     shown = first.stdout;
   });
 
-  it('is kept for this user alone, and used', async () => {
+  it('is stored only for this user, and used', async () => {
     const path = codeFile(home, 'help');
     expect(readFileSync(path).length).toBeGreaterThan(10_000);
     const before = readFileSync(path);
@@ -52,7 +52,7 @@ describe('the compiled code that is kept between runs', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it('is not run if a single bit of it was lost, and is created again', async () => {
+  it('is not run if a single bit is wrong, and is created again', async () => {
     const path = codeFile(home, 'help');
     const whole = readFileSync(path);
     for (const at of [0, 40, 100, 5_000, Math.floor(whole.length / 2), whole.length - 1]) {
@@ -68,7 +68,7 @@ describe('the compiled code that is kept between runs', () => {
     }
   });
 
-  it('is not read where others could have written it, or through a link', async () => {
+  it('is not read if others could have written it, or through a link', async () => {
     const path = codeFile(home, 'help');
     chmodSync(path, 0o666);
     expect(await home.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
@@ -80,7 +80,7 @@ describe('the compiled code that is kept between runs', () => {
     expect(readFileSync(join(home.directory, 'elsewhere')).equals(kept)).toBe(true);
   });
 
-  it('is neither read nor kept in a folder that others can write to', async () => {
+  it('is neither read nor stored in a folder that others can write to', async () => {
     const path = codeFile(home, 'help');
     const kept = readFileSync(path);
     for (const folder of [join(path, '..'), join(path, '../..')]) {
@@ -98,7 +98,7 @@ describe('the compiled code that is kept between runs', () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  it('is not kept without a home, when Node.js caching is off, or for a demo', async () => {
+  it('is not stored without a home, if Node.js caching is off, or for a demo', async () => {
     for (const environment of [{ HOME: undefined }, { NODE_DISABLE_COMPILE_CACHE: '1' }]) {
       const own = createOwnHome(environment);
       expect(await own.asp(['help', 'exit-codes'])).toMatchObject({ status: 0, stdout: shown });
@@ -107,8 +107,8 @@ describe('the compiled code that is kept between runs', () => {
   });
 });
 
-describe('what a folder may choose', () => {
-  it('not where the credentials of the environment go', async () => {
+describe('A folder’s settings', () => {
+  it('do not choose where credentials from the environment are sent', async () => {
     const home = createHome();
     homes.push(home);
     for (const name of ['good', 'evil'])

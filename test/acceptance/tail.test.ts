@@ -121,7 +121,7 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect((await piped.ended).stderr).toBe('');
   });
 
-  it('a tail that starts while the service is down says so once, and prints events when it is back', async () => {
+  it('a tail that starts while the service is down reports it once, and prints events when it is back', async () => {
     await service.stop();
     const words = ['tail', sessionId, '-n', '1', '-p', service.url];
     const early = home.start(words);

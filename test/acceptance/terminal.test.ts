@@ -33,7 +33,7 @@ const noPython = missing('python3', 'bash');
 const ESCAPE = '\u001b';
 const TERMINAL = { TERM: 'xterm-256color', COLORTERM: 'truecolor' };
 
-describe.skipIf(noPython !== undefined)('the program at a terminal and in a pipe', () => {
+describe.skipIf(noPython !== undefined)('At a terminal and in a pipe,', () => {
   let home: Home;
   let service: CannedService;
   beforeAll(async () => {
@@ -70,13 +70,13 @@ describe.skipIf(noPython !== undefined)('the program at a terminal and in a pipe
     'schema session show',
     'completion bash',
     'whoami',
-  ])('asp %s gives the same bytes to both', async (words) => {
+  ])('asp %s prints the same bytes', async (words) => {
     const [piped, shown] = await Promise.all([inPipe(words), atTerminal(words, { NO_COLOR: '1' }, { width: 20 })]);
     expect(shown).toMatchObject({ status: 0, stdout: piped.stdout });
     expect(piped.stdout.length).toBeGreaterThan(0);
   });
 
-  it('a list is a table for a person and values between tabs for a program, nothing cut', async () => {
+  it('a list is a table for a person and complete tab-separated values for a program', async () => {
     const [piped, shown] = await Promise.all([inPipe('session list'), atTerminal('session list')]);
     expect(piped.stdout.split('\n')[0]?.split('\t')[0]).toBe(SESSION_ID);
     expect(shown.stdout.split('\n')[0]).toMatch(/SESSION.*STATE/);
@@ -115,7 +115,7 @@ describe.skipIf(noPython !== undefined)('the program at a terminal and in a pipe
     expect((await inPipe(`${words} --color always --json`)).stderr).not.toContain(ESCAPE);
   });
 
-  it.each([0, 1, 7])('a terminal %i columns wide is served', async (width) => {
+  it.each([0, 1, 7])('a terminal %i columns wide is supported', async (width) => {
     for (const words of ['session list', 'help', `session show ${SESSION_ID}`, 'session show nonsense']) {
       const { status, stdout } = await atTerminal(words, {}, { width, streams: 'both' });
       expect({ words, status }).toEqual({ words, status: words.endsWith('nonsense') ? 2 : 0 });
@@ -141,7 +141,7 @@ describe.skipIf(noPython !== undefined)('the program at a terminal and in a pipe
     ['shows that something is happening', [], true],
     ['shows it in no way that a reader of the screen could not follow, with --accessible', ['--accessible'], false],
     ['is as still with --quiet', ['--quiet'], false],
-  ] as const)('an upload that takes its time %s', async (_, more, isMoving) => {
+  ] as const)('a slow upload %s', async (_, more, isMoving) => {
     await home.shell('echo text > note.txt');
     service.delayMs = 1500;
     const { stdout, status } = await atTerminal(

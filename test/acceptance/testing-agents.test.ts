@@ -67,7 +67,7 @@ describe('asp mock and asp replay', () => {
     expect(stdout).toBe('hi\nexit 0\n');
   });
 
-  it('a mock that was killed does not keep the next one from answering', async () => {
+  it('a killed mock does not keep the next one from answering', async () => {
     const killed = await mock({ rules: [GREETING] });
     killed.kill('SIGKILL');
     await killed.ended;
@@ -95,7 +95,7 @@ describe('asp mock and asp replay', () => {
     expect(await events()).toBe(before);
   });
 
-  it('the command of a replay ends with it, however it ends', async () => {
+  it('the command of a replay ends with it, no matter how it ends', async () => {
     const message = { id: 'msg_1', session_id: 'sess_1', sender: YOU, sequence: 1, content: 'x', created_at: 1 };
     const about = { session_id: 'sess_1', event_id: 'evt_1', sequence: 1, created_at: 1 };
     const lines = [

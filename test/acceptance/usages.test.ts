@@ -11,7 +11,7 @@ interface Envelope {
 
 const noJq = missing('jq');
 
-describe('the usages that head the documentation, as they are typed', () => {
+describe('The main examples of the documentation', () => {
   let home: Home;
   let service: ServiceProcess;
 
@@ -39,7 +39,7 @@ describe('the usages that head the documentation, as they are typed', () => {
     expect(answer).toMatchObject({ sequence: 2, state: 'ended' });
   });
 
-  it('sid=$(asp send @demo.echo "hi") prints the session id alone', async () => {
+  it('sid=$(asp send @demo.echo "hi") gets only the session id', async () => {
     const sent = await home.shell('sid=$(asp send @demo.echo "hi") && echo "[$sid]"');
     expect(sent.stdout).toMatch(/^\[sess_[0-9A-Z]{26}\]\n$/);
   });
@@ -50,13 +50,13 @@ describe('the usages that head the documentation, as they are typed', () => {
     expect(await home.shell(line)).toEqual({ status: 0, signal: null, stdout: 'hello\n', stderr: expect.any(String) });
   });
 
-  it('send --wait gives the answer of the other side', async () => {
+  it('send --wait prints the answer of the other side', async () => {
     const reply = await home.shell('asp send @demo.echo "anyone there?" --wait --json --timeout 20s');
     expect(reply).toMatchObject({ status: 0 });
     expect(json<{ reply: { content: string } }>(reply.stdout).reply.content).toBe('anyone there?');
   });
 
-  it('asp tail … | head -1 ends with 0 and says nothing', async () => {
+  it('asp tail … | head -1 ends with 0 and no error', async () => {
     const ended = await home.shell(
       'set -o pipefail; sid=$(asp send @demo.echo "hi" 2>/dev/null); asp tail $sid | head -1; echo $?',
     );
@@ -66,7 +66,7 @@ describe('the usages that head the documentation, as they are typed', () => {
     expect(status).toBe('0');
   });
 
-  it('CI: client credentials alone, no home, twice the same name: one message', async () => {
+  it('CI: with only client credentials, no home, and the same name twice, one message is sent', async () => {
     const added = json<{ client_id: string; client_secret: string }>(
       (await home.shell('asp serve client add @me.ci')).stdout,
     );
@@ -91,7 +91,7 @@ describe('the usages that head the documentation, as they are typed', () => {
     expect(json<{ items: unknown[] }>(list.stdout).items).toHaveLength(1);
   });
 
-  it('the service ends with 0 on Ctrl-C', async () => {
+  it('the service exits with 0 on Ctrl-C', async () => {
     const own = createHome();
     const stopped = await (await startServe(own)).stop();
     expect(stopped).toMatchObject({ status: 0, signal: null });

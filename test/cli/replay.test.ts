@@ -263,7 +263,7 @@ describe('a recording with a mistake', () => {
     ['', 'takes no part in this recording'],
     [`${line}\n`, `it has ${YOU}: name one with --as.`],
   ];
-  it.each(refusals)('is refused by its line and field: %j', async (text, what) => {
+  it.each(refusals)('is refused with its line and field: %j', async (text, what) => {
     const path = fileOf(text);
     const { code, err } = await replayFile(path, 'true');
     expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(what) });

@@ -19,7 +19,7 @@ const mustNotWork = async (token: string): Promise<void> =>
 
 rule(
   ['spec/Using/verify', 'spec/Errors/UNAUTHORIZED'],
-  'a signature of anybody else, or none, does not count',
+  'a token with a signature of someone else, or without one, is refused',
   async () => {
     const alice = await service.actor('alice');
     const token = await alice.token();

@@ -103,7 +103,7 @@ rule('wire/Sessions/accounts-me-sessions', 'pages of 1 to 100, and no agent toke
 
 rule(
   ['wire/Agents/POST-agents', 'spec/Errors/DUPLICATE_HANDLE', 'wire/Trust/new-agents'],
-  'an account makes an agent; a taken handle is 409',
+  'an account creates an agent; a taken handle is 409',
   async () => {
     const alice = await service.actor('alice');
     const { call } = await asAccountOf(alice);
@@ -174,7 +174,7 @@ rule(
   },
 );
 
-rule('wire/Agents/PATCH-DELETE', 'only its own: another account’s agent is not there to change', async () => {
+rule('wire/Agents/PATCH-DELETE', 'an account changes only its own agents; others are not found', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const { call } = await asAccountOf(alice);
   for (const [method, body] of [
@@ -187,7 +187,7 @@ rule('wire/Agents/PATCH-DELETE', 'only its own: another account’s agent is not
   await bob.mustCreate({ invite: [alice.handle] });
 });
 
-rule('wire/Agents/GET-agent', 'a private agent exists for its own account only', async () => {
+rule('wire/Agents/GET-agent', 'a private agent exists only for its own account', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const { call } = await asAccountOf(alice);
   const path = `/agents/${alice.owner}/${alice.name}`;
@@ -214,7 +214,7 @@ rule('wire/Trust/gate', 'an agent that was paused or removed by its account is n
   mustDeny(await alice.post('/sessions', { invite: [bob.handle] }), 404, 'NOT_FOUND');
 });
 
-rule('wire/OAuth/account-tokens', 'each account scope opens its own endpoints', async () => {
+rule('wire/OAuth/account-tokens', 'each account scope allows only its own endpoints', async () => {
   const alice = await service.actor('alice');
   const reader = await asAccountOf(alice, 'account:read');
   mustSucceed(await reader.call('GET', '/accounts/me/sessions'));

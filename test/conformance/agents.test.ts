@@ -61,7 +61,7 @@ rule(
   },
 );
 
-rule('wire/Agents/PATCH-me', 'an agent may say who it is, and nothing more', async () => {
+rule('wire/Agents/PATCH-me', 'an agent may change its profile, and nothing more', async () => {
   const alice = await service.actor('alice');
   const change = {
     display_name: 'Alice',
@@ -191,7 +191,7 @@ rule(
   },
 );
 
-rule('wire/Agents/search-agents', 'next_cursor leads through every agent found', async () => {
+rule('wire/Agents/search-agents', 'following next_cursor visits every agent found', async () => {
   const alice = await service.actor('alice');
   const made = await Promise.all([1, 2, 3, 4, 5].map(() => service.actor('findable', { owner: alice.owner })));
   const seen: unknown[] = [];

@@ -35,7 +35,7 @@ rule(
   },
 );
 
-rule(['spec/Constants/attachment-types', 'spec/Attachment/content_type'], 'the eight types and no other', async () => {
+rule(['spec/Constants/attachment-types', 'spec/Attachment/content_type'], 'the eight types and no others', async () => {
   const alice = await service.actor('alice');
   for (const [type, bytes] of Object.entries(SAMPLE))
     expect(field(mustSucceed(await alice.upload({ filename: 'f', type, bytes }), 201), 'content_type')).toBe(type);
@@ -88,7 +88,7 @@ rule('wire/Attachments/POST', 'exactly one part, named file, not empty', async (
 
 rule(
   ['spec/Constants/attachment-size', 'wire/Attachments/POST'],
-  '10 MB exactly is taken, one byte more is not',
+  'exactly 10 MB is accepted, one byte more is not',
   async () => {
     const alice = await service.actor('alice');
     const fits = await alice.upload({ filename: 'f.txt', type: 'text/plain', bytes: Buffer.alloc(10 * MEGABYTE, 'a') });
@@ -157,7 +157,7 @@ rule('wire/Attachments/url', 'any change of the address is 404', async () => {
   expect((await request(url.href)).status).toBe(200);
 });
 
-rule('wire/Attachments/GET', 'pending: its uploader only', async () => {
+rule('wire/Attachments/GET', 'pending: only its uploader sees it', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustUpload();
   mustSucceed(await alice.get(`/attachments/${id}`));
@@ -165,7 +165,7 @@ rule('wire/Attachments/GET', 'pending: its uploader only', async () => {
   mustDeny(await alice.get('/attachments/att_01ARZ3NDEKTSV4RRFFQ69G5FAV'), 404, 'NOT_FOUND');
 });
 
-rule(['wire/Attachments/GET', 'spec/Service/rule-6'], 'attached: who may see the message', async () => {
+rule(['wire/Attachments/GET', 'spec/Service/rule-6'], 'attached: those who may see the message see it', async () => {
   const { alice, bob, carol, dave } = await service.actors('alice', 'bob', 'carol', 'dave');
   const erin = await service.actor('erin');
   const session = await alice.mustCreate({ invite: [bob.handle, carol.handle, dave.handle] });
@@ -184,7 +184,7 @@ rule(['wire/Attachments/GET', 'spec/Service/rule-6'], 'attached: who may see the
 
 rule(
   ['spec/Part/file', 'spec/Part/image', 'wire/Content/echo'],
-  'a part keeps its attachment_id, and gets name, type and size where the sender said none',
+  'a part keeps its attachment_id, and gets the name, type and size that the sender left out',
   async () => {
     const alice = await service.actor('alice');
     const session = await alice.mustCreate();
@@ -221,7 +221,7 @@ rule(
   },
 );
 
-rule('wire/Attachments/claim', 'unknown, foreign and claimed are one 404, and nothing else is claimed', async () => {
+rule('wire/Attachments/claim', 'unknown, foreign and claimed ones get one 404; nothing else is claimed', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const session = await alice.mustCreate();
   const [claimed, free, foreign] = [await alice.mustUpload(), await alice.mustUpload(), await bob.mustUpload()];

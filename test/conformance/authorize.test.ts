@@ -38,7 +38,7 @@ rule(
     'wire/OAuth/authorization',
     'spec/Flows/authorization_code',
   ],
-  'a person makes an account and an agent, allows, and the client gets code, state and iss for that agent',
+  'a person creates an account and an agent and approves, and the client gets code, state and iss for that agent',
   async () => {
     const [browser, person] = [openBrowser(), newPerson('alice')];
     const state = `~state with "odd" +&=%20 characters ${'x'.repeat(500)}`;
@@ -59,7 +59,7 @@ rule(
   },
 );
 
-rule('wire/OAuth/authorization', 'who denies sends access_denied, with state and iss and no code', async () => {
+rule('wire/OAuth/authorization', 'denying sends access_denied, with state and iss and no code', async () => {
   const browser = openBrowser();
   const { url } = await ask({ state: 'mine' });
   const consent = await signUp(browser, await browser.open(url), newPerson('alice'));
@@ -70,7 +70,7 @@ rule('wire/OAuth/authorization', 'who denies sends access_denied, with state and
   expect(parameters.get('code')).toBeNull();
 });
 
-rule('spec/authorize/consent', 'the page names the client, where the answer goes, and what is asked', async () => {
+rule('spec/authorize/consent', 'the page names the client, where the answer goes, and what is requested', async () => {
   const browser = openBrowser();
   const clientId = await mustRegister(service.place, { client_name: '<script>alert(1)</script> & "friends"' });
   const { url } = await ask({ clientId });
@@ -88,7 +88,7 @@ rule('spec/authorize/consent', 'the page names the client, where the answer goes
 
 rule(
   'spec/authorize/consent',
-  'a returning person signs in; a wrong password and an unknown name are one answer',
+  'a returning person signs in; a wrong password and an unknown name get the same answer',
   async () => {
     const person = newPerson('alice');
     const { url } = await ask();
@@ -123,7 +123,7 @@ rule(
   },
 );
 
-rule('spec/authorize/consent', 'an agent of somebody else cannot be picked', async () => {
+rule('spec/authorize/consent', 'someone else’s agent cannot be picked', async () => {
   const victim = await service.actor('victim');
   const browser = openBrowser();
   const { url } = await ask({ agentHandle: victim.handle });

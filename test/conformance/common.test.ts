@@ -11,13 +11,13 @@ import { useService } from './service.js';
 
 const service = useService();
 
-rule('wire/Common/health', 'GET /health at the service root needs no token and says no more than ok', async () => {
+rule('wire/Common/health', 'GET /health at the service root needs no token and reveals only ok', async () => {
   const answer = await request(`${service.place.baseUrl.replace(/\/v1$/, '')}/health`);
   expect(answer.status).toBe(200);
   expect(answer.text).toBe('{"ok":true}');
 });
 
-rule('wire/Common/request-ids', 'every answer has an id, which is the caller’s own if it is plain', async () => {
+rule('wire/Common/request-ids', 'every answer has an id, which is the caller’s if that is well-formed', async () => {
   const alice = await service.actor('alice');
   const ids = [
     await alice.get('/agents/me'),
@@ -33,7 +33,7 @@ rule('wire/Common/request-ids', 'every answer has an id, which is the caller’s
   expect(await named('not plain, at all')).not.toBe('not plain, at all');
 });
 
-rule('wire/Common/routing', '/agents/me is not the agent of an owner', async () => {
+rule('wire/Common/routing', '/agents/me is not an owner’s agent', async () => {
   const alice = await service.actor('alice');
   expect(field(mustSucceed(await alice.get('/agents/me')), 'canonical_handle')).toBe(alice.handle);
   mustSucceed(await alice.get('/agents/me/allowlist'));
@@ -62,7 +62,7 @@ rule('wire/Common/unknown-fields', 'an unknown field in any request object is 40
   for (const [method, path, body] of calls) mustDeny(await alice.call(method, path, body), 400, 'VALIDATION_ERROR');
 });
 
-rule('spec/Endpoints/json', 'a body that is not JSON, or says it is not, is refused', async () => {
+rule('spec/Endpoints/json', 'a body that is not JSON, or not declared as JSON, is refused', async () => {
   const alice = await service.actor('alice');
   for (const body of ['{', '[]', '"text"', '1', 'null', 'true', '{"topic":"x"', "{'topic':'x'}", '\u0000'])
     mustDeny(await alice.post('/sessions', body), 400, 'VALIDATION_ERROR');

@@ -78,7 +78,7 @@ rule('spec/POST-sessions/rule-1', 'the creator is the first participant, joined'
 
 rule(
   ['spec/POST-sessions/rule-2', 'spec/Non-enumeration/rule-4'],
-  'a denied only invitee makes the creation 404, and nothing is created',
+  'if the only invitee is denied, the answer is 404, and nothing is created',
   async () => {
     const alice = await service.actor('alice');
     const closed = await service.actor('closed', { policy: 'allowlist' });
@@ -90,7 +90,7 @@ rule(
 
 rule(
   ['spec/POST-sessions/rule-3', 'spec/Non-enumeration/rule-3'],
-  'with several invitees the denied are absent',
+  'with several invitees, denied ones are absent',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const closed = await service.actor('closed', { policy: 'allowlist' });
@@ -107,7 +107,7 @@ rule('wire/Sessions/POST-sessions', 'end_after_send without a message is 400', a
 
 rule(
   'wire/Sessions/POST-sessions',
-  'duplicate invitees are folded, and the creator drops out of its own list',
+  'duplicate invitees are folded, and the creator is removed from the list',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const id = await alice.mustCreate({ invite: [bob.handle, alice.handle, bob.handle] });
@@ -118,7 +118,7 @@ rule(
   },
 );
 
-rule('wire/Sessions/POST-sessions', 'when others were asked for and none was accepted it is 404', async () => {
+rule('wire/Sessions/POST-sessions', 'if others were requested and none was accepted, the answer is 404', async () => {
   const alice = await service.actor('alice');
   const closed = await service.actor('closed', { policy: 'allowlist' });
   const body = { invite: [closed.handle, '@no.body', alice.handle] };

@@ -64,7 +64,7 @@ rule('wire/Delivery/GET', 'a message goes from stored to delivered, taken and an
   expect(answered?.taken_at).toBe(taken?.taken_at);
 });
 
-rule('wire/Delivery/GET', 'a state is of one message: those before it prove nothing about it', async () => {
+rule('wire/Delivery/GET', 'a state belongs to one message: earlier ones prove nothing about it', async () => {
   const { alice, bob, id, sequence } = await sendOne();
   const next = sequence + 1;
   await alice.mustSend(id, 'and this');
@@ -75,7 +75,7 @@ rule('wire/Delivery/GET', 'a state is of one message: those before it prove noth
 
 rule(
   'wire/Delivery/GET',
-  'reading over REST proves nothing: only a pong does, or what the recipient says',
+  'reading over REST proves nothing: only a pong or the recipient’s report does',
   async () => {
     const { alice, bob, id, sequence } = await sendOne();
     await bob.mustReplay(id);
@@ -83,7 +83,7 @@ rule(
   },
 );
 
-rule('wire/Delivery/GET', 'who is only invited has got nothing, and who left before it is no recipient', async () => {
+rule('wire/Delivery/GET', 'an invited agent has received nothing; one that left is not a recipient', async () => {
   const { alice, bob, carol, dave } = await service.actors('alice', 'bob', 'carol', 'dave');
   const id = await alice.mustCreate({ invite: [bob.handle, carol.handle, dave.handle] });
   await bob.mustJoin(id);
@@ -97,7 +97,7 @@ rule('wire/Delivery/GET', 'who is only invited has got nothing, and who left bef
   await socket.close();
 });
 
-rule('wire/Delivery/GET', 'an end that reached an invited agent proves no message before it', async () => {
+rule('wire/Delivery/GET', 'an end that reached an invited agent proves no earlier message', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   const { sequence } = await alice.mustSend(id, 'before the end');
@@ -112,7 +112,7 @@ rule('wire/Delivery/GET', 'an end that reached an invited agent proves no messag
   expect(await statesOf(alice, id, sequence)).toEqual({ [bob.handle]: 'stored' });
 });
 
-rule('wire/Delivery/GET', 'asks for a message of the session, by its sequence', async () => {
+rule('wire/Delivery/GET', 'a query names a message of the session by its sequence', async () => {
   const { alice, id, sequence } = await sendOne();
   for (const other of [1, sequence + 1, Number.MAX_SAFE_INTEGER])
     mustDeny(await alice.get(`/sessions/${id}/delivery?sequence=${other}`), 404, 'NOT_FOUND');
@@ -130,7 +130,7 @@ rule('wire/Delivery/GET', 'asks for a message of the session, by its sequence', 
 
 rule(
   ['wire/Delivery/POST', 'spec/Non-enumeration/rule-2'],
-  'is for who is joined; everyone else gets one 404',
+  'only joined agents may query; everyone else gets the same 404',
   async () => {
     const { alice, bob, id, sequence } = await sendOne();
     const { carol, dave, eve } = await service.actors('carol', 'dave', 'eve');
@@ -155,7 +155,7 @@ rule(
   },
 );
 
-rule('wire/Delivery/POST', 'gives back those that are messages; the first report stands', async () => {
+rule('wire/Delivery/POST', 'a report returns the sequences that are messages; the first report stands', async () => {
   const { alice, bob, id, sequence } = await sendOne();
   const answer = mustSucceed(await take(bob, id, 1, sequence, sequence, 999));
   expect(answer).toEqual({ taken: [sequence] });
@@ -165,7 +165,7 @@ rule('wire/Delivery/POST', 'gives back those that are messages; the first report
   expect(await deliveryOf(alice, id, sequence)).toEqual([first]);
 });
 
-rule('wire/Delivery/POST', 'takes 1 to 100 sequences and writes no event', async () => {
+rule('wire/Delivery/POST', 'a report takes 1 to 100 sequences and writes no event', async () => {
   const { alice, bob, id } = await sendOne();
   const before = await alice.mustReplay(id);
   for (const body of [
@@ -182,7 +182,7 @@ rule('wire/Delivery/POST', 'takes 1 to 100 sequences and writes no event', async
   expect(await alice.mustReplay(id)).toEqual(before);
 });
 
-rule('wire/Delivery/off', 'an agent that turns it off is answered alike, and nothing is kept or shown', async () => {
+rule('wire/Delivery/off', 'an agent that turns it off gets the same answer; nothing is stored or shown', async () => {
   const { alice, bob, id, sequence, messageId } = await sendOne();
   mustSucceed(await take(bob, id, sequence));
   expect((await bob.get('/agents/me')).json).toMatchObject({ reports_taken: true });

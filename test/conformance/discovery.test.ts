@@ -49,7 +49,7 @@ rule(
 
 rule(
   ['spec/Discovery/grant_types_supported', 'spec/Discovery/code_challenge_methods_supported', 'spec/Flows/PKCE'],
-  'three grants, and S256 alone',
+  'there are three grants, and only S256',
   async () => {
     const metadata = await readMetadata();
     expect([...list(metadata, 'grant_types_supported')].sort()).toEqual([

@@ -47,7 +47,7 @@ async function gather() {
 
 rule(
   ['spec/Events/session.message', 'wire/Events/session.message', 'wire/Events/eligibility'],
-  'a message goes to the joined, the sender included, and to nobody else',
+  'a message goes only to joined participants, including the sender',
   async () => {
     const scene = await gather();
     const { sequence } = await scene.alice.mustSend(scene.id, 'hello');
@@ -60,7 +60,7 @@ rule(
 
 rule(
   ['spec/Events/sequence', 'wire/Events/envelope', 'spec/Events/replay'],
-  'live and replay give the same object',
+  'a live event and its replay are the same object',
   async () => {
     const scene = await gather();
     const sent = await scene.bob.mustSend(scene.id, [{ type: 'data', data: { a: [1] } }], { m: 1 });
@@ -73,7 +73,7 @@ rule(
 
 rule(
   ['spec/Events/session.invited', 'wire/Events/session.invited'],
-  'an invitation goes to that invitee and the joined',
+  'an invitation goes to the invitee and joined participants',
   async () => {
     const scene = await gather();
     const erin = await service.actor('erin');
@@ -111,7 +111,7 @@ rule('wire/Events/session.invited', 'only a one-shot invitation carries the whol
   await toBob.close();
 });
 
-rule(['spec/Events/session.joined', 'wire/Events/session.joined'], 'a join goes to the joined', async () => {
+rule(['spec/Events/session.joined', 'wire/Events/session.joined'], 'a join goes to joined participants', async () => {
   const scene = await gather();
   await scene.carol.mustJoin(scene.id);
   const frame = await scene.toBob.mustReceiveEvent('session.joined', scene.id);
@@ -125,7 +125,7 @@ rule(['spec/Events/session.joined', 'wire/Events/session.joined'], 'a join goes 
 
 rule(
   ['spec/Events/session.left', 'wire/Events/session.left'],
-  'a leave goes to the joined, with reason left',
+  'a leave goes to joined participants, with reason left',
   async () => {
     const scene = await gather();
     const erin = await service.actor('erin');
@@ -142,7 +142,7 @@ rule(
   },
 );
 
-rule('wire/Events/eligibility', 'after its own leave an agent receives no later event', async () => {
+rule('wire/Events/eligibility', 'after its own leave, an agent receives no later event', async () => {
   const scene = await gather();
   await scene.bob.mustLeave(scene.id);
   await scene.alice.mustSend(scene.id, 'after bob');
@@ -151,7 +151,7 @@ rule('wire/Events/eligibility', 'after its own leave an agent receives no later 
   await scene.close();
 });
 
-rule(['spec/Events/session.ended', 'wire/Events/session.ended'], 'an end goes to joined and invited', async () => {
+rule(['spec/Events/session.ended', 'wire/Events/session.ended'], 'an end goes to joined and invited ones', async () => {
   const scene = await gather();
   await scene.bob.mustEnd(scene.id);
   const frame = await scene.toCarol.mustReceiveEvent('session.ended', scene.id);
@@ -160,7 +160,7 @@ rule(['spec/Events/session.ended', 'wire/Events/session.ended'], 'an end goes to
   await scene.close();
 });
 
-rule('wire/Events/session.reopened', 'a reopen goes to who reopened; the others are invited', async () => {
+rule('wire/Events/session.reopened', 'a reopen goes to the agent that reopened; the others are invited', async () => {
   const scene = await gather();
   await scene.alice.mustEnd(scene.id);
   await scene.bob.mustReopen(scene.id);

@@ -11,7 +11,7 @@ const service = useService();
 
 rule(
   'spec/Errors/INTERNAL_ERROR',
-  'bytes that are hardly HTTP are refused or dropped, and the service lives on',
+  'bytes that are barely HTTP are refused or dropped, and the service keeps running',
   async () => {
     const { hostname, port, host, pathname } = new URL(service.place.baseUrl);
     const alice = await service.actor('alice');

@@ -72,7 +72,7 @@ rule('spec/Idempotency/rule-2', 'a key belongs to an agent and an endpoint', asy
 
 rule(
   ['spec/Idempotency/rule-3', 'spec/Client/5xx', 'spec/Client/MISSING_IDEMPOTENCY_KEY'],
-  'the same key and body give the first answer verbatim and create nothing new',
+  'the same key and body get the first answer verbatim and create nothing new',
   async () => {
     const alice = await service.actor('alice');
     const id = await alice.mustCreate();
@@ -88,7 +88,7 @@ rule(
   },
 );
 
-rule('spec/Idempotency/rule-3', 'order of keys, white space and a new access token make no other request', async () => {
+rule('spec/Idempotency/rule-3', 'key order, white space and a new access token make no difference', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   const key = randomUUID();
@@ -102,7 +102,7 @@ rule('spec/Idempotency/rule-3', 'order of keys, white space and a new access tok
 
 rule(
   ['spec/Idempotency/rule-4', 'spec/Errors/IDEMPOTENCY_MISMATCH', 'spec/Client/IDEMPOTENCY_MISMATCH'],
-  'another body is a mismatch; a fresh key or the original body works',
+  'a different body is a mismatch; a fresh key or the original body works',
   async () => {
     const alice = await service.actor('alice');
     const id = await alice.mustCreate();
@@ -145,7 +145,7 @@ rule('wire/Common/idempotency', 'a key in the body wins over the one in the head
   expect((await alice.post('/sessions', session)).text).toBe(created.text);
 });
 
-rule('wire/Common/idempotency', 'an upload repeated with another boundary is the same upload', async () => {
+rule('wire/Common/idempotency', 'an upload repeated with a different boundary is the same upload', async () => {
   const alice = await service.actor('alice');
   const key = randomUUID();
   const upload = (bytes: string) => {
@@ -169,7 +169,7 @@ rule('wire/Common/idempotency', 'a replay claims no attachment again', async () 
   mustDeny(await alice.post(`/sessions/${id}/messages`, { content }), 404, 'NOT_FOUND');
 });
 
-rule('wire/Common/idempotency', 'two at the same time: one runs, all get its answer', async () => {
+rule('wire/Common/idempotency', 'several calls at the same time: one runs, and all get its answer', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const attempts = Array.from({ length: 64 });
   for (let round = 0; round < 5; round += 1) {
@@ -207,7 +207,7 @@ rule(
   },
 );
 
-rule('wire/Common/idempotency', 'keys that cannot be are 400, never 500', async () => {
+rule('wire/Common/idempotency', 'impossible keys are 400, never 500', async () => {
   const alice = await service.actor('alice');
   for (const key of ['', ' ', 'x'.repeat(256), '\u0001', 'é']) {
     const answer = await alice

@@ -14,7 +14,7 @@ const statusesOf = (session: unknown): unknown[] =>
 
 rule(
   ['spec/Lifecycle/body', 'wire/Common/empty-body'],
-  'no body and {} are the same; other bodies are 400',
+  'an absent body and {} are the same; other bodies are 400',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const id = await alice.mustCreate({ invite: [bob.handle] });
@@ -29,7 +29,7 @@ rule(
   },
 );
 
-rule('wire/Sessions/join', 'joining again is the same answer without an event', async () => {
+rule('wire/Sessions/join', 'joining again gets the same answer without an event', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -39,7 +39,7 @@ rule('wire/Sessions/join', 'joining again is the same answer without an event', 
   expect(field(await bob.mustRead(id), 'participants.1.joined_at')).toBe(joinedAt);
 });
 
-rule('wire/Sessions/join', 'from left, of an ended session, or as a stranger it is 404', async () => {
+rule('wire/Sessions/join', 'joining is 404 after leaving, in an ended session, or as a stranger', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   mustDeny(await carol.post(`/sessions/${id}/join`), 404, 'NOT_FOUND');
@@ -48,7 +48,7 @@ rule('wire/Sessions/join', 'from left, of an ended session, or as a stranger it 
   mustDeny(await alice.post(`/sessions/${id}/join`), 404, 'NOT_FOUND');
 });
 
-rule('wire/Sessions/invite', 'at least one handle; only those who became invited by this call come back', async () => {
+rule('wire/Sessions/invite', 'inviting needs a handle; only those who became invited now are returned', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   mustDeny(await alice.post(`/sessions/${id}/invite`, { invite: [] }), 400, 'VALIDATION_ERROR');
@@ -60,7 +60,7 @@ rule('wire/Sessions/invite', 'at least one handle; only those who became invited
   expect(typesOf(await alice.mustReplay(id))).toEqual(['session.invited', 'session.invited', 'session.joined']);
 });
 
-rule('wire/Sessions/invite', 'all denied is still 200 with none', async () => {
+rule('wire/Sessions/invite', 'an invitation in which all are denied is still 200 with an empty list', async () => {
   const alice = await service.actor('alice');
   const closed = await service.actor('closed', { policy: 'allowlist' });
   const id = await alice.mustCreate();
@@ -80,7 +80,7 @@ rule('wire/Sessions/invite', 'a left participant is invited again, and its left_
   ]);
 });
 
-rule('wire/Sessions/leave-end', 'both answer ok, and ending leaves statuses as they are', async () => {
+rule('wire/Sessions/leave-end', 'leaving and ending both answer ok, and ending keeps statuses', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
   await bob.mustJoin(id);
@@ -108,7 +108,7 @@ rule('wire/Sessions/leave-end', 'a session outlives its last joined participant'
 
 rule(
   'wire/Sessions/reopen',
-  'the caller stays joined; session.reopened, the invitations, then the message',
+  'after a reopen, the caller stays joined; session.reopened, the invitations, and the message follow',
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const id = await alice.mustCreate({ invite: [bob.handle] });
@@ -131,7 +131,7 @@ rule(
   },
 );
 
-rule('wire/Sessions/reopen', 'nobody is invited again across a block', async () => {
+rule('wire/Sessions/reopen', 'no one is invited again across a block', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
   await bob.mustJoin(id);
@@ -143,7 +143,7 @@ rule('wire/Sessions/reopen', 'nobody is invited again across a block', async () 
   mustDeny(await bob.post(`/sessions/${id}/join`), 404, 'NOT_FOUND');
 });
 
-rule('wire/Sessions/reopen', 'who left before the end may not reopen; who was joined then may', async () => {
+rule('wire/Sessions/reopen', 'only an agent that was joined at the end may reopen', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -157,7 +157,7 @@ rule('wire/Sessions/reopen', 'who left before the end may not reopen; who was jo
   ]);
 });
 
-rule('wire/Sessions/sequences', 'from 1, every event numbered, no holes, through a whole life', async () => {
+rule('wire/Sessions/sequences', 'every event is numbered from 1, without gaps, throughout a session', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'one' } });
   await bob.mustJoin(id);

@@ -101,7 +101,7 @@ rule('spec/Idempotency/rule-5', 'for a day a key gives the first answer, then th
 
 rule(
   ['spec/States/rule-4', 'spec/Constants/pending-attachment'],
-  'an attachment nobody refers to is gone after an hour; one in a message stays',
+  'an unreferenced attachment is gone after an hour; one in a message stays',
   async () => {
     const alice = await service.actor('alice');
     const session = await alice.mustCreate();
@@ -137,7 +137,7 @@ rule(
 
 rule(
   ['spec/Rate/back-off', 'spec/Client/RATE_LIMITED', 'spec/Errors/retry-after'],
-  'exactly Retry-After is enough to wait, a second less is not',
+  'waiting exactly Retry-After is enough, a second less is not',
   async () => {
     const alice = await service.actor('alice');
     const attempts: (() => Promise<{ status: number; headers: Readonly<Record<string, string | undefined>> }>)[] = [
@@ -162,7 +162,7 @@ rule(
   },
 );
 
-rule(['spec/Rate/send', 'spec/Client/RATE_LIMITED'], 'refused calls do not put the end of the wait off', async () => {
+rule(['spec/Rate/send', 'spec/Client/RATE_LIMITED'], 'refused calls do not extend the wait', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   for (let count = 0; count < 60; count += 1) await alice.mustSend(id, 'x');
@@ -176,7 +176,7 @@ rule(['spec/Rate/send', 'spec/Client/RATE_LIMITED'], 'refused calls do not put t
   await alice.mustSend(id, 'again');
 });
 
-rule('spec/Refresh/stateless', 'after its family was ended by reuse a socket lives until its token ends', async () => {
+rule('spec/Refresh/stateless', 'after reuse ends its family, a socket stays open until its token expires', async () => {
   const alice = await service.actor('alice');
   const { baseUrl, wsUrl } = service.place;
   const grant = await mustGrant(service.place, service.operator, alice.handle, { resource: [baseUrl, wsUrl] });

@@ -12,7 +12,7 @@ const idsOf = (json: unknown): unknown[] => list(json, 'sessions').map((session)
 
 rule(
   ['wire/Sessions/GET-sessions', 'spec/GET-sessions/next_cursor', 'wire/Common/lists'],
-  'sessions and next_cursor, the last changed first',
+  'the answer has sessions and next_cursor, last changed first',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const [first, second] = [await alice.mustCreate({ topic: 'one' }), await alice.mustCreate({ topic: 'two' })];
@@ -29,7 +29,7 @@ rule(
   },
 );
 
-rule('wire/Sessions/GET-sessions', 'every session in which the agent has a row: invited, joined or left', async () => {
+rule('wire/Sessions/GET-sessions', 'the list has all sessions that the agent is in or has left', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const invited = await alice.mustCreate({ invite: [bob.handle] });
   const left = await alice.mustCreate({ invite: [bob.handle] });
@@ -40,7 +40,7 @@ rule('wire/Sessions/GET-sessions', 'every session in which the agent has a row: 
   expect(idsOf((await carol.get('/sessions')).json)).toEqual([]);
 });
 
-rule('spec/GET-sessions/state', 'the filter is active or ended, nothing else', async () => {
+rule('spec/GET-sessions/state', 'the filter is only active or ended', async () => {
   const alice = await service.actor('alice');
   const active = await alice.mustCreate();
   const ended = await alice.mustCreate();
@@ -51,7 +51,7 @@ rule('spec/GET-sessions/state', 'the filter is active or ended, nothing else', a
     mustDeny(await alice.get(`/sessions?state=${state}`), 400, 'VALIDATION_ERROR');
 });
 
-rule(['spec/GET-sessions/limit', 'spec/Constants/list-limit'], 'from 1 to 100, and 50 when absent', async () => {
+rule(['spec/GET-sessions/limit', 'spec/Constants/list-limit'], 'the limit is 1 to 100, by default 50', async () => {
   const alice = await service.actor('alice');
   for (let count = 0; count < 51; count += 1) await alice.mustCreate();
   expect(idsOf((await alice.get('/sessions')).json)).toHaveLength(50);
@@ -61,7 +61,7 @@ rule(['spec/GET-sessions/limit', 'spec/Constants/list-limit'], 'from 1 to 100, a
     mustDeny(await alice.get(`/sessions?limit=${limit}`), 400, 'VALIDATION_ERROR');
 });
 
-rule('spec/GET-sessions/cursor', 'next_cursor leads through every session once', async () => {
+rule('spec/GET-sessions/cursor', 'following next_cursor visits every session once', async () => {
   const alice = await service.actor('alice');
   const made: string[] = [];
   for (let count = 0; count < 7; count += 1) made.unshift(await alice.mustCreate());
@@ -91,7 +91,7 @@ rule(['wire/Common/lists', 'spec/Errors/VALIDATION_ERROR'], 'a malformed cursor 
 
 rule(
   ['spec/GET-session/participant', 'wire/Sessions/GET-session'],
-  'the bare Session, for current and former participants only',
+  'the answer is the bare Session, only for current and former participants',
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const id = await alice.mustCreate({ invite: [bob.handle] });

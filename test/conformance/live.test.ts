@@ -35,7 +35,7 @@ rule(
   },
 );
 
-rule('wire/Live/authentication', 'an Origin changes nothing: with a token in, without one out', async () => {
+rule('wire/Live/authentication', 'an Origin changes nothing: a token is required and enough', async () => {
   const alice = await service.actor('alice');
   const { wsUrl } = service.place;
   const bearer = { authorization: `Bearer ${await alice.token('ws')}` };
@@ -67,7 +67,7 @@ rule('wire/Live/authentication', 'a token in the query or the subprotocol does n
 
 rule(
   ['wire/Live/framing', 'spec/Service/rule-5'],
-  'one envelope a frame, every session of the agent, no subscription',
+  'a socket gets every session of the agent without a subscription, one envelope per frame',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const socket = await bob.mustConnect();
@@ -106,7 +106,7 @@ rule('wire/Live/client-frames', 'a frame above 64 KiB closes 1009', async () => 
   expect(await socket.mustBeClosed()).toBe(1009);
 });
 
-rule('wire/Live/on-connect', 'what was missed comes first, in order, then live events', async () => {
+rule('wire/Live/on-connect', 'missed events come first, in order, then live events', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -156,7 +156,7 @@ rule('wire/Live/several-sockets', 'each socket gets every event from its connect
   await Promise.all(sockets.map((socket) => socket.close()));
 });
 
-rule('wire/Live/presence', 'is_online follows sockets, and nobody leaves because one closed', async () => {
+rule('wire/Live/presence', 'is_online follows sockets, and no one leaves because one closes', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -180,7 +180,7 @@ rule('wire/Live/presence', 'is_online follows sockets, and nobody leaves because
 
 rule(
   'wire/Live/slow-reader',
-  'who does not read is closed 1013 and loses nothing; others are not held up',
+  'a socket that does not read is closed with 1013 and loses nothing; others are not delayed',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const id = await alice.mustCreate({ invite: [bob.handle] });

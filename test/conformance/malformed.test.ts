@@ -151,7 +151,7 @@ function mustNotBeAFault(answer: Answer, what: string): void {
 
 rule(
   'spec/Errors/INTERNAL_ERROR',
-  `no odd body or query is a fault (seed ${seed})`,
+  `no malformed body or query causes a fault (seed ${seed})`,
   async () => {
     const random = createRandom(seed);
     const alice = await service.actor('alice');
@@ -190,7 +190,7 @@ rule(
 
 rule(
   'spec/Errors/INTERNAL_ERROR',
-  `no odd form is a fault of the authorization server (seed ${seed})`,
+  `no malformed form causes a fault of the authorization server (seed ${seed})`,
   async () => {
     const random = createRandom(seed);
     const { tokenUrl, revokeUrl, registerUrl, authorizeUrl, baseUrl } = service.place;

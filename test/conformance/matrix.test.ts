@@ -122,7 +122,7 @@ async function mustHold(role: Role, state: State): Promise<number> {
 for (const role of ROLES) {
   rule(
     ['spec/States/rule-1', 'spec/States/rule-2', 'spec/States/rule-3'],
-    `${role}: every verb in every state with every token is as the States table says`,
+    `${role}: every verb in every state with every token follows the States table`,
     async () => {
       let cells = 0;
       for (const state of STATES) cells += await mustHold(role, state);
@@ -131,7 +131,7 @@ for (const role of ROLES) {
   );
 }
 
-rule('spec/States/reopen', 'who was joined at the end may reopen even after it left', async () => {
+rule('spec/States/reopen', 'an agent that was joined at the end may reopen even after it left', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);

@@ -69,7 +69,7 @@ rule(
   },
 );
 
-rule('spec/Non-enumeration/rule-2', 'so it is for calls on an ended session', async () => {
+rule('spec/Non-enumeration/rule-2', 'the same holds for calls on an ended session', async () => {
   const { alice, invited, left, stranger, id } = await cast();
   await alice.mustEnd(id);
   const bodies: Readonly<Record<string, unknown>> = {
@@ -84,7 +84,7 @@ rule('spec/Non-enumeration/rule-2', 'so it is for calls on an ended session', as
       );
 });
 
-rule('wire/Common/envelope', 'a malformed body and a malformed id tell nothing about the session either', async () => {
+rule('wire/Common/envelope', 'a malformed body or id reveals nothing about the session either', async () => {
   const { stranger, id } = await cast();
   for (const body of [{ content: '' }, { content: 'x', extra: 1 }, []])
     expect(await rawCall(stranger, 'POST', `/sessions/${id}/messages`, body)).toBe(
@@ -96,7 +96,7 @@ rule('wire/Common/envelope', 'a malformed body and a malformed id tell nothing a
 
 rule(
   ['spec/Non-enumeration/rule-1', 'spec/Non-enumeration/rule-4', 'spec/Service/rule-4'],
-  'a create for an unknown, blocking, blocked, closed or paused handle is one answer, byte for byte',
+  'a create for an unknown, blocking, blocked, closed or paused handle gets the same answer, byte for byte',
   async () => {
     const { alice, blocking, blocked, paused } = await service.actors('alice', 'blocking', 'blocked', 'paused');
     const closed = await service.actor('closed', { policy: 'allowlist' });
@@ -116,7 +116,7 @@ rule(
 
 rule(
   ['spec/Non-enumeration/rule-1', 'spec/Non-enumeration/rule-3', 'wire/Sessions/invite'],
-  'an invite of any of these, of oneself or of who is there already, is one answer, and takes no sequence',
+  'an invite of any of these, of the inviter, or of a participant gets the same answer, and uses no sequence',
   async () => {
     const { alice, blocking, paused, joined } = await service.actors('alice', 'blocking', 'paused', 'joined');
     const closed = await service.actor('closed', { policy: 'allowlist' });
@@ -135,7 +135,7 @@ rule(
   },
 );
 
-rule('spec/Non-enumeration/rule-5', 'a capability denial keeps its code, and comes before existence', async () => {
+rule('spec/Non-enumeration/rule-5', 'a capability denial keeps its code, and is checked before existence', async () => {
   const { alice, stranger } = await service.actors('alice', 'stranger');
   const id = await alice.mustCreate();
   const token = await stranger.token('api', ['agents:read']);
@@ -152,7 +152,7 @@ rule('spec/Client/NOT_FOUND', 'trying again changes nothing', async () => {
   for (let count = 0; count < 3; count += 1) expect(await rawCall(stranger, 'GET', `/sessions/${id}`)).toBe(first);
 });
 
-rule('spec/Non-enumeration/rule-1', 'who is invited sees no more of the session than its own rows', async () => {
+rule('spec/Non-enumeration/rule-1', 'an invited agent sees only its own rows of the session', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   const before = (await bob.get(`/sessions/${id}/events`)).text;

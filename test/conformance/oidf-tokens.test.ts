@@ -162,7 +162,7 @@ describe('The lists of modules', () => {
     }
   });
 
-  test('what is tested elsewhere is tested there, by its name', () => {
+  test('a module that is tested elsewhere has a test with its name there', () => {
     for (const [name, file] of Object.entries(TESTED_ELSEWHERE)) {
       expect(existsSync(`${root}${file}`), file).toBe(true);
       expect(readFileSync(`${root}${file}`, 'utf8')).toContain(`'${name}`);

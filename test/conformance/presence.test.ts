@@ -23,7 +23,7 @@ async function meet() {
 
 rule(
   ['wire/Events/session.disconnected', 'wire/Events/session.reconnected', 'wire/Live/presence'],
-  'the last socket gone is session.disconnected, back in time is session.reconnected',
+  'losing the last socket is session.disconnected, returning in time is session.reconnected',
   async () => {
     const { alice, bob, id, socket } = await meet();
     const toAlice = await alice.mustConnect();
@@ -40,7 +40,7 @@ rule(
 
 rule(
   ['wire/Live/presence', 'wire/Events/session.left'],
-  'not back in time is session.left with grace_expired',
+  'not returning in time is session.left with grace_expired',
   async () => {
     const { alice, bob, id, socket } = await meet();
     await socket.close();

@@ -60,7 +60,7 @@ async function mustAllow(limit: number, status: number, windowS: number, call: (
 
 rule(
   ['spec/Rate/create', 'spec/Errors/RATE_LIMITED', 'spec/Errors/retry-after'],
-  '30 sessions an hour for an agent',
+  'an agent gets 30 sessions per hour',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     await mustAllow(30, 201, 3600, () => alice.post('/sessions', {}));
@@ -68,7 +68,7 @@ rule(
   },
 );
 
-rule('spec/Rate/send', '60 messages a minute for a session, whoever sends them', async () => {
+rule('spec/Rate/send', 'a session gets 60 messages per minute from all senders', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -93,7 +93,7 @@ rule('spec/Rate/send', 'a stranger cannot tell from 429 that the session exists'
 
 rule(
   'spec/Rate/send-open',
-  '500 messages an hour to one open agent, over all sessions and senders',
+  'an open agent gets 500 messages per hour, over all sessions and senders',
   async () => {
     const target = await service.actor('target');
     const senders = await Promise.all(Array.from({ length: 9 }, () => service.actor('sender')));
@@ -113,7 +113,7 @@ rule(
   300_000,
 );
 
-rule('spec/Rate/search', '30 searches a minute for an agent, over every search', async () => {
+rule('spec/Rate/search', 'an agent gets 30 searches per minute, over all kinds of search', async () => {
   const alice = await service.actor('alice');
   const kinds = ['agents', 'directory', 'messages'];
   let turn = 0;
@@ -123,12 +123,12 @@ rule('spec/Rate/search', '30 searches a minute for an agent, over every search',
   });
 });
 
-rule('spec/Rate/upload', '60 uploads an hour for an agent', async () => {
+rule('spec/Rate/upload', 'an agent gets 60 uploads per hour', async () => {
   const alice = await service.actor('alice');
   await mustAllow(60, 201, 3600, () => alice.upload({ filename: 'a.txt', type: 'text/plain', bytes: 'x' }));
 });
 
-rule('spec/Rate/general', '300 calls a minute for an agent, over tokens and endpoints', async () => {
+rule('spec/Rate/general', 'an agent gets 300 calls per minute, over tokens and endpoints', async () => {
   const alice = await service.actor('alice');
   const tokens = [await alice.token(), await alice.token('api', ['agents:read', 'sessions:read'])];
   let turn = 0;
@@ -138,7 +138,7 @@ rule('spec/Rate/general', '300 calls a minute for an agent, over tokens and endp
   });
 });
 
-rule('spec/Rate/token', '120 tokens a minute for a client', async () => {
+rule('spec/Rate/token', 'a client gets 120 tokens per minute', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const answers = await repeat(130, () => askClientToken(service.place, alice.credentials, service.place.baseUrl));
   const counts = [200, 429].map((status) => answers.filter((answer) => answer.status === status).length);
@@ -148,14 +148,14 @@ rule('spec/Rate/token', '120 tokens a minute for a client', async () => {
   expect((await askClientToken(service.place, bob.credentials, service.place.baseUrl)).status).toBe(200);
 });
 
-rule('spec/Rate/create', 'creations that are refused take nothing from the limit', async () => {
+rule('spec/Rate/create', 'refused creations do not count toward the limit', async () => {
   const alice = await service.actor('alice');
   const answers = await repeat(40, () => alice.post('/sessions', { invite: [NOBODY] }));
   for (const answer of answers) mustDeny(answer, 404, 'NOT_FOUND');
   await mustAllow(30, 201, 3600, () => alice.post('/sessions', {}));
 });
 
-rule('spec/Rate/create', 'once it is used up, 429 does not tell whom an invitation would have reached', async () => {
+rule('spec/Rate/create', 'once it is used up, 429 does not reveal who would have been invited', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   for (let count = 0; count < 30; count += 1) await alice.mustCreate();
   const [reachable, missing] = await Promise.all(
@@ -167,7 +167,7 @@ rule('spec/Rate/create', 'once it is used up, 429 does not tell whom an invitati
 
 rule(
   ['spec/Rate/upload', 'spec/Idempotency/rule-3'],
-  'an upload is refused before its body has come, unless its key is known',
+  'an upload is refused before its body arrives, unless its key is known',
   async () => {
     const alice = await service.actor('alice');
     const small = { filename: 'a.txt', type: 'text/plain', bytes: 'x' };
@@ -181,14 +181,14 @@ rule(
   },
 );
 
-rule('spec/Rate/upload', 'files that are refused take nothing from the limit', async () => {
+rule('spec/Rate/upload', 'refused files do not count toward the limit', async () => {
   const alice = await service.actor('alice');
   const wrong = await repeat(60, () => alice.upload({ filename: 'a.png', type: 'image/png', bytes: 'x' }));
   for (const answer of wrong) mustDeny(answer, 400, 'VALIDATION_ERROR');
   await mustAllow(60, 201, 3600, () => alice.upload({ filename: 'a.txt', type: 'text/plain', bytes: 'x' }));
 });
 
-rule('spec/Rate/send', 'messages that are refused take nothing from the limit of the session', async () => {
+rule('spec/Rate/send', 'refused messages do not count toward the limit of the session', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   const content = [{ type: 'file', attachment_id: `att_${'0'.repeat(26)}` }];
@@ -199,7 +199,7 @@ rule('spec/Rate/send', 'messages that are refused take nothing from the limit of
 
 rule(
   'spec/Rate/general',
-  'endpoints with a limit of their own are not part of it, and their 429 takes nothing of it',
+  'endpoints with their own limit are not part of it, and their 429 does not count',
   async () => {
     const alice = await service.actor('alice');
     await mustAllow(30, 200, 60, () => alice.get('/search/agents?q=ab'));
@@ -211,7 +211,7 @@ rule(
   },
 );
 
-rule('spec/Rate/create', 'a repeated key takes nothing from the limit', async () => {
+rule('spec/Rate/create', 'a repeated key does not count toward the limit', async () => {
   const alice = await service.actor('alice');
   const key = randomUUID();
   const answers = await repeat(50, () => alice.post('/sessions', {}, { key }));

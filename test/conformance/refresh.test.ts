@@ -17,7 +17,7 @@ const refreshTokenOf = (json: unknown): string => text(json, 'refresh_token');
 
 rule(
   ['spec/token/refresh_token', 'spec/Refresh/rotation', 'spec/token/response', 'spec/Refresh/expires_in'],
-  'every refresh gives a new refresh token, and the new one works',
+  'every refresh returns a new refresh token, and the new one works',
   async () => {
     const alice = await service.actor('alice');
     const grant = await grantTo(alice.handle);
@@ -64,7 +64,7 @@ rule(
   },
 );
 
-rule('spec/Refresh/reuse', 'of 16 refreshes at the same time one succeeds, and the family ends', async () => {
+rule('spec/Refresh/reuse', 'of 16 simultaneous refreshes, one succeeds, and the family ends', async () => {
   const alice = await service.actor('alice');
   const grant = await grantTo(alice.handle);
   const answers = await Promise.all(
@@ -87,7 +87,7 @@ rule('spec/Refresh/stateless', 'the access token and the socket of a family outl
   await socket.close();
 });
 
-rule('spec/Refresh/reuse', 'a token in the hands of another client is refused and harms nobody', async () => {
+rule('spec/Refresh/reuse', 'a token in the hands of another client is refused and the family is unharmed', async () => {
   const alice = await service.actor('alice');
   const grant = await grantTo(alice.handle);
   const thief = await mustRegister(service.place);
@@ -116,7 +116,7 @@ rule(
   },
 );
 
-rule('spec/token/refresh_token', 'one family gives tokens for either resource', async () => {
+rule('spec/token/refresh_token', 'one family has tokens for either resource', async () => {
   const alice = await service.actor('alice');
   const { baseUrl, wsUrl } = service.place;
   const grant = await grantTo(alice.handle, { resource: [baseUrl, wsUrl] });

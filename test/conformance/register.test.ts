@@ -108,7 +108,7 @@ rule('wire/OAuth/register', 'nothing else in the body has an effect', async () =
 
 rule(
   'wire/OAuth/register',
-  'at authorization the port of a loopback redirect URI may differ, nothing else',
+  'at authorization, the port of a loopback redirect URI may differ, but nothing else',
   async () => {
     const alice = await service.actor('alice');
     const clientId = await mustRegister(service.place, { redirect_uris: ['http://127.0.0.1:1111/cb'] });
@@ -135,7 +135,7 @@ rule(
   },
 );
 
-rule('spec/register/request', 'the registered scope bounds what a person can be asked for', async () => {
+rule('spec/register/request', 'the registered scope limits what a person can be asked for', async () => {
   const alice = await service.actor('alice');
   const clientId = await mustRegister(service.place, { scope: 'agents:read' });
   const { challenge } = createVerifier();

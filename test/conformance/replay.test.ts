@@ -48,7 +48,7 @@ async function tellStory() {
 
 rule(
   ['spec/events/response', 'wire/Sessions/events'],
-  'events and next_cursor, in order, messages and lifecycle merged',
+  'the answer has events and next_cursor, in order, with messages and lifecycle merged',
   async () => {
     const { alice, id } = await tellStory();
     const json = mustSucceed(await alice.get(`/sessions/${id}/events`));
@@ -73,7 +73,7 @@ rule(
 
 rule(
   ['spec/events/joined', 'spec/events/after_sequence', 'spec/events/limit'],
-  'joined: the full stream, for every cursor and limit',
+  'joined: sees the full stream, for every cursor and limit',
   async () => {
     const { alice, bob, id } = await tellStory();
     const all = await alice.mustReplay(id);
@@ -84,7 +84,7 @@ rule(
 
 rule(
   'spec/events/invited',
-  'invited: its own session.invited and session.ended, for every cursor and limit',
+  'invited: sees its own session.invited and session.ended, for every cursor and limit',
   async () => {
     const { alice, dave, id } = await tellStory();
     const all = await alice.mustReplay(id);
@@ -97,7 +97,7 @@ rule(
   },
 );
 
-rule('spec/events/left', 'left: everything up to its own session.left, for every cursor and limit', async () => {
+rule('spec/events/left', 'left: sees everything up to its own session.left, for every cursor and limit', async () => {
   const { alice, carol, id } = await tellStory();
   const all = await alice.mustReplay(id);
   await mustSeeExactly(
@@ -108,7 +108,7 @@ rule('spec/events/left', 'left: everything up to its own session.left, for every
   );
 });
 
-rule('spec/events/left', 'a creator who left sees no further than anybody else who left', async () => {
+rule('spec/events/left', 'a creator who left sees no more than anyone else who left', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -119,7 +119,7 @@ rule('spec/events/left', 'a creator who left sees no further than anybody else w
 
 rule(
   ['spec/events/invited', 'wire/Events/eligibility'],
-  'invited again: by the current status, its invitations alone; joined again: everything',
+  'invited again: sees only its invitations, by its current status; joined again: sees everything',
   async () => {
     const { alice, carol, id } = await tellStory();
     await alice.mustReopen(id);
@@ -133,7 +133,7 @@ rule(
   },
 );
 
-rule('spec/events/left', 'left a second time: up to the later session.left', async () => {
+rule('spec/events/left', 'left a second time: sees everything up to the later session.left', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   await bob.mustJoin(id);
@@ -158,7 +158,7 @@ rule('wire/Sessions/events', 'after_sequence from 0, limit 1 to 1000; anything e
     mustSucceed(await alice.get(`/sessions/${id}/events?${query}`));
 });
 
-rule('wire/Sessions/events', 'the limit is 100 when absent, and next_cursor leads through everything', async () => {
+rule('wire/Sessions/events', 'the limit is 100 when absent, and following next_cursor visits everything', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   for (let count = 0; count < 103; count += 1) await alice.mustSend(id, `message ${count}`);

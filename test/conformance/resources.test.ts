@@ -69,7 +69,7 @@ rule(
     'wire/Common/null',
     'wire/Common/time',
   ],
-  'a session and its participants are exactly these fields, null where there is nothing',
+  'a session and its participants have exactly these fields, null if empty',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const id = await alice.mustCreate({ invite: [bob.handle] });
@@ -104,7 +104,7 @@ rule(
     'spec/Envelope/created_at',
     'spec/Envelope/payload',
   ],
-  'an envelope is exactly these fields',
+  'an envelope has exactly these fields',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'x' } });
@@ -120,7 +120,7 @@ rule(
   },
 );
 
-rule(['spec/Service/rule-8', 'wire/Common/ids'], 'ids are their prefix and an upper-case ULID', async () => {
+rule(['spec/Service/rule-8', 'wire/Common/ids'], 'ids consist of their prefix and an upper-case ULID', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   const message = await alice.mustSend(id, 'x');
@@ -154,7 +154,7 @@ rule(
     'wire/OAuth/claims',
     'spec/Constants/access-token',
   ],
-  'an access token says who, for whom, what, where, and for how long',
+  'an access token has its agent, client, scopes, resource, and expiry',
   async () => {
     const alice = await service.actor('alice');
     const me = mustSucceed(await alice.get('/agents/me'));

@@ -47,7 +47,7 @@ rule('spec/revoke/family', 'an ancestor of the current token revokes as well', a
   mustRefuse(await refresh(service.place, grant.clientId, text(rotated, 'refresh_token')), 401, 'invalid_client');
 });
 
-rule('spec/revoke/always-200', 'unknown, foreign, garbled and already revoked tokens are one answer', async () => {
+rule('spec/revoke/always-200', 'unknown, foreign, garbled and already revoked tokens get the same answer', async () => {
   const alice = await service.actor('alice');
   const grant = await grantTo(alice.handle);
   const stranger = await mustRegister(service.place);
@@ -78,7 +78,7 @@ rule(['spec/revoke/access-token', 'spec/Refresh/stateless'], 'access tokens stay
 
 rule(
   'spec/revoke/client',
-  'when its agent is removed a confidential client loses its sockets and gets no more tokens',
+  'when its agent is removed, a confidential client loses its sockets and gets no more tokens',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const [socket, bystander] = [await alice.mustConnect(), await bob.mustConnect()];
@@ -92,7 +92,7 @@ rule(
 
 rule(
   ['spec/revoke/client', 'spec/Flows/client_credentials'],
-  'a person makes a client in the dashboard and revokes it there: its sockets close, no more tokens, and the others continue',
+  'a client created and revoked in the dashboard loses its sockets and gets no more tokens, and others continue',
   async () => {
     const [browser, person] = [openBrowser(), newPerson('alice')];
     const dashboard = new URL('/dashboard', service.place.authorizeUrl).href;

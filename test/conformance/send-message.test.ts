@@ -53,7 +53,7 @@ rule('spec/Message/metadata', 'keys that mean something to JavaScript are data l
 
 rule(
   ['spec/messages/response', 'wire/Sessions/messages'],
-  '201 with message_id and the sequence of the envelope',
+  'the answer is 201 with message_id and the sequence of the envelope',
   async () => {
     const alice = await service.actor('alice');
     const id = await alice.mustCreate();
@@ -75,7 +75,7 @@ rule(
     'spec/Message/sequence',
     'spec/Message/created_at',
   ],
-  'a message is exactly these fields',
+  'a message has exactly these fields',
   async () => {
     const alice = await service.actor('alice');
     const id = await alice.mustCreate();
@@ -94,7 +94,7 @@ rule(
   },
 );
 
-rule('spec/Message/content', 'text comes back to the byte, whatever it holds', async () => {
+rule('spec/Message/content', 'text comes back byte for byte', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   for (const content of ['  spaces  ', 'a\u0000b', '\u202eabc', '👩‍👩‍👧', 'line\r\nline', '\\u0041', '"', ' \n']) {

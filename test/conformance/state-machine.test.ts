@@ -91,7 +91,7 @@ rule(
     'spec/States/reopen',
     'wire/Events/eligibility',
   ],
-  `every life of a session is one that the table allows (seed ${seed})`,
+  `every history of a session is one that the table allows (seed ${seed})`,
   async () => {
     const random = createRandom(seed);
     const actors = await Promise.all(['alice', 'bob', 'carol', 'dave'].map((name) => service.actor(name)));

@@ -88,7 +88,7 @@ rule('spec/States/end', 'a joined participant ends the session, with session.end
 
 rule(
   'spec/States/reopen',
-  'who was joined at the end reopens: all earlier participants and new ones are invited',
+  'an agent that was joined at the end reopens: all earlier participants and new ones are invited',
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const dave = await service.actor('dave');
@@ -158,7 +158,7 @@ rule(['spec/States/rule-2', 'spec/messages/rules'], 'only joined participants of
   mustDeny(await alice.post(`/sessions/${id}/messages`, say), 404, 'NOT_FOUND');
 });
 
-rule('spec/States/rule-3', 'every ineligible operation is the answer for a missing session', async () => {
+rule('spec/States/rule-3', 'every ineligible operation gets the answer for a missing session', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate();
   for (const verb of ['join', 'leave', 'end', 'reopen']) {

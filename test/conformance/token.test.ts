@@ -30,7 +30,7 @@ const redeem = (
 
 rule(
   ['spec/token/client_credentials', 'spec/token/response', 'spec/Flows/client_credentials', 'wire/OAuth/token'],
-  'client credentials give a token for one agent and no refresh token',
+  'client credentials get a token for one agent and no refresh token',
   async () => {
     const alice = await service.actor('alice');
     const answer = await askClientToken(service.place, alice.credentials, service.place.baseUrl, 'agents:read');
@@ -47,7 +47,7 @@ rule(
   },
 );
 
-rule('spec/token/client_credentials', 'a wrong secret and an unknown client are one invalid_client', async () => {
+rule('spec/token/client_credentials', 'a wrong secret and an unknown client get the same invalid_client', async () => {
   const alice = await service.actor('alice');
   const ask = (clientId: string, clientSecret: string) =>
     askClientToken(service.place, { clientId, clientSecret }, service.place.baseUrl);
@@ -58,7 +58,7 @@ rule('spec/token/client_credentials', 'a wrong secret and an unknown client are 
   expect(unknown.status).toBe(wrong.status);
 });
 
-rule('wire/OAuth/token', 'client credentials may come by HTTP Basic', async () => {
+rule('wire/OAuth/token', 'client credentials may be sent with HTTP Basic', async () => {
   const alice = await service.actor('alice');
   const { clientId, clientSecret } = alice.credentials;
   const ask = (secret: string) =>
@@ -83,7 +83,7 @@ rule('wire/OAuth/statuses', 'a public client has no client credentials grant', a
 
 rule(
   ['spec/token/authorization_code', 'spec/token/response', 'spec/Flows/authorization_code'],
-  'a code and its verifier give an access token and a refresh token',
+  'a code and its verifier get an access token and a refresh token',
   async () => {
     const alice = await service.actor('alice');
     const answer = await redeem(await mustGetCode(service.place, service.operator, alice.handle));
@@ -153,7 +153,7 @@ async function getCodeFor(agentHandle: string, clientId: string, challenge: stri
   return { code: redirectParameters(answer).get('code') ?? '' };
 }
 
-rule('wire/OAuth/code', 'a code works once; a second use ends what the first one got', async () => {
+rule('wire/OAuth/code', 'a code works once; a second use revokes the tokens of the first one', async () => {
   const alice = await service.actor('alice');
   const got = await mustGetCode(service.place, service.operator, alice.handle);
   const refreshToken = text(mustSucceed(await redeem(got)), 'refresh_token');
@@ -161,7 +161,7 @@ rule('wire/OAuth/code', 'a code works once; a second use ends what the first one
   mustRefuse(await refresh(service.place, got.clientId, refreshToken), 401, 'invalid_client');
 });
 
-rule('wire/OAuth/code', 'of 32 uses at the same time one succeeds', async () => {
+rule('wire/OAuth/code', 'of 32 simultaneous uses, one succeeds', async () => {
   const alice = await service.actor('alice');
   const got = await mustGetCode(service.place, service.operator, alice.handle);
   const answers = await Promise.all(Array.from({ length: 32 }, () => redeem(got)));
@@ -206,7 +206,7 @@ rule('wire/OAuth/statuses', 'a missing grant type is invalid_request, another on
 
 rule(
   ['spec/Resource/api', 'spec/Resource/ws', 'wire/OAuth/token'],
-  'one resource gives aud a string, two give both, none the REST interface; an unknown one is invalid_target',
+  'aud is a string for one resource, has both for two, and is the REST API for none; an unknown one is invalid_target',
   async () => {
     const alice = await service.actor('alice');
     const { baseUrl, wsUrl } = service.place;
@@ -226,7 +226,7 @@ rule(
 
 rule(
   ['spec/Resource/wrong', 'spec/Failures/wrong-resource', 'wire/OAuth/token'],
-  'a token works on its resource only, one for both on both',
+  'a token works only on its resource, and one for both on both',
   async () => {
     const alice = await service.actor('alice');
     const { baseUrl, wsUrl } = service.place;
@@ -246,7 +246,7 @@ rule(
   },
 );
 
-rule(['spec/Resource/agents', 'spec/Service/rule-1'], 'each token acts as one agent, two agents need two', async () => {
+rule(['spec/Resource/agents', 'spec/Service/rule-1'], 'each token acts as one agent; two agents need two', async () => {
   const alice = await service.actor('alice');
   const sibling = await service.actor('sibling', { owner: alice.owner });
   for (const actor of [alice, sibling]) {
@@ -274,7 +274,7 @@ rule('spec/Failures/ungrantable-scope', 'a scope the client cannot have is 403 i
   expect(field(mustSucceed(repeated), 'scope')).toBe('agents:read');
 });
 
-rule('wire/OAuth/statuses', 'no error repeats what was sent', async () => {
+rule('wire/OAuth/statuses', 'no error repeats input', async () => {
   const secret = 'a-secret-that-must-not-come-back';
   const fields = {
     client_id: secret,

@@ -14,7 +14,7 @@ const getUrl = (): string => `${service.place.issuer}/mcp`;
 const toolsOf = async (actor: Actor, scope?: string): Promise<Tools> =>
   connect(getUrl(), await tokenFor(service.place, actor, getUrl(), scope));
 
-rule('wire/Tools/audience', 'a token is for the tools or for another interface, not for both', async () => {
+rule('wire/Tools/audience', 'a token is for the tools or for another API, not for both', async () => {
   const alice = await service.actor('alice');
   const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
   for (const other of [await alice.token(), await alice.token('ws'), 'nonsense'])
@@ -25,7 +25,7 @@ rule('wire/Tools/audience', 'a token is for the tools or for another interface, 
   expect(await alice.connect(own)).toMatchObject({ status: 401 });
 });
 
-rule('wire/Tools/tools', 'scopes decide which tools there are; what is not yours is not there', async () => {
+rule('wire/Tools/tools', 'scopes decide which tools exist; what is not yours is not there', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const reader = await toolsOf(carol, 'sessions:read');
   expect(reader.names).toEqual(['read', 'inbox', 'session_list', 'session_show', 'whoami']);
@@ -37,7 +37,7 @@ rule('wire/Tools/tools', 'scopes decide which tools there are; what is not yours
   await reader.close();
 });
 
-rule('wire/Tools/unread', 'what no one has confirmed comes again, and then no more', async () => {
+rule('wire/Tools/unread', 'unconfirmed events come again, and confirmed ones do not', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const id = await alice.mustCreate({ invite: [bob.handle] });
   const tools = await toolsOf(bob);
@@ -51,7 +51,7 @@ rule('wire/Tools/unread', 'what no one has confirmed comes again, and then no mo
 
 rule(
   'wire/Tools/resources',
-  'a resource shows what is there and moves nothing; what is not yours is not there',
+  'a resource shows the current state and moves no cursor; what is not yours is not there',
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'for bob' } });
@@ -66,7 +66,7 @@ rule(
   },
 );
 
-rule('wire/Tools/subscriptions', 'a subscriber hears of its own resources, and of unknown ones nothing', async () => {
+rule('wire/Tools/subscriptions', 'a subscriber gets updates only of its own resources', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
   const [id, foreign] = [
     await alice.mustCreate({ invite: [bob.handle] }),
@@ -84,7 +84,7 @@ rule('wire/Tools/subscriptions', 'a subscriber hears of its own resources, and o
   await subscription.close();
 });
 
-rule('wire/Tools/repetition', 'a repeated write with a name, a key or the same words is done one time', async () => {
+rule('wire/Tools/repetition', 'a repeated write with a name, a key or the same words is done once', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const tools = await toolsOf(alice);
   const send = async (given: object) => (await tools.call('send', { to: bob.handle, text: 'x', ...given })).value;

@@ -34,7 +34,7 @@ async function writeMany(actor: Actor, id: string, writer: number): Promise<Writ
 
 rule(
   ['wire/Sessions/sequences', 'spec/Events/sequence', 'spec/Message/sequence', 'wire/Events/envelope'],
-  `${writers} writers at once: no hole, no double, one order for replay and every socket`,
+  `${writers} writers at once: no gaps, no duplicates, one order for replay and every socket`,
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
@@ -70,7 +70,7 @@ rule(
 
 rule(
   ['wire/Common/idempotency', 'spec/Idempotency/rule-3'],
-  '32 tries of any write at the same time are one write with one answer',
+  '32 simultaneous tries of any write are one write with one answer',
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const id = await alice.mustCreate({ invite: [bob.handle] });

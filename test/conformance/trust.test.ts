@@ -43,7 +43,7 @@ rule('wire/Agents/allowlist', 'entries are handles or @owner.*', async () => {
 
 rule(
   'wire/Agents/allowlist-entry',
-  'DELETE gives the list; an absent entry is 404; another agent’s list is 403',
+  'DELETE returns the list; an absent entry is 404; another agent’s list is 403',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     mustSucceed(await alice.post(allowlistOf(alice), { entries: ['@zoe.main', '@adam.*'] }));
@@ -68,7 +68,7 @@ rule(
 
 rule(
   ['wire/Trust/gate', 'spec/Service/rule-4'],
-  'an invite passes when the list holds the inviter’s handle or its owner’s glob, or the policy is open',
+  'an invite passes if the list has the inviter’s handle or its owner’s glob, or the policy is open',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const closed = await service.actor('closed', { policy: 'allowlist' });
@@ -100,7 +100,7 @@ rule('wire/Trust/gate', 'a paused agent is not reached', async () => {
   await mustNotReach(alice, bob);
 });
 
-rule('wire/Trust/gate', 'the gate runs on the invite verb and on new invitees of a reopen too', async () => {
+rule('wire/Trust/gate', 'the gate also applies to the invite verb and to new invitees of a reopen', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const closed = await service.actor('closed', { policy: 'allowlist' });
   const id = await alice.mustCreate();
@@ -139,7 +139,7 @@ rule('wire/Agents/POST-blocks', 'oneself is 400; an unknown handle is accepted a
   expect(field(block, 'blocked_agent_id')).toMatch(/^agt_[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
 });
 
-rule('wire/Agents/GET-blocks', 'newest first, in pages', async () => {
+rule('wire/Agents/GET-blocks', 'blocks are listed newest first, in pages', async () => {
   const alice = await service.actor('alice');
   const handles = ['@a.one', '@a.two', '@a.three', '@a.four', '@a.five'];
   for (const handle of handles) mustSucceed(await alice.post('/blocks', { handle }), 201);
@@ -154,7 +154,7 @@ rule('wire/Agents/GET-blocks', 'newest first, in pages', async () => {
   expect(seen).toEqual(handles.toReversed());
 });
 
-rule('wire/Agents/DELETE-blocks', 'by handle or by agent id; an absent one is 404', async () => {
+rule('wire/Agents/DELETE-blocks', 'unblocking works by handle or agent id; an absent one is 404', async () => {
   const { alice, bob } = await service.actors('alice', 'bob');
   const remove = (name: string) => alice.delete(`/blocks/${encodeURIComponent(name)}`);
   const block = mustSucceed(await alice.post('/blocks', { handle: bob.handle }), 201);
@@ -167,7 +167,7 @@ rule('wire/Agents/DELETE-blocks', 'by handle or by agent id; an absent one is 40
 
 rule(
   'wire/Trust/blocking',
-  'blocking forces the blocked out of shared active sessions, as an ordinary leave',
+  'blocking removes the blocked agent from shared active sessions, as an ordinary leave',
   async () => {
     const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
     const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
@@ -214,7 +214,7 @@ rule('wire/Trust/hold', 'an agent that holds strangers looks to others like one 
 
 rule(
   ['wire/Agents/knocks', 'wire/Trust/hold'],
-  'who was refused is listed, latest first; DELETE gives what is left; absent is 404; another agent’s list is 403',
+  'refused agents are listed, latest first; DELETE returns the rest; an absent one is 404; another agent’s list is 403',
   async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
     const holding = await service.actor('holding', { policy: 'hold' });
