@@ -25,7 +25,7 @@ const EXTERNAL = ['keytar', '@photostructure/sqlite'];
 
 /**
  * `await import('ws')` of a CommonJS package has named exports under Node, but only a default one once esbuild has
- * split it into a chunk of its own. This gives the chunk the names Node would give it.
+ * split it into its own chunk. This gives the chunk the names Node would give it.
  */
 const namedExportsOfCommonJs = {
   name: 'named-exports-of-commonjs',

@@ -65,10 +65,26 @@ const AVOID: readonly (readonly [phrase: RegExp, advice: string])[] = [
   [/\bthe (?:latest|newest|oldest) first\b/i, '"latest first"'],
   [/(?<![\w-])one (?:line|row|page|document|item|message) an? \w+/i, '"one line per event"'],
   [/\bpass(?:es|ed)? over\b/i, '"skips"'],
+  [/\ban? [\w-]+ of (?:its|one's|our|their|his|her|my|a test's|the tests') own\b/i, '"a separate …", "its own …"'],
+  [/\bof a test's own\b/i, '"for one test"'],
+  [/\b(?:clock that is )?turned by hand\b/i, '"a clock that the test moves"'],
+  [/\b(?:one|each) in (?:so|as) many\b/i, '"one in N"'],
+  [/\bnow and then\b/i, '"sometimes", "occasionally"'],
+  [/\bmeans to be\b/i, 'say what it is'],
+  [/\bwithout order\b/i, '"as a crash would"'],
+  [/\bhears? of\b/i, '"is notified of", "gets"'],
+  [/\blets? go what\b/i, '"releases"'],
+  [/\bin the same breath\b/i, '"together", "at once"'],
+  [/\bbefore (?:its|the) eyes\b/i, '"that it could see"'],
+  [/\bthe clock on the wall\b/i, '"the wall clock"'],
+  [/\b(?:leads?|led) (?:through|them|it|there|names) to\b/i, '"maps", "sends", "follows"'],
 ];
 
 /** Lists of common passwords are not prose. */
 const WORD_LISTS: ReadonlySet<string> = new Set(['src/service/web/passwords.ts']);
+
+/** This file quotes what it bans. */
+const EXAMPLES: ReadonlySet<string> = new Set(['test/english.test.ts']);
 
 /** A piece of prose that begins on this line of a file. */
 interface Prose {
@@ -171,8 +187,12 @@ describe('The English', () => {
     },
   );
 
-  it('of test titles is plain', () => {
-    const found = filesBelow('test', /\.test\.ts$/).flatMap((path) => findPhrases(path, proseOf(read(path)).titles));
+  it.each(['test', 'scripts', 'bench'])('of comments and test titles in %s is plain', (folder) => {
+    const found = filesBelow(folder, /\.(?:ts|mjs)$/).flatMap((path) => {
+      if (EXAMPLES.has(path)) return [];
+      const { comments, titles } = proseOf(read(path));
+      return findPhrases(path, [...comments, ...titles]);
+    });
     expect(found).toEqual([]);
   });
 });

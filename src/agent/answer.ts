@@ -46,7 +46,7 @@ export interface Responder {
    * if no message can be answered.
    */
   respond(event: Incoming, signal: AbortSignal, onTaken: () => void): Promise<Produced>;
-  /** Whether an event belongs to something that it does itself, such as a question of its own. It sees every new event. */
+  /** Whether an event belongs to something that it does itself, such as its own question. It sees every new event. */
   passesOver?(event: EventEnvelope): boolean;
   close(): Promise<void>;
 }

@@ -95,7 +95,7 @@ export interface Client {
 export interface ClientOptions {
   readonly service: ServiceAddresses;
   readonly credential: Credential;
-  /** How requests are sent (default: a transport of its own, without a proxy). */
+  /** How requests are sent (default: its own transport, without a proxy). */
   readonly transport?: Transport | undefined;
   /** Attempts after the first (default 4). */
   readonly retries?: number | undefined;

@@ -28,7 +28,7 @@ export function displayWidth(text: string): number {
 const measureWidth = (text: string): number =>
   PLAIN_ASCII.test(text) ? text.length : displayWidth(stripVTControlCharacters(text));
 
-/** The lines of a text, broken between words. A word that is too wide gets a line of its own. */
+/** The lines of a text, broken between words. A word that is too wide gets its own line. */
 function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
@@ -60,7 +60,7 @@ export function wrapParagraphs(text: string, width: number): string {
 /** One line of a list in two columns. */
 export type Row = readonly [left: string, right: string];
 
-/** The width of the left column of these rows; a left side that is wider gets a line of its own. */
+/** The width of the left column of these rows; a left side that is wider gets its own line. */
 export function leftWidth(rows: readonly Row[], width: number): number {
   const most = Math.floor(width * LEFT_SHARE);
   return Math.max(2, ...rows.map(([left]) => measureWidth(left)).filter((each) => each <= most));

@@ -267,7 +267,7 @@ describe('asp run', () => {
 
   it.each([
     ['asp ask', 'asp ask @bob.bot "which?" 2>/dev/null'],
-    ['asp send --wait in a session of its own', 'asp send @bob.bot "which?" --wait 2>/dev/null'],
+    ['asp send --wait in its own session', 'asp send @bob.bot "which?" --wait 2>/dev/null'],
     [
       'asp reply --wait in the session of the message',
       'touch asked; asp reply "$ASP_SESSION_ID" "which?" --wait 2>/dev/null',

@@ -101,7 +101,7 @@ describe('explain', () => {
 });
 
 describe('schema', () => {
-  it('has every command that prints a document of its own', () => {
+  it('has every command that prints its own document', () => {
     const missing = PROGRAM.commands
       .filter(({ path, isHidden }) => !isHidden && path !== 'api')
       .filter(({ path }) => !Object.hasOwn(COMMAND_OUTPUT, path))

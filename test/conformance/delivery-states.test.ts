@@ -73,15 +73,11 @@ rule('wire/Delivery/GET', 'a state belongs to one message: earlier ones prove no
   expect(await statesOf(alice, id, next)).toEqual({ [bob.handle]: 'taken' });
 });
 
-rule(
-  'wire/Delivery/GET',
-  'reading over REST proves nothing: only a pong or the recipient’s report does',
-  async () => {
-    const { alice, bob, id, sequence } = await sendOne();
-    await bob.mustReplay(id);
-    expect(await statesOf(alice, id, sequence)).toEqual({ [bob.handle]: 'stored' });
-  },
-);
+rule('wire/Delivery/GET', 'reading over REST proves nothing: only a pong or the recipient’s report does', async () => {
+  const { alice, bob, id, sequence } = await sendOne();
+  await bob.mustReplay(id);
+  expect(await statesOf(alice, id, sequence)).toEqual({ [bob.handle]: 'stored' });
+});
 
 rule('wire/Delivery/GET', 'an invited agent has received nothing; one that left is not a recipient', async () => {
   const { alice, bob, carol, dave } = await service.actors('alice', 'bob', 'carol', 'dave');

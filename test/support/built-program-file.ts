@@ -22,7 +22,7 @@ export const PROGRAM_FILE = join(ROOT, 'bin/asp.js');
 const testFolder = process.env['ASP_TEST_FOLDER'];
 let services = process.pid;
 
-/** What `node` is given to run `asp` with these words. A service takes its signing key from those that the tests share. */
+/** Returns the arguments with which `node` runs `asp`. A service takes its signing key from the shared ones. */
 export function programWords(words: readonly string[]): string[] {
   if (words[0] !== 'serve' || testFolder === undefined) return [PROGRAM_FILE, ...words];
   const keys = pathToFileURL(SHARED_KEY_PAIRS);
@@ -32,8 +32,8 @@ export function programWords(words: readonly string[]): string[] {
 }
 
 /**
- * Gives a home the cache folder of all homes of a run: otherwise the first run of each command in each home compiles the
- * program anew, which takes as long as everything else that a short command does.
+ * Gives a home the cache folder that all homes of a run share. Otherwise, the first run of each command in each home compiles the
+ * program again, which takes as long as everything else that a short command does.
  */
 export function shareCompiledCode(home: string): void {
   if (testFolder === undefined) return;

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import type { $ZodType, $ZodTypes } from 'zod/v4/core';
 
-/** What a service may do with an optional member that has no value. */
+/** The choices of a service for an optional member that has no value. */
 export type LeavingOut = 'absent' | 'null';
 
 /** Returns `value` without the members that `schema` makes optional, or with them set to null. */

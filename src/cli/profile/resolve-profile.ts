@@ -165,7 +165,7 @@ async function findAddresses(
   });
 }
 
-/** A base URL acts as a profile of its own, for machines without a configuration. */
+/** A base URL acts as its own profile, for machines without a configuration. */
 function atAddress(text: string): Omit<ResolvedProfile, 'layers'> {
   try {
     const baseUrl = readServiceUrl(text);

@@ -10,7 +10,7 @@ import { endLine, type Filter, type Filtered } from './output.js';
 declare const ASP_JQ: string;
 
 /**
- * A thread of its own: an expression that never ends must not keep Ctrl-C or a deadline from ending the command. jq
+ * A separate thread: an expression that never ends must not keep Ctrl-C or a deadline from ending the command. jq
  * itself takes at most 256 MiB.
  */
 const THREAD = `

@@ -340,7 +340,7 @@ interface Failure {
 
 /**
  * Connections to the event stream, one after the other, without end: request the next one when the last has ended. It
- * waits for an unavailable service, at the start and later. Each connection has a token of its own; a token that the
+ * waits for an unavailable service, at the start and later. Each connection has its own token; a token that the
  * service refused or ended is renewed. Between connections is a random delay, up to 1 s at first and up to 30 s after
  * repeated failures.
  * @throws RequestError for errors that waiting cannot fix: a login that ended, a missing scope, a wrong address.

@@ -19,7 +19,7 @@ export interface Span {
 
 /** Exports spans. Recording one never waits. */
 export interface Tracer {
-  /** The position of a new span below `parent`, or in a trace of its own. */
+  /** The position of a new span below `parent`, or in its own trace. */
   begin(parent: TraceParent | undefined): TraceParent;
   /** Call this only if the trace is sampled. */
   record(span: Span): void;

@@ -177,7 +177,7 @@ const CONNECTIONS_MAX = 10_000;
 const NEW_CONNECTIONS_MAX = 1_000;
 const REQUESTS_PER_CONNECTION_MAX = 100_000;
 
-/** Error codes of Node's parser for requests that have a status of their own. */
+/** Error codes of Node's parser for requests that have their own status. */
 const PARSER_STATUS: Record<string, number> = {
   HPE_HEADER_OVERFLOW: 431,
   ERR_HTTP_REQUEST_TIMEOUT: 408,

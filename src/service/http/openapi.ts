@@ -112,7 +112,7 @@ export function toParameters(query: z.ZodMiniType, schemas: Schemas): Json[] {
 
 export type Json = { readonly [member: string]: unknown };
 
-/** Shapes that have a name of their own in the document; others are named after the operation that uses them. */
+/** Shapes that have their own name in the document; others are named after the operation that uses them. */
 const NAMED = {
   Agent,
   AgentSummary,
@@ -168,7 +168,7 @@ export function createSchemas(): Schemas {
     inline: convert,
     of(schema, direction, name) {
       const json = convert(schema, direction);
-      // A schema with a name of its own comes back in full.
+      // A schema with its own name comes back in full.
       const known = Object.entries(NAMED).find(([, named]) => named === schema)?.[0];
       return put(known ?? name, json);
     },

@@ -110,7 +110,7 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
         await agentPace.admit(agentKey(actor), cost);
         await accountPace.admit(actor.accountId, cost);
       }
-      // Uploads have a queue of their own, so a slow one never delays its agent's other requests.
+      // Uploads have their own queue, so a slow one never delays its agent's other requests.
       if (isUpload(request)) return () => {};
       const releaseAgent = await ofAgents.acquire(agentKey(actor));
       try {

@@ -111,7 +111,7 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
         return sendResponse(reply, await handler.fetch(asked, caller, message));
       rest.exchanges.whenDone(reply.raw, await subscriptions.acquire(actor.agentId));
       const stream = await handler.listen(asked, caller, message);
-      // An open stream is not work. It has a limit of its own.
+      // An open stream is not work. It has its own limit.
       release();
       unfollow(request.raw);
       return sendResponse(reply, stream);

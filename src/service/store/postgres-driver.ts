@@ -203,7 +203,7 @@ function toSettings(schema: string, { statementTimeoutMs, lockTimeoutMs }: Postg
 export interface Driver {
   readonly limits: PostgresLimits;
   /**
-   * Gives `work` a connection of its own, and closes it afterwards. Without `answerWithinMs` its statements have no
+   * Gives `work` its own connection, and closes it afterwards. Without `answerWithinMs` its statements have no
    * time limit.
    */
   useClient<T>(work: (client: pg.Client) => Promise<T>, answerWithinMs?: number): Promise<T>;

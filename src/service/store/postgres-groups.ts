@@ -14,7 +14,7 @@ interface Member {
   readonly holds: readonly string[];
   /** Returns what to do once the transaction is durable. */
   run(transaction: Transaction, effects: readonly (() => void)[]): Promise<() => void>;
-  /** Runs in a transaction of its own. */
+  /** Runs in its own transaction. */
   runAlone(): void;
   fail(error: unknown): void;
 }

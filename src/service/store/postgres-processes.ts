@@ -4,7 +4,7 @@ import type { Query } from '../core/database.js';
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
 
 /**
- * Writes this process's heartbeat, in a statement of its own. Returns the time of the database, and the processes that
+ * Writes this process's heartbeat, in its own statement. Returns the time of the database, and the processes that
  * have not stopped.
  */
 export async function reportProcess(

@@ -45,7 +45,7 @@ interface CallsOptions {
 }
 
 /**
- * LISTEN on a connection of its own, which is reopened when it is lost; NOTIFY outside of every transaction, because
+ * LISTEN on its own connection, which is reopened when it is lost; NOTIFY outside of every transaction, because
  * inside one it would hold a lock on the whole server through COMMIT.
  */
 export function createCalls({

@@ -194,7 +194,7 @@ export function findToolMistake({ input }: ToolFacts, given: unknown): string | 
   return `${issue.path.length === 0 ? '' : `${issue.path.join('.')}: `}${issue.message}.`;
 }
 
-/** Events that one call returns at most, and without a limit of its own. */
+/** The maximum number of events per call, which is also the default. */
 export const READ_LIMIT_MAX = 200;
 /** See {@link READ_LIMIT_MAX}. */
 export const READ_LIMIT_DEFAULT = 50;

@@ -269,6 +269,6 @@ export const ENDING = Object.values(CASES)
 /** The commands that are not in the matrix, and the tests that cover them. */
 export const ELSEWHERE: Readonly<Record<string, string>> = {
   chat: 'it is a conversation on its streams: test/acceptance/chat.test.ts',
-  mcp: 'it speaks a protocol of its own on its streams: test/acceptance/mcp.test.ts',
-  demo: 'it is the program run over and over against a service of its own: test/cli/demo/demo.test.ts',
+  mcp: 'it speaks its own protocol on its streams: test/acceptance/mcp.test.ts',
+  demo: 'it is the program run over and over against its own service: test/cli/demo/demo.test.ts',
 };

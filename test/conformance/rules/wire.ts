@@ -83,7 +83,7 @@ export const WIRE = {
   'wire/OAuth/revoke': '200, empty',
   'wire/OAuth/claims': 'a token of another type is refused',
 
-  'wire/Tools/audience': 'a resource of its own, refused elsewhere and refusing the tokens of others',
+  'wire/Tools/audience': 'its own resource, refused elsewhere and refusing the tokens of others',
   'wire/Tools/tools': 'as far as the scopes of the token allow, with the denials of the REST interface',
   'wire/Tools/unread': 'a page is unread until its cursor comes back',
   'wire/Tools/resources': 'the inbox and each session, without moving a cursor; not yours is not there',

@@ -12,7 +12,7 @@ import { until } from '../../support/until.js';
 
 const reason = whyNoPrivatePostgres();
 if (reason !== undefined) process.stderr.write(`No failover of PostgreSQL is tried: ${reason}\n`);
-/** Generous, because the machine may be busy. What matters is that no service needs a restart. */
+/** Generous, because the machine may be busy. No service may need a restart. */
 const PATIENCE_MS = 60_000;
 
 const isReady = async (node: Node): Promise<boolean> =>

@@ -33,7 +33,7 @@ const PARAMETER = {
   blocked: '@no.body',
 };
 
-/** Every row and every alias. What holds for the table must hold for each of them. */
+/** Every row and every alias. Every rule of the table must hold for each of them. */
 const ADDRESSES: readonly Address[] = [
   ...(Object.entries(ENDPOINT) as [Operation, EndpointRow][]).map(([operation, row]) => ({
     operation,

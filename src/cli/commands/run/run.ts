@@ -160,7 +160,7 @@ export const run = command({
     'With same-owner= or allowlisted= before the kinds, it grants them only for messages from agents of the same',
     'owner, or from others on the allowlist; anyone= is the default.',
     '--ask sends every other request as a question with choices to the agent that it names, usually one whose person',
-    'answers, in a session of its own. It appears on the page Needs you of the dashboard and in asp chat. The answer of that',
+    'answers, in its own session. It appears on the page Needs you of the dashboard and in asp chat. The answer of that',
     'agent counts for this one request. Without an answer in time, or if the session ends or the run stops, the request is',
     'refused.',
     'The settings of the program decide what it does without asking. The JSON lines report tokens and costs under turn.',

@@ -70,7 +70,7 @@ export interface AgentSeat extends Stops {
   readonly path: string;
 }
 
-/** What makes the replies, and what hears of them. */
+/** The source of the replies, and the listener for them. */
 type Answerer = Pick<OpenedAgent, 'progress' | 'progressPath' | 'respond' | 'passesOver' | 'accepts' | 'onRecord'>;
 
 /** Answers as the acting agent until the signal, the deadline or the count; says so, on stderr and by the ready file. */

@@ -1,6 +1,6 @@
 // Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this
 // script, the reader reloads the page. The pages of a browser share a stream (streams.js), which says that there is
-// news. Each page fetches its own, and also polls now and then, for changes that cause no event and in case the stream
+// news. Each page fetches its own, and also polls occasionally, for changes that cause no event and in case the stream
 // is silent.
 (() => {
   'use strict';

@@ -68,7 +68,7 @@ highlighter.configure({ __emitter: Parts });
 /** The code with its parts marked; undefined: the library could not read it. */
 export function highlight(code: string, language: CodeLanguage): Html | undefined {
   const { _emitter: parts } = highlighter.highlight(code, { language, ignoreIllegals: true });
-  // After a mistake of its own the library stops in the middle.
+  // If the library itself fails, it stops in the middle.
   if (!(parts instanceof Parts) || parts.list.map(({ text }) => text).join('') !== code) return undefined;
   return html`${parts.list.map(({ look, text }) => (look === undefined ? text : html`<span class="code-${look}">${text}</span>`))}`;
 }

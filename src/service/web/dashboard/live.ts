@@ -214,7 +214,7 @@ export function beginStream(server: PageServer, response: ServerResponse): void 
   keepAlive(server, response);
 }
 
-/** Sends a comment now and then, so that proxies do not consider the connection dead. */
+/** Sends a comment occasionally, so that proxies do not consider the connection dead. */
 function keepAlive({ context }: PageServer, response: ServerResponse): void {
   let cancel = (): void => {};
   const arm = (): void => {
