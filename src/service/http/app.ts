@@ -330,7 +330,7 @@ export function createApp(options: AppOptions): App {
       debug('request_received', { method: request.method, address: request.ip });
       done();
     });
-  fastify.addHook('onResponse', async (request, reply) => {
+  fastify.addHook('onResponse', (request, reply, done) => {
     // The route, not the address: it contains no ids, handles or signatures (D-59).
     const { url = '*' } = request.routeOptions;
     const route = url.endsWith('*') ? 'none' : url;
@@ -338,6 +338,7 @@ export function createApp(options: AppOptions): App {
     const { statusCode: status, elapsedTime } = reply;
     options.meter.answered({ method, route, status, ms: elapsedTime });
     watchAnswer(options, scopeOf(request.raw), { method, route, status, ms: elapsedTime });
+    done();
   });
   // Each scope says which bodies it reads; elsewhere none is read, so that an unknown address always gets the same
   // answer, no matter what was sent.
@@ -404,19 +405,20 @@ function boundByAddress(fastify: FastifyInstance, exchanges: Exchanges): void {
 }
 
 const WHOLE_URL = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i;
+const HOST_LENGTH = 'host'.length;
 const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
 /** Refuses a request whose `Host` is missing, malformed or not this service's. */
-export type HostGuard = (request: Pick<IncomingMessage, 'headers' | 'headersDistinct' | 'url'>) => void;
+export type HostGuard = (request: Pick<IncomingMessage, 'headers' | 'rawHeaders' | 'url'>) => void;
 
 /**
  * `names`: the host names of a loopback service, or undefined if it is not on loopback. If a page of another site has
  * its name resolved to 127.0.0.1, it still sends its own name (DNS rebinding).
  */
 export function createHostGuard(names: ReadonlySet<string> | undefined): HostGuard {
-  return ({ headers, headersDistinct, url = '' }) => {
+  return ({ headers, rawHeaders, url = '' }) => {
     // With two Host headers, a proxy in front of us may have used the other one (RFC 9112 §3.2).
-    const isOne = headersDistinct['host']?.length === 1;
+    const isOne = countHosts(rawHeaders) === 1;
     // A whole URL as the request target takes precedence over Host (RFC 9112 §3.2.2).
     const host = WHOLE_URL.exec(url)?.[1] ?? headers.host;
     if (host === undefined || !isOne || !HOST.test(host))
@@ -424,6 +426,16 @@ export function createHostGuard(names: ReadonlySet<string> | undefined): HostGua
     if (names !== undefined && !names.has(host.toLowerCase()))
       throw new ServiceError('FORBIDDEN', 'This service does not use that name.');
   };
+}
+
+/** Names and values alternate. Not `headersDistinct`, which would collect the values of every header. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    if (name.length === HOST_LENGTH && name.toLowerCase() === 'host') count += 1;
+  }
+  return count;
 }
 
 /** The names of a service that is bound to a loopback address. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { type EndpointRow, endpointRow, fillPath, isWrite, type Operation, type PathOf } from '../../wire/endpoint.js';
@@ -201,7 +201,7 @@ function canonicalJson(value: unknown): string {
 
 /** The identity of a body: its content, whatever the order of members. */
 export function computeFingerprint(body: unknown): string {
-  return createHash('sha256').update(canonicalJson(body)).digest('hex');
+  return hash('sha256', canonicalJson(body), 'hex');
 }
 
 /**

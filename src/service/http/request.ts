@@ -91,7 +91,8 @@ export function readBodyKey(body: unknown): string | undefined {
 /** The query of a request, parsed with the schema of its row: each parameter once, and no others. */
 export function readQuery(operation: Operation, url: string): unknown {
   const mark = url.indexOf('?');
-  const parameters = [...new URLSearchParams(mark === -1 ? '' : url.slice(mark + 1))];
+  if (mark === -1) return checkQuery(operation, {});
+  const parameters = [...new URLSearchParams(url.slice(mark + 1))];
   const names = new Set(parameters.map(([name]) => name));
   if (names.size < parameters.length)
     throw new ServiceError('VALIDATION_ERROR', 'A query parameter appears more than once.');

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isErrorCode } from '../../wire/error.js';
 import { IDEMPOTENCY_KEY_LIFETIME_S } from '../../wire/limit.js';
 import type { ServiceContext } from '../core/context.js';
@@ -102,7 +102,7 @@ async function findRecord(
 }
 
 function hashKey(key: string): string {
-  return createHash('sha256').update(key).digest('hex');
+  return hash('sha256', key, 'hex');
 }
 
 type KeyedResult =

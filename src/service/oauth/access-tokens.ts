@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   type CryptoKey,
   calculateJwkThumbprint,
@@ -129,7 +129,7 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
   return {
     async verify(token, audience) {
       if (token.length > TOKEN_MAX_LENGTH) throw new ServiceError('UNAUTHORIZED');
-      const cacheKey = `${createHash('sha256').update(token).digest('base64url')} ${audience}`;
+      const cacheKey = `${hash('sha256', token, 'base64url')} ${audience}`;
       const now = clock.now();
       const cached =
         cache.get(cacheKey) ?? remember(cacheKey, await verifySignedClaims(token, keys, { issuer, audience, now }));
