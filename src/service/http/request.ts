@@ -39,14 +39,25 @@ function describe(issue: Issue): string {
     case 'invalid_type':
       return `${subject} must be of type ${issue.expected}.`;
     case 'too_big':
-      return `${subject} is above its maximum of ${issue.maximum}.`;
+      return `${subject} ${exceeds(issue.origin, Number(issue.maximum))}.`;
     case 'too_small':
-      return `${subject} is below its minimum of ${issue.minimum}.`;
+      return `${subject} ${fallsShortOf(issue.origin, Number(issue.minimum))}.`;
     case 'invalid_value':
       return `${subject} must be one of: ${issue.values.join(', ')}.`;
     default:
       return issue.message === 'Invalid input' ? `${subject} is not valid.` : `${subject}: ${issue.message}.`;
   }
+}
+
+function exceeds(origin: string, maximum: number): string {
+  if (origin === 'string') return `is longer than ${maximum} characters`;
+  return origin === 'array' ? `has more than ${maximum} items` : `is above its maximum of ${maximum}`;
+}
+
+function fallsShortOf(origin: string, minimum: number): string {
+  if (origin !== 'string' && origin !== 'array') return `is below its minimum of ${minimum}`;
+  if (minimum === 1) return 'must not be empty';
+  return origin === 'string' ? `is shorter than ${minimum} characters` : `has fewer than ${minimum} items`;
 }
 
 /** A field name as the caller sent it, truncated and without characters that affect a terminal or a log. */

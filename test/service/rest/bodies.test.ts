@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/service/core/errors.js';
 import { checkBody } from '../../../src/service/http/request.js';
 import type { Operation } from '../../../src/wire/endpoint.js';
-import { JSON_DEPTH_MAX, JSON_VALUES_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
+import { JSON_DEPTH_MAX, JSON_VALUES_MAX, MESSAGE_BODY_MAX_BYTES, TOPIC_MAX_LENGTH } from '../../../src/wire/limit.js';
 import type { Actor } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
 import { field } from '../../support/json.js';
@@ -27,6 +27,23 @@ const nested = (depth: number): string => {
   const inner = depth - 4;
   return `{"content":[{"type":"data","data":{"a":${'['.repeat(inner)}${']'.repeat(inner)}}}]}`;
 };
+
+describe('a size that is refused', () => {
+  const sizes: readonly (readonly [operation: Operation, body: object, message: string])[] = [
+    ['sendMessage', { content: '' }, '"content" must not be empty.'],
+    ['sendMessage', { content: [] }, '"content" must not be empty.'],
+    ['sendMessage', { content: [{ type: 'text', text: '' }] }, '"content.0.text" must not be empty.'],
+    ['inviteToSession', { invite: [] }, '"invite" must not be empty.'],
+    ['createSession', { topic: 'x'.repeat(2000) }, `"topic" is longer than ${TOPIC_MAX_LENGTH} characters.`],
+    ['reportTaken', { sequences: Array(101).fill(1) }, '"sequences" has more than 100 items.'],
+    ['reportTaken', { sequences: [0] }, '"sequences.0" is below its minimum of 1.'],
+  ];
+  for (const [operation, body, message] of sizes)
+    it(`is named by what is too long or too short: ${message}`, () => {
+      const refusal = expect.objectContaining({ code: 'VALIDATION_ERROR', message });
+      expect(() => checkBody(operation, body)).toThrow(refusal);
+    });
+});
 
 describe('a JSON body', () => {
   it('has the type application/json in UTF-8, in any spelling', async () => {
