@@ -234,11 +234,13 @@ const program = await build({
   plugins: [undiciParts, loadLater, buildApart],
 });
 
-/** Leaves out what command definitions import only to run the commands. */
+/** Leaves out what command definitions import only to run the commands. The program itself imports the definitions. */
 const withoutDynamicImports = {
   name: 'without-dynamic-imports',
   setup({ onResolve }) {
-    onResolve({ filter: /.*/ }, ({ kind, path }) => (kind === 'dynamic-import' ? { path, external: true } : undefined));
+    onResolve({ filter: /.*/ }, ({ kind, path, importer }) =>
+      kind === 'dynamic-import' && !importer.endsWith('/cli/program.ts') ? { path, external: true } : undefined,
+    );
   },
 };
 
@@ -249,9 +251,10 @@ async function collectVocabulary() {
     ...common,
     stdin: {
       contents: `
+        import { loadCommands } from './src/cli/command.js';
         import { PROGRAM } from './src/cli/program.js';
         import { collectVocabulary } from './src/cli/commands/completion/known-words.js';
-        export const vocabulary = collectVocabulary(PROGRAM);`,
+        export const vocabulary = collectVocabulary(await loadCommands(PROGRAM));`,
       resolveDir: root,
     },
     outfile: collector,

@@ -4,13 +4,15 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
 import { findCommand, listSpellings } from '../src/cli/argv.js';
-import { optionName } from '../src/cli/command.js';
+import { loadCommands, optionName } from '../src/cli/command.js';
 import { SETTING_ABOUT } from '../src/cli/commands/config.js';
 import { MEANING } from '../src/cli/commands/help/explain.js';
 import { ENVIRONMENT_VARIABLES, TOPICS } from '../src/cli/commands/help/topics.js';
 import { ENVIRONMENT_PREFIX, SETTING_NAMES } from '../src/cli/commands/serve/settings.js';
 import { everyOption } from '../src/cli/options.js';
 import { PROGRAM } from '../src/cli/program.js';
+
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -24,7 +26,7 @@ const TEXTS = [...PAGES, ...Object.entries(TOPICS).map(([name, text]) => [`asp h
 const everything = TEXTS.map(([, text]) => text).join('\n');
 
 const OPTIONS = new Set(
-  PROGRAM.commands.flatMap((command) => everyOption(command).map(({ flags }) => `--${optionName(flags).long}`)),
+  COMMANDS.flatMap((command) => everyOption(command).map(({ flags }) => `--${optionName(flags).long}`)),
 );
 const VARIABLES = new Set([
   ...ENVIRONMENT_VARIABLES.flatMap(({ names }) => names),
@@ -87,7 +89,7 @@ describe.each(TEXTS)('%s', (_, text) => {
 describe('The pages and help mention', () => {
   it('every command and every option', () => {
     const reference = read('docs/reference.md');
-    for (const command of PROGRAM.commands.filter(({ isHidden }) => !isHidden)) {
+    for (const command of COMMANDS) {
       expect(
         listSpellings(command, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
         command.path,

@@ -1,19 +1,19 @@
 import * as z from 'zod/mini';
 
-import type { Command, Effect, Option } from '../../src/cli/command.js';
+import { type Effect, type ListedCommand, loadCommands, type Option } from '../../src/cli/command.js';
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { PROGRAM } from '../../src/cli/program.js';
 
 const isShown = ({ isHidden }: { readonly isHidden?: boolean }): boolean => isHidden !== true;
 
-export const COMMANDS: readonly Command[] = PROGRAM.commands.filter(isShown);
+export const COMMANDS: readonly ListedCommand[] = (await loadCommands(PROGRAM)).commands;
 
 /** A first word that can be typed: a command, a noun with commands, or both. */
 export interface TopWord {
   readonly word: string;
   readonly summary: string;
-  readonly command: Command | undefined;
-  readonly below: readonly Command[];
+  readonly command: ListedCommand | undefined;
+  readonly below: readonly ListedCommand[];
 }
 
 /** Returns the first words in alphabetical order. */
@@ -31,18 +31,18 @@ export function topWords(): TopWord[] {
 }
 
 /** Returns the options of a command that not every command has. */
-export function ownOptions({ options }: Command): readonly Option[] {
+export function ownOptions({ options }: ListedCommand): readonly Option[] {
   return options.filter(isShown);
 }
 
 /** Returns a command's preferred spelling and the others. */
-export function spellingsOf({ path, aliases }: Command): { first: string; others: readonly string[] } {
+export function spellingsOf({ path, aliases }: ListedCommand): { first: string; others: readonly string[] } {
   const [first = path, ...others] = [...aliases, path];
   return { first, others };
 }
 
 /** Returns what a command changes, in a sentence or two. */
-export function effectText({ effect, isDestructive }: Command): string {
+export function effectText({ effect, isDestructive }: ListedCommand): string {
   return `${EFFECT_TEXT[effect]}${isDestructive ? ' It can take away what no later command brings back.' : ''}`;
 }
 
@@ -77,7 +77,7 @@ function fieldsText({ properties = {}, required = [] }: Schema): string {
 }
 
 /** Returns the shape of the `--json` output in short form, or undefined if it depends on the arguments. */
-export function jsonText({ path }: Command): string | undefined {
+export function jsonText({ path }: ListedCommand): string | undefined {
   const shapes: Readonly<Record<string, z.ZodMiniType>> = COMMAND_OUTPUT;
   const shape = shapes[path];
   if (shape === undefined) return undefined;

@@ -1,4 +1,4 @@
-import type { Command, Option } from '../../src/cli/command.js';
+import type { ListedCommand, Option } from '../../src/cli/command.js';
 import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
 import { formatUsage, OVERVIEW, optionText } from '../../src/cli/help.js';
 import { GLOBAL_OPTIONS, WRITE_OPTIONS } from '../../src/cli/options.js';
@@ -29,17 +29,17 @@ function flagsTerm(flags: string): string {
 const optionList = (options: readonly Option[]): string =>
   options.map((option) => definition(flagsTerm(option.flags), sentence(optionText(option)))).join('\n');
 
-function synopsis(command: Command, spelling: string): string {
+function synopsis(command: ListedCommand, spelling: string): string {
   const usage = formatUsage(command, '').trim();
   return `${bold(`asp ${spelling}`)} ${usage === '' ? '' : `${italic(usage)} `}[options]`;
 }
 
-function examples({ examples: list }: Command): string {
+function examples({ examples: list }: ListedCommand): string {
   return list.map(({ line, about }) => `.PP\n${escapeRoff(sentence(about, ':'))}\n${verbatim(line)}`).join('\n');
 }
 
 /** Returns the parts of a command's description; `title` formats the heading of a part. */
-function commandParts(command: Command, title: (text: string) => string): string[] {
+function commandParts(command: ListedCommand, title: (text: string) => string): string[] {
   const { others } = spellingsOf(command);
   const shape = jsonText(command);
   const own = ownOptions(command);
@@ -81,7 +81,7 @@ const upperSection = (text: string): string => section(text.toUpperCase());
 const innerTitle = (text: string): string => `.PP\n${bold(text)}\n.PP`;
 
 /** Describes a command, or refers to its own page if it has one. */
-function commandBelow(command: Command, top: TopWord): string {
+function commandBelow(command: ListedCommand, top: TopWord): string {
   const { first } = spellingsOf(command);
   const head = subsection(`asp ${command.path}`);
   if (!first.startsWith(`${top.word} `))

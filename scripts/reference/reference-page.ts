@@ -1,4 +1,4 @@
-import type { Command, Option } from '../../src/cli/command.js';
+import type { ListedCommand, Option } from '../../src/cli/command.js';
 import { SETTING_ABOUT } from '../../src/cli/commands/config.js';
 import { MEANING } from '../../src/cli/commands/help/explain.js';
 import { ENVIRONMENT_VARIABLES, EXIT_CODES, TOPICS } from '../../src/cli/commands/help/topics.js';
@@ -35,7 +35,7 @@ const optionTable = (options: readonly Option[]): string =>
     options.map((option) => [code(option.flags), plain(sentence(optionText(option)))]),
   );
 
-function commandSection(command: Command): string {
+function commandSection(command: ListedCommand): string {
   const { isDestructive, isEndless, details } = command;
   const effect = isDestructive ? 'destructive' : command.effect;
   const { first, others } = spellingsOf(command);
@@ -67,7 +67,7 @@ function commandSection(command: Command): string {
 function commandSections(): string {
   const nouns = [...new Set(COMMANDS.map(({ path }) => path.split(' ', 1)[0] ?? ''))];
   const alone = nouns.filter((noun) => COMMANDS.every(({ path }) => !path.startsWith(`${noun} `)));
-  const findCommands = (noun: string): Command[] =>
+  const findCommands = (noun: string): ListedCommand[] =>
     COMMANDS.filter(({ path }) => path === noun || path.startsWith(`${noun} `));
   const grouped = nouns.filter((noun) => !alone.includes(noun));
   const summary = (noun: string): string => PROGRAM.nouns.find((each) => each.noun === noun)?.summary ?? '';

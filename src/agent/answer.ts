@@ -2,7 +2,7 @@ import type { Client } from '../client/client.js';
 import { RequestError } from '../client/client.js';
 import { stableKey } from '../kit/stable-key.js';
 import { isMessageEvent } from '../wire/event.js';
-import { findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../wire/message.js';
+import { FAILED, HOPS, IN_REPLY_TO, isFailureNotice, readHops } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
@@ -114,8 +114,6 @@ export interface Answering {
   readonly signal: AbortSignal;
 }
 
-/** The member of a reply's metadata that is true if a command failed. */
-const FAILED = 'failed';
 const FAILURE_NOTICE = 'Sorry, I could not process this message.';
 
 /** Metadata of an automatic reply: the message that it answers, and how many automatic replies led to it. */
@@ -134,11 +132,6 @@ function findOneShot({ type, payload }: EventEnvelope, me: string): Message | un
   if (type !== 'session.invited' || payload['invitee'] !== me) return undefined;
   const { success, data } = Message.safeParse(payload['initial_message']);
   return success ? data : undefined;
-}
-
-/** Whether a message only says that another agent's command failed. As with bounced mail, it gets no answer. */
-export function isFailureNotice(message: Message): boolean {
-  return message.metadata?.[FAILED] === true && findInReplyTo(message) !== undefined;
 }
 
 /**

@@ -1,10 +1,10 @@
-import type { Command, Option, Program } from './command.js';
+import { type CommandEntry, type ListedCommand, loadListed, type Option, type Program } from './command.js';
 import { everyOption } from './options.js';
 
 /** The command that argv names, before its options are checked. */
 export interface Request {
   /** Undefined if the path names a noun or nothing. */
-  readonly command: Command | undefined;
+  readonly command: ListedCommand | undefined;
   /** The path in its canonical spelling: a noun alone when it ends there. */
   readonly path: readonly string[];
   /** The path as it was typed. */
@@ -20,7 +20,10 @@ export interface Request {
 }
 
 /** Every spelling of a command: its path, the path with a plural noun, and its aliases. */
-export function listSpellings({ path, aliases }: Command, { nouns }: Program): string[] {
+export function listSpellings(
+  { path, aliases }: Pick<CommandEntry, 'path' | 'aliases'>,
+  { nouns }: Pick<Program, 'nouns'>,
+): string[] {
   const [noun = '', ...verbs] = path.split(' ');
   const plural = nouns.find((each) => each.noun === noun)?.plural;
   return [path, ...(plural !== undefined && verbs.length > 0 ? [[plural, ...verbs].join(' ')] : []), ...aliases];
@@ -41,21 +44,24 @@ const HELP_ALONE = {
   }),
 };
 
-/** The command that argv names; options may come before, between and after the words of its path. */
+/**
+ * The command that argv names; options may come before, between and after the words of its path. It loads this command,
+ * and one on the way to it whose options may come first.
+ */
 export async function findCommand(program: Program, argv: readonly string[]): Promise<Request> {
-  const spellings = program.commands.flatMap((command) =>
-    listSpellings(command, program).map((spelling) => ({ command, words: spelling.split(' ') })),
+  const spellings = program.entries.flatMap((entry) =>
+    listSpellings(entry, program).map((spelling) => ({ entry, words: spelling.split(' ') })),
   );
   const needsParser = argv.some((token) => isOption(token) && !HELP_FLAGS.includes(token));
   const { countOptions, findFlags } = needsParser ? await import('./parser.js') : HELP_ALONE;
   const typed: string[] = [];
   const before: string[] = [];
   let remaining = argv;
-  let command: Command | undefined;
+  let entry: CommandEntry | undefined;
   let unknownWord: string | undefined;
   let unknownAt = 0;
   for (;;) {
-    const count = countOptions(everyOption(command), remaining);
+    const count = remaining[0]?.startsWith('-') === true ? countOptions(await optionsOf(entry), remaining) : 0;
     const word = remaining[count];
     if (word === undefined || remaining.slice(0, count).includes('--')) break;
     if (!isOption(word)) {
@@ -68,12 +74,13 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
       }
       typed.push(word);
       // `serve` is a command; `serve agent` is a noun below it that is not.
-      command = fitting.find(({ words }) => words.length === typed.length)?.command;
+      entry = fitting.find(({ words }) => words.length === typed.length)?.entry;
     }
     before.push(...remaining.slice(0, isOption(word) ? count + 1 : count));
     remaining = remaining.slice(count + 1);
   }
   const rest = [...before, ...remaining];
+  const command = entry === undefined ? undefined : await loadListed(entry);
   const { help, version } = findFlags(everyOption(command), rest);
   return {
     command,
@@ -85,6 +92,10 @@ export async function findCommand(program: Program, argv: readonly string[]): Pr
     wantsHelp: help === true,
     wantsVersion: version === true,
   };
+}
+
+async function optionsOf(entry: CommandEntry | undefined): Promise<readonly Option[]> {
+  return everyOption(await entry?.load());
 }
 
 function toSingular(word: string, { nouns }: Program): string {

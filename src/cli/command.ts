@@ -192,8 +192,6 @@ interface Definition<
 > {
   /** As typed: `session list`. */
   readonly path: Path;
-  /** Other exact spellings: `tail`. */
-  readonly aliases?: readonly string[];
   readonly summary: string;
   /** More than the summary, in paragraphs. */
   readonly details?: string;
@@ -224,7 +222,6 @@ interface Definition<
   readonly tidiesUp?: boolean;
   /** Its write is not a single request of the user, so the user cannot set a key for it. */
   readonly makesOwnKeys?: OwnKeys;
-  readonly isHidden?: boolean;
   /** Turns the input into options without side effects; `nowMs` is for times that mean "ago". */
   readonly parse?: (
     args: Args<OptionOf<NoInfer<Own>> | WriteOptionOf<Changes, OwnKeys> | GlobalOption, NoInfer<Positional>[number]>,
@@ -240,7 +237,6 @@ export interface Command<
   Positional extends Argument = Argument,
 > {
   readonly path: Path;
-  readonly aliases: readonly string[];
   readonly summary: string;
   readonly details: string | undefined;
   readonly arguments: readonly Positional[];
@@ -257,14 +253,13 @@ export interface Command<
   readonly actsAs: string | undefined;
   readonly finishesOnSignal: boolean;
   readonly tidiesUp: boolean;
-  readonly isHidden: boolean;
   /** Parses and runs. `insteadOfRun` is for tests: it gets the options, and the command does not run. */
   start(args: ParsedArgs, context: Context, insteadOfRun?: (options: unknown) => void): Promise<void>;
 }
 
 /**
- * Defines a command. This file and every definition are loaded whenever the program starts, so a definition imports
- * nothing that is slow to load. Large or rarely used code goes behind an `import()` in `run`.
+ * Defines a command. Help and completions read definitions without running them, so the file of a definition imports
+ * nothing that is slow to load, and no other definition. Large or rarely used code goes behind an `import()` in `run`.
  */
 export function command<
   const Path extends string,
@@ -283,7 +278,6 @@ export function command<
   const options: readonly Option[] = isKeyed ? [...own, ...WRITE_OPTIONS] : own;
   return {
     path: definition.path,
-    aliases: definition.aliases ?? [],
     summary: definition.summary,
     details: definition.details,
     arguments: known,
@@ -299,7 +293,6 @@ export function command<
     actsAs: definition.actsAs,
     finishesOnSignal: definition.finishesOnSignal ?? false,
     tidiesUp: definition.tidiesUp ?? false,
-    isHidden: definition.isHidden ?? false,
     async start(args, context, insteadOfRun) {
       const parsed = parse === undefined ? ({} as Parsed) : await parse(createArgs(args, known), context.clock.now());
       if (insteadOfRun === undefined) await run(context, parsed);
@@ -320,9 +313,38 @@ export interface Noun {
   readonly summary: string;
 }
 
+/** The words of a command, without its definition. */
+export interface CommandEntry {
+  /** As typed: `session tail`. */
+  readonly path: string;
+  /** Other exact spellings: `tail`. */
+  readonly aliases: readonly string[];
+  load(): Promise<Command>;
+}
+
+/** The words of all commands. */
 export interface Program {
   readonly nouns: readonly Noun[];
-  readonly commands: readonly Command[];
+  readonly entries: readonly CommandEntry[];
+}
+
+/** A command with its other spellings. */
+export type ListedCommand = Command & Pick<CommandEntry, 'aliases'>;
+
+/** The program with the definitions of all commands, as help and completions need it. */
+export interface LoadedProgram {
+  readonly nouns: readonly Noun[];
+  readonly commands: readonly ListedCommand[];
+}
+
+/** Loads the definition of every command. */
+export async function loadCommands({ nouns, entries }: Program): Promise<LoadedProgram> {
+  return { nouns, commands: await Promise.all(entries.map(loadListed)) };
+}
+
+/** Loads the definition of one command. */
+export async function loadListed({ aliases, load }: CommandEntry): Promise<ListedCommand> {
+  return { ...(await load()), aliases };
 }
 
 /** The parts of an option's flags. */

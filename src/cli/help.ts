@@ -1,5 +1,5 @@
 import { columnsText, leftWidth, type Row, wrapParagraphs, wrapText } from '../kit/wrap.js';
-import type { Command, Option, Program } from './command.js';
+import type { ListedCommand, LoadedProgram, Option } from './command.js';
 import { GLOBAL_OPTIONS } from './options.js';
 import type { Style } from './terminal/style.js';
 
@@ -26,12 +26,12 @@ export const OVERVIEW: readonly Section[] = [
   },
 ];
 
-type Named = Pick<Command, 'path' | 'aliases' | 'arguments'>;
+type Named = Pick<ListedCommand, 'path' | 'aliases' | 'arguments'>;
 
 /** The parts of a program that its overview shows. */
 export interface Overview {
-  readonly nouns: Program['nouns'];
-  readonly commands: readonly (Named & Pick<Command, 'summary'>)[];
+  readonly nouns: LoadedProgram['nouns'];
+  readonly commands: readonly (Named & Pick<ListedCommand, 'summary'>)[];
 }
 
 /** The command as typed, with its arguments. */
@@ -88,10 +88,10 @@ export function overview(program: Overview, version: string, style: Style, width
 }
 
 /** The output for a noun alone: its commands. */
-export function nounHelp({ nouns, commands }: Program, noun: string, style: Style, width: number): string {
+export function nounHelp({ nouns, commands }: LoadedProgram, noun: string, style: Style, width: number): string {
   const summary = nouns.find((each) => each.noun === noun)?.summary;
   const rows = commands
-    .filter(({ path, isHidden }) => path.startsWith(`${noun} `) && !isHidden)
+    .filter(({ path }) => path.startsWith(`${noun} `))
     .map((command): Row => {
       const [alias] = command.aliases;
       const also = alias === undefined ? '' : ` ${style.dim(`(asp ${alias})`)}`;
@@ -105,15 +105,15 @@ export function nounHelp({ nouns, commands }: Program, noun: string, style: Styl
 }
 
 /** The commands whose path continues this one: `serve` is a command and a noun. */
-export function commandsBelow({ commands }: Program, path: string, style: Style, width: number): string {
-  const below = commands.filter((command) => command.path.startsWith(`${path} `) && !command.isHidden);
+export function commandsBelow({ commands }: LoadedProgram, path: string, style: Style, width: number): string {
+  const below = commands.filter((command) => command.path.startsWith(`${path} `));
   if (below.length === 0) return '';
   const rows = below.map((command): Row => [formatUsage(command, command.path), command.summary]);
   return `\n${style.bold('Commands below')}\n${columnsText(rows, width, style.cyan)}\n`;
 }
 
 /** The output of `--help`: two examples first. */
-export function commandHelp(command: Command, style: Style, width: number): string {
+export function commandHelp(command: ListedCommand, style: Style, width: number): string {
   const { summary, details, path, aliases } = command;
   const sentence = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
   const blocks = [`${style.bold(`asp ${formatUsage(command)}`)}\n${wrapText(sentence, width)}`];

@@ -1,131 +1,172 @@
-import type { Command, Program } from './command.js';
-import {
-  agentCard,
-  agentCreate,
-  agentList,
-  agentRemove,
-  agentSearch,
-  agentShow,
-  agentUpdate,
-  agentUse,
-} from './commands/agent.js';
-import { aliasList, aliasRemove, aliasSet } from './commands/alias.js';
-import { allowlistAdd, allowlistApply, allowlistCheck, allowlistList, allowlistRemove } from './commands/allowlist.js';
-import { api } from './commands/api.js';
-import {
-  attachmentDownload,
-  attachmentList,
-  attachmentShow,
-  attachmentUpload,
-} from './commands/attachment/attachment.js';
-import {
-  authCi,
-  authClients,
-  authLogin,
-  authLogout,
-  authRefresh,
-  authStatus,
-  authToken,
-  authWhoami,
-} from './commands/auth/auth.js';
-import { blockAdd, blockList, blockRemove } from './commands/block.js';
-import { chat } from './commands/chat/chat.js';
-import { completion } from './commands/completion/completion.js';
-import { configEdit, configGet, configList, configPath, configSet, configUnset } from './commands/config.js';
-import { connect, disconnect, skillInstall, skillShow } from './commands/connect/connect.js';
-import { demo } from './commands/demo/demo.js';
-import { doctor } from './commands/doctor/doctor.js';
-import { commands, explain, help, version } from './commands/help/help.js';
-import { inbox, inboxRead } from './commands/inbox/inbox.js';
-import { knockDismiss, knockList } from './commands/knock.js';
-import { mcp } from './commands/mcp/mcp.js';
-import { messageList, messageSearch } from './commands/message/message.js';
-import { mock } from './commands/mock/mock.js';
-import { open } from './commands/open.js';
-import { profileAdd, profileList, profileRemove, profileSet, profileShow, profileUse } from './commands/profile.js';
-import { replay } from './commands/replay/replay.js';
-import { run } from './commands/run/run.js';
-import { schema } from './commands/schema/schema.js';
-import { ask } from './commands/send/ask.js';
-import { reply } from './commands/send/reply.js';
-import { messageSend } from './commands/send/send.js';
-import {
-  serveAccountExport,
-  serveAccountList,
-  serveAccountOperator,
-  serveAccountRemove,
-  serveAccountResetPassword,
-  serveAccountResume,
-  serveAccountShow,
-  serveAccountSuspend,
-  serveAccountTier,
-  serveInviteCreate,
-  serveInviteList,
-  serveInviteRevoke,
-} from './commands/serve/accounts.js';
-import { serveBackup, serveReset, serveRestore } from './commands/serve/data.js';
-import { serveInstall, serveUninstall } from './commands/serve/install.js';
-import {
-  serveAgentAdd,
-  serveAgentList,
-  serveAgentPause,
-  serveAgentRemove,
-  serveAgentResume,
-  serveClientAdd,
-  serveClientList,
-  serveClientRevoke,
-  serveKeysList,
-  serveKeysRotate,
-  serveOpen,
-  serveRetention,
-  serveStatus,
-  serveStop,
-} from './commands/serve/operate.js';
-import { serveClockAdvance, serveTrigger } from './commands/serve/rehearse.js';
-import { serve, serveLogs } from './commands/serve/serve.js';
-import {
-  sessionCreate,
-  sessionEnd,
-  sessionExport,
-  sessionInvite,
-  sessionJoin,
-  sessionLeave,
-  sessionList,
-  sessionReopen,
-  sessionShow,
-  sessionWait,
-} from './commands/session/session.js';
-import { status } from './commands/status.js';
-import { sessionEvents, sessionTail } from './commands/tail/tail.js';
+import type { Command, CommandEntry, Program } from './command.js';
 
-const COMMANDS: readonly Command[] = [
-  ...[authLogin, authLogout, authWhoami, authStatus, authToken, authRefresh, authClients, authCi],
-  ...[agentUse, agentShow, agentCard, agentList, agentSearch, agentCreate, agentUpdate, agentRemove],
-  ...[profileList, profileShow, profileAdd, profileSet, profileRemove, profileUse],
-  ...[messageSend, ask, chat, reply, inbox, inboxRead, messageList, messageSearch],
-  ...[sessionTail, sessionList, sessionShow, sessionCreate, sessionJoin, sessionInvite, sessionLeave, sessionEnd],
-  ...[sessionReopen, sessionEvents, sessionWait, sessionExport],
-  ...[run, mock, replay],
-  ...[attachmentUpload, attachmentDownload, attachmentShow, attachmentList],
-  ...[allowlistList, allowlistAdd, allowlistRemove, allowlistApply, allowlistCheck],
-  ...[knockList, knockDismiss],
-  ...[blockList, blockAdd, blockRemove],
-  ...[serve, serveStatus, serveStop, serveOpen, serveLogs, serveReset, serveBackup, serveRestore],
-  ...[serveInstall, serveUninstall],
-  ...[serveKeysList, serveKeysRotate, serveRetention, serveClockAdvance, serveTrigger],
-  ...[serveAgentList, serveAgentAdd, serveAgentRemove, serveAgentPause, serveAgentResume],
-  ...[serveClientList, serveClientAdd, serveClientRevoke],
-  ...[serveAccountList, serveAccountShow, serveAccountSuspend, serveAccountResume],
-  ...[serveAccountTier, serveAccountOperator, serveAccountExport, serveAccountRemove, serveAccountResetPassword],
-  ...[serveInviteCreate, serveInviteList, serveInviteRevoke],
-  ...[demo, open, status, doctor],
-  ...[configList, configGet, configSet, configUnset, configEdit, configPath],
-  ...[aliasList, aliasSet, aliasRemove],
-  ...[connect, disconnect, skillShow, skillInstall],
-  ...[completion, mcp, api, schema, help, version, commands, explain],
+/** Commands that are also typed as one word. */
+const ALIASES: Readonly<Record<string, string>> = {
+  login: 'auth login',
+  logout: 'auth logout',
+  whoami: 'auth whoami',
+  use: 'agent use',
+  send: 'message send',
+  tail: 'session tail',
+};
+
+/** `serveKeysList` from `serve keys list`: the name under which the file of a command exports it. */
+type ExportName<Path extends string> = Path extends `${infer Word} ${infer Rest}`
+  ? `${ExportName<Word>}${Capitalize<ExportName<Rest>>}`
+  : Path extends `${infer Word}-${infer Rest}`
+    ? `${Word}${Capitalize<ExportName<Rest>>}`
+    : Path;
+
+const exportName = (path: string): string => path.replace(/[ -](.)/g, (_, letter: string) => letter.toUpperCase());
+
+/** The paths of the commands that a file exports. */
+type PathIn<File> = {
+  [Name in keyof File]: File[Name] extends Command<infer Path> ? (Name extends ExportName<Path> ? Path : never) : never;
+}[keyof File];
+
+/** Commands of one file, which is loaded when one of them is asked for. A path that the file does not define does not compile. */
+function from<File extends object>(load: () => Promise<File>, ...paths: readonly PathIn<File>[]): CommandEntry[] {
+  return paths.map((path) => ({
+    path,
+    aliases: Object.keys(ALIASES).filter((alias) => ALIASES[alias] === path),
+    load: async () => ((await load()) as Readonly<Record<string, unknown>>)[exportName(path)] as Command,
+  }));
+}
+
+const session = () => import('./commands/session/session.js');
+const tail = () => import('./commands/tail/tail.js');
+const serve = () => import('./commands/serve/serve.js');
+const operate = () => import('./commands/serve/operate.js');
+
+/** In the order of the reference. */
+const ENTRIES: readonly CommandEntry[] = [
+  ...from(
+    () => import('./commands/auth/auth.js'),
+    'auth login',
+    'auth logout',
+    'auth whoami',
+    'auth status',
+    'auth token',
+    'auth refresh',
+    'auth clients',
+    'auth ci',
+  ),
+  ...from(
+    () => import('./commands/agent.js'),
+    'agent use',
+    'agent show',
+    'agent card',
+    'agent list',
+    'agent search',
+    'agent create',
+    'agent update',
+    'agent remove',
+  ),
+  ...from(
+    () => import('./commands/profile.js'),
+    'profile list',
+    'profile show',
+    'profile add',
+    'profile set',
+    'profile remove',
+    'profile use',
+  ),
+  ...from(() => import('./commands/send/send.js'), 'message send'),
+  ...from(() => import('./commands/send/ask.js'), 'ask'),
+  ...from(() => import('./commands/chat/chat.js'), 'chat'),
+  ...from(() => import('./commands/send/reply.js'), 'reply'),
+  ...from(() => import('./commands/inbox/inbox.js'), 'inbox', 'inbox read'),
+  ...from(() => import('./commands/message/message.js'), 'message list', 'message search'),
+  ...from(tail, 'session tail'),
+  ...from(
+    session,
+    'session list',
+    'session show',
+    'session create',
+    'session join',
+    'session invite',
+    'session leave',
+    'session end',
+    'session reopen',
+  ),
+  ...from(tail, 'session events'),
+  ...from(session, 'session wait', 'session export'),
+  ...from(() => import('./commands/run/run.js'), 'run'),
+  ...from(() => import('./commands/mock/mock.js'), 'mock'),
+  ...from(() => import('./commands/replay/replay.js'), 'replay'),
+  ...from(
+    () => import('./commands/attachment/attachment.js'),
+    'attachment upload',
+    'attachment download',
+    'attachment show',
+    'attachment list',
+  ),
+  ...from(
+    () => import('./commands/allowlist.js'),
+    'allowlist list',
+    'allowlist add',
+    'allowlist remove',
+    'allowlist apply',
+    'allowlist check',
+  ),
+  ...from(() => import('./commands/knock.js'), 'knock list', 'knock dismiss'),
+  ...from(() => import('./commands/block.js'), 'block list', 'block add', 'block remove'),
+  ...from(serve, 'serve'),
+  ...from(operate, 'serve status', 'serve stop', 'serve open'),
+  ...from(serve, 'serve logs'),
+  ...from(() => import('./commands/serve/data.js'), 'serve reset', 'serve backup', 'serve restore'),
+  ...from(() => import('./commands/serve/install.js'), 'serve install', 'serve uninstall'),
+  ...from(operate, 'serve keys list', 'serve keys rotate', 'serve retention'),
+  ...from(() => import('./commands/serve/rehearse.js'), 'serve clock advance', 'serve trigger'),
+  ...from(
+    operate,
+    'serve agent list',
+    'serve agent add',
+    'serve agent remove',
+    'serve agent pause',
+    'serve agent resume',
+    'serve client list',
+    'serve client add',
+    'serve client revoke',
+  ),
+  ...from(
+    () => import('./commands/serve/accounts.js'),
+    'serve account list',
+    'serve account show',
+    'serve account suspend',
+    'serve account resume',
+    'serve account tier',
+    'serve account operator',
+    'serve account export',
+    'serve account remove',
+    'serve account reset-password',
+    'serve invite create',
+    'serve invite list',
+    'serve invite revoke',
+  ),
+  ...from(() => import('./commands/demo/demo.js'), 'demo'),
+  ...from(() => import('./commands/open.js'), 'open'),
+  ...from(() => import('./commands/status.js'), 'status'),
+  ...from(() => import('./commands/doctor/doctor.js'), 'doctor'),
+  ...from(
+    () => import('./commands/config.js'),
+    'config list',
+    'config get',
+    'config set',
+    'config unset',
+    'config edit',
+    'config path',
+  ),
+  ...from(() => import('./commands/alias.js'), 'alias list', 'alias set', 'alias remove'),
+  ...from(() => import('./commands/connect/connect.js'), 'connect', 'disconnect', 'skill show', 'skill install'),
+  ...from(() => import('./commands/completion/completion.js'), 'completion'),
+  ...from(() => import('./commands/mcp/mcp.js'), 'mcp'),
+  ...from(() => import('./commands/api.js'), 'api'),
+  ...from(() => import('./commands/schema/schema.js'), 'schema'),
+  ...from(() => import('./commands/help/help.js'), 'help', 'version', 'commands', 'explain'),
 ];
 
-/** The command tree, in the order of the reference. */
+/** The words of the program. No command is loaded before it is asked for. */
 export const PROGRAM: Program = {
   nouns: [
     { noun: 'session', plural: 'sessions', summary: 'list, create, join, invite, end and read sessions' },
@@ -143,5 +184,5 @@ export const PROGRAM: Program = {
     { noun: 'alias', plural: 'aliases', summary: 'create shortcuts for commands' },
     { noun: 'serve', summary: 'run a service on this machine' },
   ],
-  commands: COMMANDS,
+  entries: ENTRIES,
 };

@@ -1,6 +1,13 @@
 import { findCommand, listSpellings, type Request } from './argv.js';
-import { type Command, createArgs, type GlobalOption, namedAgent, optionName, type WriteOption } from './command.js';
-import { expandAlias } from './commands/alias.js';
+import {
+  type Command,
+  createArgs,
+  type GlobalOption,
+  loadCommands,
+  namedAgent,
+  optionName,
+  type WriteOption,
+} from './command.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
 import { CliError, usageError } from './errors.js';
@@ -60,7 +67,10 @@ async function dispatch(
   progress: Progress,
 ): Promise<void> {
   const asTyped = await findCommand(PROGRAM, typed);
-  const expanded = await expandAlias(asTyped, typed, surroundings);
+  const expanded =
+    asTyped.unknownWord === undefined
+      ? undefined
+      : await (await import('./commands/alias.js')).expandAlias(asTyped, typed, surroundings);
   const argv = expanded ?? typed;
   const request = expanded === undefined ? asTyped : await findCommand(PROGRAM, expanded);
   const { command } = request;
@@ -177,22 +187,26 @@ const GRACE_MS = 500;
 
 async function showHelp(request: Request, surroundings: Surroundings): Promise<void> {
   const { streams, environment, version } = surroundings;
-  const [pages, { textWidth }] = await Promise.all([import('./help.js'), import('../kit/wrap.js')]);
+  const [pages, { textWidth }, program] = await Promise.all([
+    import('./help.js'),
+    import('../kit/wrap.js'),
+    loadCommands(PROGRAM),
+  ]);
   const width = textWidth(streams.stdout);
   const style = await loadStyle(isColoured('auto', environment, streams.stdout.isTerminal));
   const path = request.path.join(' ');
   const text =
     request.command !== undefined
-      ? pages.commandHelp(request.command, style, width) + pages.commandsBelow(PROGRAM, path, style, width)
+      ? pages.commandHelp(request.command, style, width) + pages.commandsBelow(program, path, style, width)
       : path !== ''
-        ? pages.nounHelp(PROGRAM, path, style, width)
-        : pages.overview(PROGRAM, version, style, width);
+        ? pages.nounHelp(program, path, style, width)
+        : pages.overview(program, version, style, width);
   await streams.stdout.write(text);
 }
 
 function wordsBelow({ path }: Command): string[] {
-  return PROGRAM.commands
-    .filter((each) => each.path.startsWith(`${path} `) && !each.isHidden)
+  return PROGRAM.entries
+    .filter((each) => each.path.startsWith(`${path} `))
     .map((each) => each.path.slice(path.length + 1).split(' ', 1)[0] ?? '');
 }
 
@@ -216,8 +230,8 @@ const MEANT: Readonly<Record<string, string>> = {
 
 /** An unknown word: the command that the user probably meant, ready to run. */
 function strayWordError({ path, typed, unknownWord = '' }: Request): CliError {
-  const { nouns, commands } = PROGRAM;
-  const spellings = commands.filter(({ isHidden }) => !isHidden).flatMap((command) => listSpellings(command, PROGRAM));
+  const { nouns, entries } = PROGRAM;
+  const spellings = entries.flatMap((entry) => listSpellings(entry, PROGRAM));
   const prefix = path.length === 0 ? '' : `${path.join(' ')} `;
   const candidates = [
     ...spellings.filter((spelling) => spelling.startsWith(prefix)).map((spelling) => spelling.slice(prefix.length)),

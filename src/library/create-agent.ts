@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 
-import { type Advice, isFailureNotice, type Produced, type RunRecord } from '../agent/answer.js';
+import type { Advice, Produced, RunRecord } from '../agent/answer.js';
 import { lockProgress } from '../agent/lock-progress.js';
 import { type AgentContext, waitForService } from '../agent/persist.js';
 import { openProgress } from '../agent/progress-file.js';
@@ -14,7 +14,7 @@ import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
 import { isHandle } from '../wire/handle.js';
-import { AWAITS_REPLY, textPartsOf } from '../wire/message.js';
+import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content } from '../wire/schemas/requests.js';

@@ -88,7 +88,7 @@ export async function findIdentity(options: IdentityOptions, signal: AbortSignal
     idempotencyKey: undefined,
     once: undefined,
   } as const;
-  const context = createContext(surroundings, globals, { nouns: [], commands: [] });
+  const context = createContext(surroundings, globals, { nouns: [], entries: [] });
   return {
     client: () => plainly(context.client()),
     handle: () => plainly(context.actingHandle()),

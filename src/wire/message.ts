@@ -25,6 +25,14 @@ export function findInReplyTo({ metadata }: Pick<Message, 'metadata'>): string |
 /** The member of a message's metadata that is true if its sender waits for the reply (wire: Content and attachments, replies). */
 export const AWAITS_REPLY = 'awaits_reply';
 
+/** The member of a reply's metadata that is true if the agent could not process the message. */
+export const FAILED = 'failed';
+
+/** Whether a message only says that another agent's command failed. As with bounced mail, it gets no answer. */
+export function isFailureNotice(message: Pick<Message, 'metadata'>): boolean {
+  return message.metadata?.[FAILED] === true && findInReplyTo(message) !== undefined;
+}
+
 /** The member of a message's metadata that lists the possible answers to it (wire: Content and attachments, questions). */
 export const CHOICES = 'choices';
 /** The smallest number of answers that a question offers. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { findCommand, listSpellings } from '../../src/cli/argv.js';
-import { optionName } from '../../src/cli/command.js';
+import { loadCommands, optionName } from '../../src/cli/command.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { everyOption } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
@@ -9,31 +9,31 @@ import { readTime } from '../../src/cli/values.js';
 import { durationMs } from '../../src/kit/duration.js';
 import { optionsOf, runWords } from './captured-run.js';
 
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
+
 const SESSION = `sess_${'0'.repeat(26)}`;
 const ATTACHMENT = `att_${'0'.repeat(26)}`;
 
 describe('the command tree', () => {
-  const { commands } = PROGRAM;
-
   it('has no two commands with the same spelling', () => {
-    const spellings = commands.flatMap((command) => listSpellings(command, PROGRAM));
+    const spellings = COMMANDS.flatMap((command) => listSpellings(command, PROGRAM));
     expect(spellings.filter((spelling, index) => spellings.indexOf(spelling) !== index)).toEqual([]);
   });
 
   it('gives every command two examples that begin with asp or pipe into it', () => {
-    for (const { path, examples } of commands) {
+    for (const { path, examples } of COMMANDS) {
       expect(examples.length, path).toBeGreaterThanOrEqual(2);
       for (const { line } of examples) expect(line, path).toMatch(/\basp /);
     }
   });
 
   it('has no option that takes an optional value', () => {
-    for (const command of commands) for (const { flags } of everyOption(command)) expect(flags).not.toMatch(/\[/);
+    for (const command of COMMANDS) for (const { flags } of everyOption(command)) expect(flags).not.toMatch(/\[/);
   });
 
   it('gives an option the same arity and short form everywhere', () => {
     const known = new Map<string, string>();
-    for (const command of commands)
+    for (const command of COMMANDS)
       for (const { flags } of everyOption(command)) {
         const { short, long } = optionName(flags);
         if (short === undefined || command.path === 'api') continue;
@@ -43,13 +43,13 @@ describe('the command tree', () => {
   });
 
   it('has no option that would take a secret', () => {
-    for (const command of commands)
+    for (const command of COMMANDS)
       for (const { flags } of everyOption(command))
         expect(flags).not.toMatch(/--(token|secret|client-secret|password|passphrase|refresh-token)\b/);
   });
 
   it('has each option once per command', () => {
-    for (const command of commands) {
+    for (const command of COMMANDS) {
       const names = everyOption(command).map(({ flags }) => optionName(flags).long);
       expect(
         names.filter((name, index) => names.indexOf(name) !== index),
@@ -244,7 +244,7 @@ describe('a mistyped word', () => {
 
 describe('help', () => {
   it('of every command shows its examples before its options and exits 0', async () => {
-    for (const { path, examples } of PROGRAM.commands) {
+    for (const { path, examples } of COMMANDS) {
       const { code, out, err } = await runWords([...path.split(' '), '--help']);
       expect({ code, err }, path).toEqual({ code: 0, err: '' });
       expect(out, path).toContain(examples[0].line);
@@ -269,7 +269,7 @@ describe('help', () => {
 
   const pages = [
     ...['--help', ...PROGRAM.nouns.map(({ noun }) => `${noun} --help`)],
-    ...PROGRAM.commands.map(({ path }) => `${path} --help`),
+    ...COMMANDS.map(({ path }) => `${path} --help`),
     ...Object.keys(TOPICS).map((topic) => `help ${topic}`),
   ];
 

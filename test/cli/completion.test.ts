@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import { loadCommands } from '../../src/cli/command.js';
 import { readPlaceholder, type Vocabulary } from '../../src/cli/commands/completion/candidates.js';
 import { complete } from '../../src/cli/commands/completion/complete.js';
 import { SHELLS, type Shell } from '../../src/cli/commands/completion/completion.js';
@@ -28,6 +28,8 @@ import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { startTestService, type TestService } from '../support/service.js';
 import { documentOf, localHome } from './acting.js';
 import { freshHome, runWords, surroundingsOf } from './captured-run.js';
+
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FILE: Readonly<Record<Shell, string>> = {
@@ -43,7 +45,7 @@ const ATTACHMENT = `att_${'0'.repeat(25)}7`;
 /** The default word breaks of bash. */
 const BREAKS = ' \t\n"\'@><=;|&(:';
 const hasShell = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
-const known: Vocabulary = collectVocabulary(PROGRAM);
+const known: Vocabulary = collectVocabulary({ nouns: PROGRAM.nouns, commands: COMMANDS });
 
 const stateOf = (home: string): string => join(home, '.local/state/asp-cli');
 
@@ -131,8 +133,7 @@ describe('Completion offers', () => {
   });
 
   it('every command and every option of the program in its place', () => {
-    for (const { path, aliases, isHidden, options } of PROGRAM.commands) {
-      if (isHidden) continue;
+    for (const { path, aliases, options } of COMMANDS) {
       for (const spelling of [path, ...aliases]) {
         const words = spelling.split(' ');
         expect(offered(home, ...words.slice(0, -1), ''), spelling).toContain(words.at(-1));
@@ -258,7 +259,7 @@ describe('Completion offers', () => {
   });
 
   it('something for every placeholder of the program, or nothing on purpose', () => {
-    const undecided = PROGRAM.commands.flatMap(({ path, arguments: positional, options }) => [
+    const undecided = COMMANDS.flatMap(({ path, arguments: positional, options }) => [
       ...positional.flatMap(({ usage }) => readPlaceholder(path, usage).literals),
       ...options.flatMap(({ flags, ...option }) =>
         flags.endsWith('>') && !('choices' in option)

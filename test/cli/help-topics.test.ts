@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { findCommand } from '../../src/cli/argv.js';
-import { optionName } from '../../src/cli/command.js';
+import { loadCommands, optionName } from '../../src/cli/command.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { COMMAND_OUTPUT, OBJECT } from '../../src/cli/commands/schema/output-shapes.js';
 import { everyOption } from '../../src/cli/options.js';
@@ -9,6 +9,8 @@ import { parseArgs } from '../../src/cli/parser.js';
 import { PROGRAM } from '../../src/cli/program.js';
 import { wrapPage } from '../../src/kit/wrap.js';
 import { optionsOf, runWords, splitWords } from './captured-run.js';
+
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
 /** The placeholders of a page, and a possible value for each. */
 const STANDS_FOR: readonly (readonly [RegExp, string])[] = [
@@ -59,9 +61,7 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
   });
 
   it('names existing options', () => {
-    const known = PROGRAM.commands.flatMap((command) =>
-      everyOption(command).map(({ flags }) => `--${optionName(flags).long}`),
-    );
+    const known = COMMANDS.flatMap((command) => everyOption(command).map(({ flags }) => `--${optionName(flags).long}`));
     for (const [option] of page.matchAll(/(?<![\w-])--[a-z][a-z-]+/g)) expect(known, option).toContain(option);
   });
 

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import { loadCommands } from '../../src/cli/command.js';
 import { COMMAND_OUTPUT } from '../../src/cli/commands/schema/output-shapes.js';
 import { OWN_ERROR } from '../../src/cli/errors.js';
 import { OVERVIEW } from '../../src/cli/help.js';
@@ -11,6 +11,8 @@ import { ERROR } from '../../src/wire/error.js';
 import { EVENT_TYPES } from '../../src/wire/event.js';
 import { documentOf, localHome, type Stage, startStage } from './acting.js';
 import { freshHome, type RunOptions, runWords } from './captured-run.js';
+
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
 const inHome = (directory: string, words: string | string[], options: RunOptions = {}) =>
   runWords(words, {
@@ -36,7 +38,7 @@ describe('the overview', () => {
     const { out } = await runWords('');
     for (const { commands } of OVERVIEW)
       for (const name of commands) {
-        const exists = PROGRAM.commands.some(
+        const exists = COMMANDS.some(
           ({ path, aliases }) => path === name || aliases.includes(name) || path.startsWith(`${name} `),
         );
         expect(exists, name).toBe(true);
@@ -48,7 +50,7 @@ describe('the overview', () => {
 describe('commands', () => {
   it('include with --json every command, its options and what it changes', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: Record<string, unknown>[] };
-    expect(items).toHaveLength(PROGRAM.commands.filter(({ isHidden }) => !isHidden).length);
+    expect(items).toHaveLength(COMMANDS.length);
     expect(items.find(({ words }) => String(words) === 'message,send')).toMatchObject({
       aliases: [['send']],
       effect: 'write',
@@ -70,8 +72,8 @@ describe('commands', () => {
       'profile remove',
       'serve account reset-password',
     ];
-    const takesAway = PROGRAM.commands.flatMap(({ path, isHidden }) =>
-      !isHidden && /(^| )(remove|reset|reset-password|revoke|leave|end|logout|delete)$/.test(path) ? [path] : [],
+    const takesAway = COMMANDS.flatMap(({ path }) =>
+      /(^| )(remove|reset|reset-password|revoke|leave|end|logout|delete)$/.test(path) ? [path] : [],
     );
     // `api` sends any request, and blocking an agent permanently ends its participation in the sessions.
     expect(destructive.sort()).toEqual(
@@ -102,8 +104,7 @@ describe('explain', () => {
 
 describe('schema', () => {
   it('has every command that prints its own document', () => {
-    const missing = PROGRAM.commands
-      .filter(({ path, isHidden }) => !isHidden && path !== 'api')
+    const missing = COMMANDS.filter(({ path }) => path !== 'api')
       .filter(({ path }) => !Object.hasOwn(COMMAND_OUTPUT, path))
       .map(({ path }) => path);
     expect(missing).toEqual([]);

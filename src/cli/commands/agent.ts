@@ -24,7 +24,6 @@ const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --accou
 
 export const agentUse = command({
   path: 'agent use',
-  aliases: ['use'],
   summary: 'act as this agent from now on',
   details:
     'The choice is stored with the profile; --here stores it, and the profile, in this folder (.asp.json) instead.',

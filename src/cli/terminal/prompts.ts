@@ -59,7 +59,7 @@ async function chooseByNumber(
 
 export function createPrompts(streams: Streams, settings: PromptSettings): Prompts {
   const { mayAsk, isYes, isAccessible, signal, interrupt } = settings;
-  const canAsk = mayAsk && streams.stdin.isTerminal && streams.stderr.isTerminal;
+  const canAsk = mayAsk && streams.stderr.isTerminal && streams.stdin.isTerminal;
   const refuse = (question: string, flag: string): CliError =>
     usageError(`${question} This needs an answer, and there is no terminal to ask on.`, {
       why: `pass the answer with ${flag}.`,

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
+import { loadCommands } from '../../../src/cli/command.js';
 import { COMMAND_OUTPUT, OBJECT } from '../../../src/cli/commands/schema/output-shapes.js';
 import { PROGRAM } from '../../../src/cli/program.js';
 import { ENDPOINT } from '../../../src/wire/endpoint.js';
@@ -9,6 +10,8 @@ import type { Refusal } from '../../support/canned-service.js';
 import type { Ran } from '../captured-run.js';
 import { CASES, type Case, type Cell, COLUMNS, type Column, ELSEWHERE } from './cases.js';
 import { type Stage, startStage } from './stage.js';
+
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
 /** The refusal in each column. */
 const REFUSAL: Partial<Record<Column, Refusal>> = {
@@ -102,7 +105,7 @@ function checkData(ran: Ran, isWhole: boolean, isEmptyAllowed: boolean): unknown
 }
 
 const STREAMS = ['session tail', 'session events', 'replay'];
-const commands = PROGRAM.commands.filter(({ isHidden }) => !isHidden).map(({ path }) => path);
+const commands = COMMANDS.map(({ path }) => path);
 
 describe('the table of cases', () => {
   it('has every command, and no other', () => {

@@ -2,10 +2,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-import { optionName } from '../../../src/cli/command.js';
+import { loadCommands, optionName } from '../../../src/cli/command.js';
 import { SETTING_NAMES, toVariable } from '../../../src/cli/commands/serve/settings.js';
 import { PROGRAM } from '../../../src/cli/program.js';
 import { freshHome, type RunOptions, runWords } from '../captured-run.js';
+
+const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
 interface Item {
   readonly name: string;
@@ -53,7 +55,7 @@ describe('the settings of a service', () => {
   });
 
   it('can each be given by a flag of that name', () => {
-    const serve = PROGRAM.commands.find(({ path }) => path === 'serve');
+    const serve = COMMANDS.find(({ path }) => path === 'serve');
     const flags = (serve?.options ?? []).map((option) => optionName(option.flags).long);
     const others = ['config', 'print-config', 'detach', 'ready-file', 'adopt-attachments'];
     expect(flags.filter((flag) => !others.includes(flag)).sort()).toEqual([...SETTING_NAMES].sort());

@@ -25,7 +25,6 @@ const LOGIN_ARGUMENT = {
 
 export const authLogin = command({
   path: 'auth login',
-  aliases: ['login'],
   summary: 'sign in as an agent through the browser',
   details: [
     'Prints an address, opens it in the browser and waits for your approval. If the browser cannot reach this machine,',
@@ -79,7 +78,6 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
 
 export const authLogout = command({
   path: 'auth logout',
-  aliases: ['logout'],
   summary: 'sign out: end logins at the service and delete them here',
   details: [
     'Without a handle: the acting agent. Deletes the login here even if the service cannot be reached; stderr says',
@@ -108,7 +106,6 @@ export const authLogout = command({
 
 export const authWhoami = command({
   path: 'auth whoami',
-  aliases: ['whoami'],
   summary: 'show the current agent, service and credential',
   options: [
     { flags: '--offline', about: 'use only local data, without contacting the service' },

@@ -1,4 +1,4 @@
-import { type Command, type Option, optionName, type Program } from '../../command.js';
+import { type ListedCommand, type LoadedProgram, type Option, optionName } from '../../command.js';
 
 /** A candidate and its description; the second is empty if there is none. */
 export type Candidate = readonly [value: string, about: string];
@@ -33,8 +33,8 @@ type Kind = ListName | MemoryName | 'commands' | 'fields' | 'files' | 'folders' 
 
 /** Everything that the build knows about the program, as plain data. */
 export interface Vocabulary {
-  readonly nouns: Program['nouns'];
-  readonly commands: readonly Pick<Command, 'path' | 'aliases' | 'summary' | 'arguments' | 'options'>[];
+  readonly nouns: LoadedProgram['nouns'];
+  readonly commands: readonly Pick<ListedCommand, 'path' | 'aliases' | 'summary' | 'arguments' | 'options'>[];
   /** Options of every command. */
   readonly everywhere: readonly Option[];
   readonly lists: Readonly<Record<ListName, readonly Candidate[]>>;

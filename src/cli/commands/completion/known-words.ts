@@ -1,7 +1,7 @@
 import { ENDPOINT } from '../../../wire/endpoint.js';
 import { EVENT_TYPES } from '../../../wire/event.js';
 import { SCOPE_DESCRIPTION, SCOPES } from '../../../wire/scope.js';
-import type { Program } from '../../command.js';
+import type { LoadedProgram } from '../../command.js';
 import { GLOBAL_OPTIONS } from '../../options.js';
 import { SETTING_ABOUT } from '../config.js';
 import { CODING_AGENTS } from '../connect/coding-agents.js';
@@ -19,11 +19,10 @@ const plain = (values: readonly string[]): Candidate[] => values.map((value) => 
  * Everything that completions know before the user types. The build writes it into the program, because collecting it
  * takes long.
  */
-export function collectVocabulary({ nouns, commands }: Program): Vocabulary {
-  const shown = commands.filter(({ isHidden }) => !isHidden);
+export function collectVocabulary({ nouns, commands }: LoadedProgram): Vocabulary {
   return {
     nouns,
-    commands: shown.map(({ path, aliases, summary, arguments: positional, options }) => {
+    commands: commands.map(({ path, aliases, summary, arguments: positional, options }) => {
       return { path, aliases, summary, arguments: positional, options };
     }),
     everywhere: GLOBAL_OPTIONS,
@@ -53,7 +52,7 @@ export function collectVocabulary({ nouns, commands }: Program): Vocabulary {
       triggers: plain(TRIGGER_EVENTS),
       types: EVENT_TYPES.map((type) => [type.replace(/^session\./, ''), type]),
     },
-    fields: Object.fromEntries(shown.flatMap(({ path }) => listFields(path))),
+    fields: Object.fromEntries(commands.flatMap(({ path }) => listFields(path))),
   };
 }
 

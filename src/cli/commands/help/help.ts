@@ -1,5 +1,14 @@
 import { findCommand } from '../../argv.js';
-import { type Command, command, describeTable, type Option, optionName } from '../../command.js';
+import {
+  type CommandEntry,
+  command,
+  describeTable,
+  type ListedCommand,
+  loadCommands,
+  loadListed,
+  type Option,
+  optionName,
+} from '../../command.js';
 import { usageError } from '../../errors.js';
 import { everyOption } from '../../options.js';
 import { suggest } from '../../values.js';
@@ -23,8 +32,9 @@ export const help = command({
   effect: 'none',
   stdout: 'the page',
   parse: (args) => ({ topic: args.argument('topic') }),
-  async run({ program, output, streams, version }, { topic }) {
-    const [{ TOPICS }, { PLAIN }, pages, { textWidth, wrapPage }] = await Promise.all([
+  async run({ program: words, output, streams, version }, { topic }) {
+    const [program, { TOPICS }, { PLAIN }, pages, { textWidth, wrapPage }] = await Promise.all([
+      loadCommands(words),
       import('./topics.js'),
       import('../../terminal/style.js'),
       import('../../help.js'),
@@ -37,7 +47,7 @@ export const help = command({
     const [first] = topic;
     if (first === undefined) return show(pages.overview(program, version, style, width));
     const text = topic.length === 1 && Object.hasOwn(TOPICS, first) ? TOPICS[first] : undefined;
-    const { command: found, path, unknownWord } = await findCommand(program, topic);
+    const { command: found, path, unknownWord } = await findCommand(words, topic);
     const shown = [
       ...(found === undefined
         ? []
@@ -108,7 +118,8 @@ export const commands = command({
   parse: (args) => ({ typed: args.argument('command') }),
   async run({ program, output }, { typed }) {
     const { path } = await findCommand(program, typed);
-    const items = program.commands.filter((each) => !each.isHidden && isBelow(each, path)).map(describeCommand);
+    const below = program.entries.filter((each) => isBelow(each, path));
+    const items = (await Promise.all(below.map(loadListed))).map(describeCommand);
     if (items.length === 0 || path.length < typed.length)
       throw usageError(`'${typed.join(' ')}' is not a command of asp.`, { next: ['asp', 'commands'] });
     await output.list({ items, next_cursor: null }, [
@@ -119,10 +130,10 @@ export const commands = command({
   },
 });
 
-const isBelow = ({ path }: Command, words: readonly string[]): boolean =>
+const isBelow = ({ path }: CommandEntry, words: readonly string[]): boolean =>
   words.every((word, index) => path.split(' ')[index] === word);
 
-const describeCommand = (each: Command) => ({
+const describeCommand = (each: ListedCommand) => ({
   words: each.path.split(' '),
   aliases: each.aliases.map((alias) => alias.split(' ')),
   summary: each.summary,

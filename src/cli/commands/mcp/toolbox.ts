@@ -182,8 +182,9 @@ async function runCommand(
   run: Run,
 ): Promise<object> {
   const { signal, once, idempotencyKey } = run;
-  const command = context.program.commands.find(({ path }) => path === tool.command);
-  if (command === undefined) throw new TypeError(`there is no command ${tool.command}`);
+  const entry = context.program.entries.find(({ path }) => path === tool.command);
+  if (entry === undefined) throw new TypeError(`there is no command ${tool.command}`);
+  const command = await entry.load();
   const output = captureOutput(context.output);
   const args = toParsedArgs(toolArgs);
   const globals = { ...context.globals, format: 'json', fields: undefined, once, idempotencyKey } as const;

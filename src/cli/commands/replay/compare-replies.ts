@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import { isFailureNotice, type Produced } from '../../../agent/answer.js';
+import type { Produced } from '../../../agent/answer.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
-import { textOfMessage } from '../../../wire/message.js';
+import { isFailureNotice, textOfMessage } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';

@@ -1,6 +1,5 @@
-import { isFailureNotice } from '../../../agent/answer.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
-import { IN_REPLY_TO } from '../../../wire/message.js';
+import { IN_REPLY_TO, isFailureNotice } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';

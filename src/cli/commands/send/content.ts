@@ -1,6 +1,6 @@
 import type { Upload } from '../../../client/client.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
-import { Content, type Content as ContentValue, type Part } from '../../../wire/schemas/requests.js';
+import type { Content, Part } from '../../../wire/schemas/requests.js';
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
@@ -9,7 +9,7 @@ import type { SendOptions, TextSource } from './send.js';
 
 /** The content of a message, and the files that were uploaded for it. */
 interface Built {
-  readonly content: ContentValue;
+  readonly content: Content;
   readonly uploaded: readonly string[];
   /** False if the same command line would not send the same again. */
   readonly isRepeatable: boolean;
@@ -22,13 +22,13 @@ type Contents = Omit<SendOptions, 'metadata'>;
 export async function buildContent(context: Context, options: Contents): Promise<Built> {
   const readsNoStdin = ![...options.files, ...options.data, options.parts].includes('-');
   if (options.parts !== undefined) {
-    const content = checkContent('--parts', await readJson(context, '--parts', options.parts));
+    const content = await checkContent('--parts', await readJson(context, '--parts', options.parts));
     return { content, uploaded: [], isRepeatable: readsNoStdin };
   }
   const source = chooseSource(context, options);
   const text = source === undefined ? undefined : await readText(context, source);
   const parts: Part[] = [];
-  for (const value of options.data) parts.push(dataPart(await readJson(context, '--data', value)));
+  for (const value of options.data) parts.push(await dataPart(await readJson(context, '--data', value)));
   for (const id of options.attachmentIds) parts.push({ type: 'file', attachment_id: id });
   const uploads = await uploadFiles(context, options);
   parts.push(...uploads.map(({ part }) => part));
@@ -91,12 +91,14 @@ async function readJson(context: Context, option: string, value: string): Promis
   }
 }
 
-function dataPart(value: unknown): Part {
-  const [part] = checkContent('--data', [{ type: 'data', data: value }]);
+async function dataPart(value: unknown): Promise<Part> {
+  const [part] = await checkContent('--data', [{ type: 'data', data: value }]);
   return part as Part;
 }
 
-function checkContent(option: '--data' | '--parts', value: unknown): Exclude<ContentValue, string> {
+async function checkContent(option: '--data' | '--parts', value: unknown): Promise<Exclude<Content, string>> {
+  // Most messages are plain text, and building the schemas of all requests costs milliseconds.
+  const { Content } = await import('../../../wire/schemas/requests.js');
   const checked = Content.safeParse(value);
   if (checked.success && Array.isArray(checked.data)) return checked.data;
   const issue = checked.success ? undefined : checked.error.issues[0];

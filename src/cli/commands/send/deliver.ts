@@ -1,12 +1,10 @@
-import { isFailureNotice } from '../../../agent/answer.js';
-import { createReplyMatcher } from '../../../agent/reply-matcher.js';
 import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { abortAfter, wait } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { RATE_LIMIT } from '../../../wire/limit.js';
-import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS } from '../../../wire/message.js';
+import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
@@ -20,11 +18,9 @@ import { showProgress } from '../../terminal/progress.js';
 import { waitText } from '../../terminal/relative-time.js';
 import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
-import { waitForState } from '../session/delivery.js';
 import { findSession } from '../session/find-session.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
-import { createOutageNotes } from '../session/wait.js';
 import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
 import type { SendOptions, Target } from './send.js';
@@ -472,6 +468,7 @@ async function waitForRecipients(
 ): Promise<DeliveryReply> {
   const note = `Waiting until the message is ${wanted}.`;
   await (context.output.format === 'human' ? context.output.note(note) : context.output.detail(note));
+  const { waitForState } = await import('../session/delivery.js');
   const work = waitForState(context, { sessionId, sequence: sequence ?? 0 }, wanted);
   return showProgress(context, `waiting until it is ${wanted}`, work, { isTold: true });
 }
@@ -526,6 +523,10 @@ async function listen(context: Context, sent: SendResult, question: Question | u
     });
   const first = async (signal: AbortSignal): Promise<Message> => {
     const [me, client] = [await context.actingHandle(), await context.client()];
+    const [{ createReplyMatcher }, { createOutageNotes }] = await Promise.all([
+      import('../../../agent/reply-matcher.js'),
+      import('../session/wait.js'),
+    ]);
     const asked = { me, sessionId, sequence, messageId: message_id ?? undefined, handle, signal };
     const isReply = createReplyMatcher(client, asked);
     const items = client.tail({ sessions: [{ sessionId, after }], signal });

@@ -51,7 +51,6 @@ const OPTIONS = [
 
 export const messageSend = command({
   path: 'message send',
-  aliases: ['send'],
   summary: 'send a message to a handle or a session',
   details: [
     'Sending to a handle (or several) creates a session with the message in it; a session id (sess_…) adds the message',

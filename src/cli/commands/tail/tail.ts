@@ -60,7 +60,6 @@ const NOT_FOR_AGENTS = [
 
 export const sessionTail = command({
   path: 'session tail',
-  aliases: ['tail'],
   summary: 'print events as they arrive, as JSON lines',
   details: [
     'Without a session: follows all your sessions, starting with events that were never delivered to you.',
