@@ -32,8 +32,8 @@ export function programWords(words: readonly string[]): string[] {
 }
 
 /**
- * Gives a home the cache folder that all homes of a run share. Otherwise, the first run of each command in each home compiles the
- * program again, which takes as long as everything else that a short command does.
+ * Gives a home the cache folder that all homes of a run share. Otherwise, the first run of each command in each home
+ * compiles the program again, which takes as long as everything else that a short command does.
  */
 export function shareCompiledCode(home: string): void {
   if (testFolder === undefined) return;
