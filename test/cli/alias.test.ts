@@ -21,7 +21,7 @@ const errorIn = ({ err }: Ran): { code: string; message: string; hint?: string }
   (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: never }).error;
 
 describe('an alias', () => {
-  it('stands for its words, with options before it and everything after it', async () => {
+  it('is replaced by its words, with options before it and everything after it', async () => {
     const { asp } = startHome();
     expect(await asp(['alias', 'set', 'why', '--', 'explain', 'ASP_USAGE'])).toMatchObject({ code: 0, out: 'why\n' });
     const direct = await asp('explain ASP_USAGE --json');
@@ -40,7 +40,7 @@ describe('an alias', () => {
     expect((await asp('alias list')).out).toBe("say\tsend @a.bot 'it'\\''s $HOME; *' --dry-run --json\n");
   });
 
-  it('may stand for a noun', async () => {
+  it('can replace a noun', async () => {
     const { asp } = startHome();
     await asp('alias set c -- config');
     expect((await asp('c path')).out).toContain('config.json');

@@ -278,7 +278,7 @@ describe('keys', () => {
     expect(await keyOf(`send ${SESSION} hi --idempotency-key my-key`)).toBe('my-key');
   });
 
-  it('--once gives the same key for the same agent, endpoint and name, another for another name', async () => {
+  it('--once produces the same key for the same agent, endpoint and name, and another for another name', async () => {
     const first = await keyOf(`send ${SESSION} hi --once deploy-1`);
     const second = await keyOf(`send ${SESSION} other --once deploy-1`);
     const third = await keyOf(`send ${SESSION} hi --once deploy-2`);

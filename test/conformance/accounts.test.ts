@@ -35,7 +35,7 @@ async function asAccountOf(actor: Actor, scope = ACCOUNT_SCOPE): Promise<{ token
 
 const newName = (): string => `made-${randomBytes(4).toString('hex')}`;
 
-rule('wire/OAuth/account-tokens', 'account scopes give a token without an agent', async () => {
+rule('wire/OAuth/account-tokens', 'account scopes lead to a token without an agent', async () => {
   const alice = await service.actor('alice');
   const { token } = await asAccountOf(alice);
   const claims = claimsOf(token);

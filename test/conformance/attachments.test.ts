@@ -122,7 +122,7 @@ rule('wire/Attachments/filename', 'the name is a safe base name', async () => {
 
 rule(
   ['wire/Attachments/GET', 'spec/Attachment/private', 'wire/Attachments/url'],
-  'a fresh signed address gives the bytes, as a download, without a bearer',
+  'a fresh signed address returns the bytes, as a download, without a bearer',
   async () => {
     const alice = await service.actor('alice');
     const id = await alice.mustUpload({ filename: 'a.txt', type: 'text/plain', bytes: 'the bytes' });

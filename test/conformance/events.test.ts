@@ -151,7 +151,7 @@ rule('wire/Events/eligibility', 'after its own leave, an agent receives no later
   await scene.close();
 });
 
-rule(['spec/Events/session.ended', 'wire/Events/session.ended'], 'an end goes to joined and invited ones', async () => {
+rule(['spec/Events/session.ended', 'wire/Events/session.ended'], 'an end goes to joined and invited', async () => {
   const scene = await gather();
   await scene.bob.mustEnd(scene.id);
   const frame = await scene.toCarol.mustReceiveEvent('session.ended', scene.id);

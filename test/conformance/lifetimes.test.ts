@@ -87,7 +87,7 @@ rule('wire/OAuth/code', 'a code ends after 60 seconds', async () => {
   mustRefuse(await redeemCode(service.place, late.clientId, late.code, late.verifier), 400, 'invalid_grant');
 });
 
-rule('spec/Idempotency/rule-5', 'for a day a key gives the first answer, then the request is new', async () => {
+rule('spec/Idempotency/rule-5', 'for a day, a key returns the first answer; then the request is new', async () => {
   const alice = await service.actor('alice');
   const key = randomUUID();
   const first = text(mustSucceed(await alice.post('/sessions', {}, { key }), 201), 'session_id');
@@ -190,7 +190,7 @@ rule('spec/Refresh/stateless', 'after reuse ends its family, a socket stays open
   expect(await socket.mustBeClosed()).toBe(1008);
 });
 
-rule('spec/Attachment/private', 'the bytes of a removed attachment are gone with it', async () => {
+rule('spec/Attachment/private', 'the bytes of a removed attachment are removed with it', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustUpload();
   service.advance(58 * MINUTE);

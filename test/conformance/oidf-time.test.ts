@@ -32,7 +32,7 @@ function mustBeInvalidGrant(answer: Answer): void {
   expect([answer.status, field(answer.json, 'error')]).toEqual([400, 'invalid_grant']);
 }
 
-oidfModule('oidcc-codereuse-30seconds', 'what the first use gave, after a second one 30 seconds later', {
+oidfModule('oidcc-codereuse-30seconds', 'a second use 30 seconds later ends the refresh token, not the access token', {
   look: () => useTwice(30 * SECOND),
   asks: ({ used }) => expect(used.status).toBeGreaterThanOrEqual(400),
   answers({ first, second, refreshed, used }) {
@@ -51,7 +51,7 @@ oidfModule(`${FAPI}-attempt-reuse-authorization-code-after-one-second`, 'a secon
   },
 });
 
-oidfModule(`${FAPI}-ensure-token-endpoint-fails-with-expired-auth-code`, 'a code past its time is refused', {
+oidfModule(`${FAPI}-ensure-token-endpoint-fails-with-expired-auth-code`, 'an expired code is refused', {
   look: async () => {
     const { handle } = await service.actor('oidf');
     const { clientId, code, verifier } = await mustGetCode(service.place, service.operator, handle);

@@ -48,7 +48,7 @@ oidfModule('oidcc-codereuse', 'a code is good for one use', {
   },
 });
 
-oidfModule(`${FAPI}-ensure-authorization-code-is-bound-to-client`, 'a code is of no use to another client', {
+oidfModule(`${FAPI}-ensure-authorization-code-is-bound-to-client`, 'another client cannot use a code', {
   look: async () => {
     const { code, verifier } = await getCode();
     return redeemCode(service.place, await mustRegister(service.place), code, verifier);
@@ -56,7 +56,7 @@ oidfModule(`${FAPI}-ensure-authorization-code-is-bound-to-client`, 'a code is of
   asks: mustBe('invalid_grant', 'invalid_client'),
 });
 
-oidfModule(`${FAPI}-ensure-client-id-in-token-endpoint`, 'a token request says whose it is', {
+oidfModule(`${FAPI}-ensure-client-id-in-token-endpoint`, 'a token request names its client', {
   look: async () => {
     const { code, verifier } = await getCode();
     return redeemCode(service.place, '', code, verifier, { client_id: undefined });
@@ -80,7 +80,7 @@ oidfModule(`${FAPI}-incorrect-pkce-code-verifier-rejected`, 'no code with anothe
   asks: mustBe('invalid_grant', 'invalid_request'),
 });
 
-oidfModule('oidcc-refresh-token', 'a refresh token gives tokens, to its own client alone', {
+oidfModule('oidcc-refresh-token', 'a refresh token works only for its own client', {
   look: async () => {
     const { clientId, accessToken, refreshToken } = await grant();
     const foreign = await refresh(service.place, await mustRegister(service.place), refreshToken);
@@ -119,7 +119,7 @@ oidfModule(`${FAPI}-refresh-token`, 'a refresh token before and after its use', 
 const askMe = (accessToken: string, scheme: string): Promise<Answer> =>
   request(`${service.place.baseUrl}/agents/me`, { headers: { authorization: `${scheme} ${accessToken}` } });
 
-oidfModule(`${FAPI}-access-token-type-header-case-sensitivity`, 'the scheme may be written anyhow', {
+oidfModule(`${FAPI}-access-token-type-header-case-sensitivity`, 'the scheme may be in any case', {
   look: async () => {
     const { accessToken } = await grant();
     return Promise.all(['Bearer', 'bearer', 'bEaReR'].map((scheme) => askMe(accessToken, scheme)));

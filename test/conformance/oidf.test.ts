@@ -116,7 +116,7 @@ const SUCCEEDS: readonly (readonly [name: string, says: string, overrides: Recor
 for (const [name, says, overrides] of SUCCEEDS)
   oidfModule(name, says, { look: () => complete(overrides), asks: mustHaveSucceeded });
 
-oidfModule(`${FAPI}-ensure-authorization-request-without-state-success`, 'no state goes and none comes back', {
+oidfModule(`${FAPI}-ensure-authorization-request-without-state-success`, 'without a state, none comes back', {
   look: () => complete({ state: undefined }),
   asks(completed) {
     mustHaveSucceeded(completed);
@@ -133,7 +133,7 @@ oidfModule(`${FAPI}-ensure-authorization-request-with-long-state`, '384 characte
   },
 });
 
-oidfModule('oidcc-response-type-missing', 'an error, told to the client', {
+oidfModule('oidcc-response-type-missing', 'an error is reported to the client', {
   look: ofRequest({ response_type: undefined }),
   asks: mustBeToldTheClient('invalid_request', 'unsupported_response_type'),
 });
@@ -172,7 +172,7 @@ oidfModule('oidcc-redirect-uri-query-OK', 'a registered query is kept', {
     expect(redirectParameters(completed.answer).get('foo')).toBe('bar');
   },
 });
-oidfModule('oidcc-redirect-uri-query-mismatch', 'another query than the registered one is a page', {
+oidfModule('oidcc-redirect-uri-query-mismatch', 'a query other than the registered one is a page', {
   look: ofRequest({ redirect_uri: `${REDIRECT_URI}?bar=foo` }, withQuery),
   asks: mustBeAPage,
 });
@@ -210,7 +210,7 @@ for (const [name, member] of [
     },
   });
 
-oidfModule(`${FAPI}-user-rejects-authentication`, 'access_denied goes to the client', {
+oidfModule(`${FAPI}-user-rejects-authentication`, 'access_denied is reported to the client', {
   look: async () => {
     const browser = openBrowser();
     const consent = await signUp(browser, await browser.open((await ask()).url), newPerson('oidf'));
@@ -226,12 +226,12 @@ async function openSignedIn(overrides: AuthorizationParameters['overrides']) {
   const page = await browser.open((await ask(overrides)).url);
   return { page, decide: () => allow(browser, page, { agent: person.handle }) };
 }
-oidfModule('oidcc-prompt-login', 'prompt=login for somebody who is signed in', {
+oidfModule('oidcc-prompt-login', 'prompt=login for a signed-in person', {
   look: () => openSignedIn({ prompt: 'login' }),
   asks: ({ page }) => expect(page.text).toMatch(/password/i),
   answers: ({ page }) => expect([page.answer.status, page.text]).toEqual([200, expect.stringMatching(/allow/i)]),
 });
-oidfModule('oidcc-prompt-none-logged-in', 'prompt=none for somebody who is signed in', {
+oidfModule('oidcc-prompt-none-logged-in', 'prompt=none for a signed-in person', {
   look: async () => {
     const { page, decide } = await openSignedIn({ prompt: 'none' });
     return { page, decided: (await decide()).answer };
@@ -247,7 +247,7 @@ oidfModule('oidcc-prompt-none-not-logged-in', 'prompt=none for a stranger', {
   asks: ({ answer }) => expect(redirectParameters(answer).get('error')).toBe('login_required'),
   answers: ({ answer, text }) => expect([answer.status, text]).toEqual([200, expect.stringMatching(/password/i)]),
 });
-oidfModule('oidcc-ensure-post-request-succeeds', 'a request that is posted', {
+oidfModule('oidcc-ensure-post-request-succeeds', 'a posted request', {
   look: async () => {
     const { url } = await ask();
     return postForm(service.place.authorizeUrl, Object.fromEntries(new URL(url).searchParams));
@@ -258,7 +258,7 @@ oidfModule('oidcc-ensure-post-request-succeeds', 'a request that is posted', {
     expect([status < 500, headers['location']]).toEqual([true, undefined]);
   },
 });
-oidfModule(`${FAPI}-ensure-unsigned-authorization-request-without-using-par-fails`, 'a request that was not pushed', {
+oidfModule(`${FAPI}-ensure-unsigned-authorization-request-without-using-par-fails`, 'a request without a push', {
   look: ofRequest({}),
   asks: ({ status }) => expect(status).not.toBe(200),
   answers: ({ status, headers }) => expect([status, headers['location']]).toEqual([200, undefined]),

@@ -47,7 +47,7 @@ describe('a second login', () => {
     expect(err).toContain('ASP_TOKEN is set, so commands use that instead of this login.');
   });
 
-  it('--yes keeps the login in a file where there is no keychain, unless a keychain was asked for', async () => {
+  it('--yes keeps the login in a file if there is no keychain, unless one was requested', async () => {
     const home = localHome(service);
     const environment = { ASP_TOKEN_STORE: '', DBUS_SESSION_BUS_ADDRESS: '' };
     const kept = await home.run('login me.one --yes --json', { environment });

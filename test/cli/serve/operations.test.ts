@@ -24,13 +24,13 @@ describe('docs/operations.md', () => {
   const commands = blocks('sh').flatMap((text) => text.split('\n').filter((line) => line !== ''));
   it('has commands', () => expect(commands.length).toBeGreaterThan(12));
   for (const line of new Set(commands))
-    it(`${line} is a command as it stands`, async () => {
+    it(`${line} is a complete command`, async () => {
       const words = /^(?:[A-Z_]+=(?:'[^']*'|\S+) )*asp (.+)$/.exec(line)?.[1];
       expect(words).toBeDefined();
       expect(await optionsOf(words ?? '')).toBeTypeOf('object');
     });
 
-  it('starts its unit with a command as it stands', async () => {
+  it('starts its unit with a complete command', async () => {
     const [, line = ''] = /^ExecStart=\/usr\/local\/bin\/asp (.+)$/m.exec(PAGE) ?? [];
     expect(await optionsOf(line)).toMatchObject({ configPath: '/etc/asp/serve.json' });
   });

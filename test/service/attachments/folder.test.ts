@@ -231,7 +231,7 @@ describe('the sweep of attachment files without a row', () => {
   });
 });
 
-describe('an attachment whose file is not there', () => {
+describe('an attachment whose file is missing', () => {
   it('an attachment whose file is missing is a 500 that says so, in the log and the metrics too, and never a 404', async () => {
     const data = newData();
     const service = await start(data);

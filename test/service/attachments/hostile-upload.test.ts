@@ -115,7 +115,7 @@ describe('Attachments › a text whose type names a character set', () => {
   });
 });
 
-describe('Attachments › a sender that goes away', () => {
+describe('Attachments › a sender that disconnects', () => {
   it.each(['length', 'chunked'])('in the middle of the file (%s) leaves nothing', async (kind) => {
     const head = await headOf('multipart/form-data; boundary=b', kind === 'chunked' ? 'chunked' : 1_000_000);
     const begin = `--b\r\n${PART}${'a'.repeat(200_000)}`;

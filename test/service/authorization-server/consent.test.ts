@@ -199,7 +199,7 @@ describe('Consent, one stored request', () => {
     ['a new agent without an address', { agent: 'new', agent_name: ' ' }, 'Enter a handle'],
     ['a new agent with a bad address', { agent: 'new', agent_name: 'Bad Name' }, 'Use lowercase letters'],
     ['an address in use', { agent: 'new', agent_name: 'main' }, 'is or was in use'],
-  ])('%s is reported beside the field, with the input kept', async (_what, fields, message) => {
+  ])('%s is reported next to the field, with the input kept', async (_what, fields, message) => {
     const { browser, page } = await atConsent();
     const again = await browser.submit(page, AUTHORIZE, { decision: 'allow', ...fields });
     expect(again.status).toBe(400);

@@ -282,7 +282,7 @@ describe('POST /token', () => {
     }
   });
 
-  it('gives a client 120 tokens a minute, and refuses more without consuming anything', async () => {
+  it('allows a client 120 tokens per minute, and refuses more without consuming anything', async () => {
     const limited = await openDeskWithClient({ areLimitsOn: true });
     try {
       let { refreshToken } = await limited.login(limited.clientId);
