@@ -166,13 +166,15 @@ async function inTurns(sides, kind, connections) {
 async function compareWithFloor() {
   const started = [await startNodes([1], []), await startFloor()];
   const sides = started.flatMap((one) => one.sides);
-  line('requests in progress', 'asp (per second)', 'floor (per second)', 'asp / floor', 'CPU of the thread (ms)');
-  line(...Array(5).fill('---'));
+  const cpu = ['CPU of its thread (ms)', 'of the floor (ms)', 'floor / asp'];
+  line('requests in progress', 'asp (per second)', 'floor (per second)', 'asp / floor', ...cpu);
+  line(...Array(7).fill('---'));
   for (const [kind, all] of Object.entries({ message: CONNECTIONS, session: CONNECTIONS.slice(0, 2) }))
     for (const connections of all) {
       const [asp, floor] = await inTurns(sides, kind, connections);
       const cells = [asp.rate.toFixed(0), floor.rate.toFixed(0), (asp.rate / floor.rate).toFixed(2)];
-      line(`${connections}, each a new ${kind}`, ...cells, asp.threadMs.toFixed(2));
+      const times = [asp, floor].map(({ threadMs }) => threadMs.toFixed(2));
+      line(`${connections}, each a new ${kind}`, ...cells, ...times, (floor.threadMs / asp.threadMs).toFixed(2));
     }
   for (const one of started) await one.stop();
 }
