@@ -2,13 +2,14 @@ import type { Client } from '../client/client.js';
 import { RequestError } from '../client/client.js';
 import { stableKey } from '../kit/stable-key.js';
 import { isMessageEvent } from '../wire/event.js';
-import { FAILED, HOPS, IN_REPLY_TO, isFailureNotice, readHops } from '../wire/message.js';
+import { FAILED, HOPS, IN_REPLY_TO, isFailureNotice, readHops, type UnansweredReason } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
 import { type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
 import { type AgentContext, persist, type Settled } from './persist.js';
 import type { TakenReports } from './taken-reports.js';
+import type { UnansweredReports } from './unanswered-reports.js';
 
 /** The result of a command or a turn; `text` is empty if there is no reply. */
 export type Produced = { readonly exitCode: number | null; readonly tries: number; readonly turn?: TurnFacts } & (
@@ -109,6 +110,7 @@ export interface Answering {
   readonly onFailure: OnFailure;
   readonly onLimit: OnLimit;
   readonly reports: TakenReports;
+  readonly unanswered: UnansweredReports;
   readonly limits: Limits;
   /** Aborts everything in progress. */
   readonly signal: AbortSignal;
@@ -143,6 +145,7 @@ export async function answer(answering: Answering, event: Incoming): Promise<Run
   const { limits } = answering;
   const ticket = limits.begin(event.payload);
   if (typeof ticket === 'string') {
+    await noteUnanswered(answering, event, ticket);
     // A budget applies to this run only: the next run answers the message.
     if (answering.onLimit === 'stop' && RUN_LIMITS.includes(ticket)) throw limitStop(event, ticket, answering.advice);
     return limited(answering, event, ticket);
@@ -154,25 +157,37 @@ export async function answer(answering: Answering, event: Incoming): Promise<Run
     return result;
   } finally {
     ticket.close(wasSent);
-    if (wasSent) await limits.written();
+    if (wasSent) {
+      answering.unanswered.forget(event.session_id);
+      await limits.written();
+    }
   }
+}
+
+/** A message that came with an invitation is not part of a session that the agent has joined. */
+const isInSession = (event: Incoming): boolean => event.sequence === event.payload.sequence;
+
+async function noteUnanswered({ unanswered }: Answering, event: Incoming, reason: UnansweredReason): Promise<void> {
+  if (isInSession(event)) await unanswered.report(event.session_id, event.sequence, reason);
 }
 
 async function answerWithin(answering: Answering, event: Incoming, ticket: Ticket): Promise<RunResult> {
   const { context, advice, respond, onFailure, reports, signal } = answering;
   const { output } = context;
-  // A message that came with an invitation is not part of a session that the agent has joined.
-  const isInSession = event.sequence === event.payload.sequence;
   const onTaken = (): void => {
-    if (isInSession) reports.note(event.session_id, event.sequence);
+    if (isInSession(event)) reports.note(event.session_id, event.sequence);
   };
-  const printed = await respond(event, signal, onTaken);
+  const printed = await respond(event, signal, onTaken).catch(async (error: unknown) => {
+    if (!signal.aborted) await noteUnanswered(answering, event, 'failed');
+    throw error;
+  });
   const { tries, exitCode, turn } = printed;
   for (const name of ticket.spend({ tokens: turn?.tokens ?? null, cost: turn?.cost ?? null }))
     await output.note(advice.unreported(name));
   const about = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
   if (printed.kind === 'failed') {
     const { why } = printed;
+    await noteUnanswered(answering, event, 'failed');
     if (onFailure === 'stop') throw failureStop(event, why);
     const isSenderNotified = onFailure === 'reply';
     await output.note(
@@ -190,8 +205,10 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     return { ...about, outcome: 'silent' };
   }
   const broken = ticket.checkText(printed.text);
-  if (broken !== undefined)
+  if (broken !== undefined) {
+    await noteUnanswered(answering, event, broken);
     return { ...about, ...(await limited(answering, event, broken)), exit_code: exitCode, tries };
+  }
   const sent = await reply(answering, event, printed.content ?? printed.text, {
     ...printed.metadata,
     ...replyMetadata(event.payload),
@@ -203,6 +220,7 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   // The command printed something different this time; the earlier reply was sent.
   if (sent.error.code === 'IDEMPOTENCY_MISMATCH') return { ...(await answeredBefore(answering, event)), tries };
   await output.note(`${event.event_id}: the reply was refused: ${sent.error.code}`);
+  await noteUnanswered(answering, event, 'refused');
   return { ...about, outcome: 'refused', code: sent.error.code };
 }
 

@@ -11,6 +11,7 @@ import { SessionQueues } from './session-queues.js';
 import { findStartPoints } from './start-points.js';
 import { type Admits, type AgentOptions, type AgentParts, takeEvents } from './take-events.js';
 import { createTakenReports } from './taken-reports.js';
+import { createUnansweredReports } from './unanswered-reports.js';
 
 /** What admission depends on. */
 export interface AdmissionParts {
@@ -122,6 +123,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
       ...given,
       points,
       reports,
+      unanswered: createUnansweredReports(context, client, hard.signal),
       limits: await openLimits(options.limits, context.clock, progressPath),
       admits: createAdmission({ context, advice, me, from: options.from, findRelation }),
       soft,

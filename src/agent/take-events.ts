@@ -21,6 +21,7 @@ import { isAmongTwo } from './reply-matcher.js';
 import type { SessionQueues } from './session-queues.js';
 import type { StartPoints } from './start-points.js';
 import type { TakenReports } from './taken-reports.js';
+import type { UnansweredReports } from './unanswered-reports.js';
 
 /** Whether an agent is answered. */
 export type Admits = (handle: string) => Promise<boolean>;
@@ -62,6 +63,7 @@ export interface AgentParts {
   readonly respond: Responder['respond'];
   readonly passesOver?: Responder['passesOver'];
   readonly reports: TakenReports;
+  readonly unanswered: UnansweredReports;
   readonly limits: Limits;
   readonly admits: Admits;
   /** Whether to join the session of an invitation; undefined: every one. */
@@ -180,10 +182,24 @@ class Agent {
   }
 
   async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
-    const { context, advice, client, me, options, progress, respond, reports, limits, onRecord, signal } = this.#parts;
+    const { context, advice, client, me, options, progress, respond, reports, unanswered, limits, onRecord, signal } =
+      this.#parts;
     const { clock, output } = context;
     const { ends, onFailure, onLimit } = options;
-    const answering = { context, advice, client, me, respond, ends, onFailure, onLimit, reports, limits, signal };
+    const answering = {
+      context,
+      advice,
+      client,
+      me,
+      respond,
+      ends,
+      onFailure,
+      onLimit,
+      reports,
+      unanswered,
+      limits,
+      signal,
+    };
     const beganAt = clock.monotonic();
     try {
       const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));

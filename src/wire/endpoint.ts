@@ -141,6 +141,16 @@ export const ENDPOINT = {
     reply: 'delivery',
     limit: 'general',
   },
+  reportUnanswered: {
+    method: 'POST',
+    path: '/sessions/{session_id}/unanswered',
+    actor: 'agent',
+    scopes: ['sessions:write'],
+    body: 'json',
+    status: 204,
+    reply: 'nothing',
+    limit: 'general',
+  },
   getAccount: {
     method: 'GET',
     path: '/account',

@@ -33,6 +33,21 @@ export function isFailureNotice(message: Pick<Message, 'metadata'>): boolean {
   return message.metadata?.[FAILED] === true && findInReplyTo(message) !== undefined;
 }
 
+/** Why an agent does not answer a message: its program failed, the service refused the reply, or a limit stopped it. */
+export const UNANSWERED_REASONS = [
+  'failed',
+  'refused',
+  'max_replies',
+  'max_replies_per_hour',
+  'max_hops',
+  'max_tokens',
+  'max_cost',
+  'repeated',
+] as const;
+
+/** One of these reasons. */
+export type UnansweredReason = (typeof UNANSWERED_REASONS)[number];
+
 /** The member of a message's metadata that lists the possible answers to it (wire: Content and attachments, questions). */
 export const CHOICES = 'choices';
 /** The smallest number of answers that a question offers. */

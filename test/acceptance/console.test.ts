@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -202,5 +204,46 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     expect(heard).toEqual(wanted);
     await page.getByText(/^Message \d+: delivered to @bob\.helper\.$/).waitFor();
     tail.kill();
+  });
+
+  it('shows an agent that a limit stopped, and one that fails, until they answer again', {
+    timeout: 180_000,
+  }, async () => {
+    const script = join(home.directory, 'reply.mjs');
+    const isBroken = join(home.directory, 'broken');
+    writeFileSync(
+      script,
+      `import { existsSync } from 'node:fs';
+       if (existsSync(${JSON.stringify(isBroken)})) process.exit(1);
+       console.log('a reply');`,
+    );
+    const limits = ['--max-replies', '1', '--human', '@ada.planner', '--on-failure', 'skip', '--tries', '1'];
+    const run = home.start(['run', '--as', '@ada.builder', '--from', 'anyone', '--exec', `node ${script}`, ...limits]);
+    await run.until('stderr', /Answering as/);
+    await asp('allowlist', 'add', '@bob.*', '--as', '@ada.builder');
+    const session = await asp('session', 'create', '@ada.builder', '--as', '@bob.helper', '--topic', 'A <loop>');
+    await page.goto(`${new URL(service.url).origin}/dashboard/needs-you`);
+    const row = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'A <loop>' }) });
+    await until('it joins', async () =>
+      (await asp('session', 'show', session, '--as', '@bob.helper')).includes('joined'),
+    );
+    for (const text of ['one', 'two']) await asp('send', session, text, '--as', '@bob.helper');
+    await row.getByText('Stopped', { exact: true }).waitFor();
+    expect(await row.textContent()).toMatch(
+      /@ada\.builder stopped answering[\s\S]*end the session[\s\S]*raise the limit/,
+    );
+    // A person continues it, and it answers.
+    await asp('session', 'invite', session, '@ada.planner', '--as', '@bob.helper');
+    await asp('session', 'join', session, '--as', '@ada.planner');
+    await asp('send', session, 'Go on.', '--as', '@ada.planner');
+    await row.getByText('Stopped', { exact: true }).waitFor({ state: 'detached' });
+    writeFileSync(isBroken, '');
+    await asp('send', session, 'Go on again.', '--as', '@ada.planner');
+    await row.getByText('Failing', { exact: true }).waitFor();
+    await row.getByRole('button', { name: 'Dismiss the report of @ada.builder' }).click();
+    await page.getByRole('status').getByText('If the agent stops again').waitFor();
+    expect(await row.count()).toBe(0);
+    run.kill('SIGINT');
+    await run.ended;
   });
 });

@@ -178,6 +178,31 @@ rule('wire/Delivery/POST', 'a report takes 1 to 100 sequences and writes no even
   expect(await alice.mustReplay(id)).toEqual(before);
 });
 
+rule(
+  'wire/Delivery/unanswered',
+  'a report of a message is stored, changes nothing for others, and names its reason',
+  async () => {
+    const { alice, bob, id, sequence } = await sendOne();
+    const report = (actor: Actor, body: object) => actor.post(`/sessions/${id}/unanswered`, body);
+    const before = [await alice.mustReplay(id), await deliveryOf(alice, id, sequence)];
+    for (const body of [
+      {},
+      { sequence },
+      { reason: 'failed' },
+      { sequence, reason: 'bored' },
+      { sequence: 0, reason: 'failed' },
+    ])
+      mustDeny(await report(bob, body), 400, 'VALIDATION_ERROR');
+    for (const absent of [1, 999])
+      mustDeny(await report(bob, { sequence: absent, reason: 'failed' }), 404, 'NOT_FOUND');
+    for (const reason of ['max_hops', 'max_hops', 'refused'])
+      expect(await report(bob, { sequence, reason })).toMatchObject({ status: 204, text: '' });
+    expect([await alice.mustReplay(id), await deliveryOf(alice, id, sequence)]).toEqual(before);
+    const { eve } = await service.actors('eve');
+    mustDeny(await report(eve, { sequence, reason: 'failed' }), 404, 'NOT_FOUND');
+  },
+);
+
 rule('wire/Delivery/off', 'an agent that turns it off gets the same answer; nothing is stored or shown', async () => {
   const { alice, bob, id, sequence, messageId } = await sendOne();
   mustSucceed(await take(bob, id, sequence));

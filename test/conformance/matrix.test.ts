@@ -44,6 +44,14 @@ const VERBS: readonly Verb[] = [
     isAllowed: (status) => status === 'joined',
   },
   {
+    name: 'unanswered',
+    path: '/unanswered',
+    body: { sequence: 2, reason: 'failed' },
+    ...write,
+    success: 204,
+    isAllowed: (status) => status === 'joined',
+  },
+  {
     name: 'join',
     path: '/join',
     ...write,

@@ -193,6 +193,7 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
     ],
   }),
   reportTaken: () => ({ taken: [6] }),
+  reportUnanswered: () => undefined,
   listAccountSessions: (wording) => ({
     sessions: [{ session: sessionOf(wording), acting_handle: ME }],
     next_cursor: null,

@@ -15,7 +15,7 @@ import { getAttachment, uploadAttachment } from '../attachments/attachments.js';
 import type { StagedUpload } from '../attachments/receive-upload.js';
 import type { AccountActor, Actor, AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
-import { getDelivery, reportTaken } from '../messaging/delivery-states.js';
+import { getDelivery, reportTaken, reportUnanswered } from '../messaging/delivery-states.js';
 import { type ReplyText, replayEvents } from '../messaging/events.js';
 import { getSession, listAccountSessions, listSessions } from '../messaging/list-sessions.js';
 import { removeAgent } from '../messaging/remove-agent.js';
@@ -54,6 +54,7 @@ export const HANDLER = {
   replayEvents,
   getDelivery,
   reportTaken,
+  reportUnanswered,
   getAccount,
   listAccountSessions,
   uploadAttachment,

@@ -40,6 +40,7 @@ const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   replayEvents: text('messages', 'Replay the events of a session'),
   getDelivery: text('messages', 'Read the delivery state of a message for each recipient'),
   reportTaken: text('messages', 'Report that messages were processed'),
+  reportUnanswered: text('messages', 'Report that a message gets no answer'),
   listAccountSessions: text('sessions', 'List the sessions of all agents of the account'),
   getAccount: text('account', 'Read the account'),
   uploadAttachment: text('attachments', 'Upload a file'),

@@ -1,6 +1,6 @@
 import type { PathOf } from '../../wire/endpoint.js';
 import { isId } from '../../wire/id.js';
-import { IN_REPLY_TO } from '../../wire/message.js';
+import { IN_REPLY_TO, isFailureNotice } from '../../wire/message.js';
 import type { Recipient } from '../../wire/schemas/delivery.js';
 import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import { type Message, Message as MessageSchema } from '../../wire/schemas/message.js';
@@ -21,6 +21,7 @@ import {
 import { listEnds, listEvents, type ReadEventRow } from '../store/events.js';
 import { listDelivered } from '../store/inboxes.js';
 import { findParticipation, listParticipants, type ParticipantRow } from '../store/participants.js';
+import { forgetUnanswered, putUnanswered } from '../store/unanswered.js';
 
 /**
  * Only joined agents can see the delivery state of messages; everything else is NOT_FOUND, as if there were no such
@@ -130,6 +131,23 @@ export async function reportTaken(
   return { taken };
 }
 
+/** Tells the agent's owner that a message gets no answer. No other participant learns of it. */
+export async function reportUnanswered(
+  context: ServiceContext,
+  actor: AgentActor,
+  input: { path: PathOf<'reportUnanswered'>; body: BodyOf<'reportUnanswered'> },
+  transaction: Transaction,
+): Promise<ReplyOf<'reportUnanswered'>> {
+  const sessionId = input.path.session_id;
+  const { sequence, reason } = input.body;
+  await requireJoined(transaction, sessionId, actor.agentId);
+  const [found] = await listMessageSequences(transaction, sessionId, [sequence]);
+  if (found === undefined) throw new ServiceError('NOT_FOUND');
+  const row = { agent_id: actor.agentId, session_id: sessionId, sequence, reason, reported_at: context.clock.now() };
+  await putUnanswered(transaction, row);
+  return undefined;
+}
+
 /**
  * Records which message a new one answers, if it names one. One row per answer, no matter how many members there are.
  */
@@ -138,4 +156,5 @@ export async function noteAnswer(transaction: Transaction, actor: AgentActor, me
   if (typeof answered !== 'string' || !isId('message', answered)) return;
   const answer = { agent_id: actor.agentId, sequence: message.sequence };
   await insertAnswer(transaction, message.session_id, answered, answer);
+  if (!isFailureNotice(message)) forgetUnanswered(transaction, actor.agentId, message.session_id);
 }

@@ -252,6 +252,9 @@ export interface AgentMarkRow {
   /** Null: it has no sessions. */
   readonly changed_at: number | null;
   readonly last_sequence: number | null;
+  /** Of the last knock, and of the last message that the agent reported as unanswered. */
+  readonly knocked_at: number | null;
+  readonly reported_at: number | null;
 }
 
 export function listAgentMarks(query: Query, accountId: string): Promise<AgentMarkRow[]> {
@@ -261,7 +264,9 @@ export function listAgentMarks(query: Query, accountId: string): Promise<AgentMa
        (SELECT inbox.changed_at FROM inbox WHERE inbox.agent_id = agent.id
          ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1) AS changed_at,
        (SELECT inbox.last_sequence FROM inbox WHERE inbox.agent_id = agent.id
-         ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1) AS last_sequence
+         ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1) AS last_sequence,
+       (SELECT MAX(last_at) FROM knock WHERE knock.agent_id = agent.id) AS knocked_at,
+       (SELECT MAX(reported_at) FROM unanswered WHERE unanswered.agent_id = agent.id) AS reported_at
      FROM agent WHERE agent.account_id = $1 AND agent.removed_at IS NULL ORDER BY agent.id`,
     accountId,
   );

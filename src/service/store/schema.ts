@@ -300,6 +300,19 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX dismissed_question_by_session ON dismissed_question (session_id)`,
 
+  // Messages that an agent does not answer, for its owner: the last one of each session.
+  `CREATE TABLE unanswered (
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    session_id TEXT NOT NULL REFERENCES session (id),
+    sequence BIGINT NOT NULL,
+    reason TEXT NOT NULL,
+    reported_at BIGINT NOT NULL,
+    is_dismissed INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (agent_id, session_id)
+  )`,
+  `CREATE INDEX unanswered_by_time ON unanswered (agent_id, reported_at)`,
+  `CREATE INDEX unanswered_by_session ON unanswered (session_id)`,
+
   `CREATE TABLE attachment (
     id TEXT PRIMARY KEY,
     agent_id TEXT NOT NULL REFERENCES agent (id),

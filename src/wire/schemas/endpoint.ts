@@ -22,6 +22,7 @@ import {
   SearchQuery,
   SendMessageRequest,
   TakenRequest,
+  UnansweredRequest,
   UpdateActingAgentRequest,
   UpdateAgentRequest,
 } from './requests.js';
@@ -40,6 +41,7 @@ const REQUESTS = {
   replayEvents: { query: ReplayQuery },
   getDelivery: { query: DeliveryQuery },
   reportTaken: { body: TakenRequest },
+  reportUnanswered: { body: UnansweredRequest },
   listAccountSessions: { query: ListSessionsQuery },
   updateActingAgent: { body: UpdateActingAgentRequest },
   listAgents: { query: ListAgentsQuery },

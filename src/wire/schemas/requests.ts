@@ -19,7 +19,7 @@ import {
   TAKEN_PER_CALL_MAX,
   TOPIC_MAX_LENGTH,
 } from '../limit.js';
-import { listAttachmentIds } from '../message.js';
+import { listAttachmentIds, UNANSWERED_REASONS } from '../message.js';
 import { SCOPES } from '../scope.js';
 import { InboundPolicy, Visibility } from './agent.js';
 import { SessionState } from './session.js';
@@ -292,6 +292,11 @@ export const TakenRequest = z.strictObject({
 });
 
 export type TakenRequest = z.infer<typeof TakenRequest>;
+
+/** Body of POST /sessions/{session_id}/unanswered: the message that gets no answer, and why. */
+export const UnansweredRequest = z.strictObject({ sequence: MessageSequence, reason: z.enum(UNANSWERED_REASONS) });
+
+export type UnansweredRequest = z.infer<typeof UnansweredRequest>;
 
 /** Something an agent says it can do. */
 export const Skill = z

@@ -92,6 +92,7 @@ export const WIRE = {
 
   'wire/Delivery/GET': 'each recipient of a message and the furthest state that is proved',
   'wire/Delivery/POST': 'messages only, the first report stands, 1 to 100, joined only',
+  'wire/Delivery/unanswered': 'stored for the owner of the agent, told no one else, joined only',
   'wire/Delivery/off': 'an agent that does not report it is answered alike, and nothing is kept or shown',
   'wire/Delivery/answered': 'a message of the recipient in the same session names it',
 

@@ -222,6 +222,104 @@ describe('Problems on the Needs you page', () => {
   });
 });
 
+describe('An agent that stops answering', () => {
+  beforeEach(async () => {
+    other = await createActor(stage.desk.place, stage.operator, 'other');
+  });
+
+  const converse = async (mine: Actor, from: Actor, topic: string) => {
+    await allow(mine, from);
+    const id = await from.mustCreate({ invite: [mine.handle], topic });
+    await mine.mustJoin(id);
+    const { json } = await from.post(`/sessions/${id}/messages`, { content: 'hello' });
+    return { id, sequence: Number(field(json, 'sequence')), message: text(json, 'message_id') };
+  };
+  const report = async (mine: Actor, id: string, sequence: number, reason: string): Promise<void> =>
+    expect((await mine.post(`/sessions/${id}/unanswered`, { sequence, reason })).status).toBe(204);
+  const say = async (mine: Actor, id: string, metadata: object): Promise<void> =>
+    expect((await mine.post(`/sessions/${id}/messages`, { content: 'a reply', metadata })).status).toBe(201);
+
+  it.each([
+    ['max_hops', 'Stopped', 'Programs kept answering each other'],
+    ['max_replies', 'Stopped', 'end the session'],
+    ['max_replies_per_hour', 'Stopped', 'Wait, or raise the limit'],
+    ['max_tokens', 'Stopped', 'Start the agent again'],
+    ['max_cost', 'Stopped', 'Start the agent again'],
+    ['repeated', 'Stopped', 'the same reply'],
+    ['failed', 'Failing', 'Its output on the agent’s machine says why'],
+    ['refused', 'Failing', 'The service refused the reply'],
+  ])('because of %s is listed with what to do, and with the message', async (reason, badge, about) => {
+    const { mine, owner } = await newOwner();
+    const { id, sequence } = await converse(mine, other, '<b>Loop</b>');
+    await report(mine, id, sequence, reason);
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes(`<b>Loop</b> ${badge}`), page.text.includes(about)]).toEqual([
+      '1',
+      true,
+      true,
+    ]);
+    expect(bodyOf(page)).toContain(`href="/dashboard/sessions/${id}?around=${sequence}#e${sequence}"`);
+  });
+
+  it('is listed until it answers; a notice that it failed does not count, nor does a message that answers nothing', async () => {
+    const { mine, owner } = await newOwner();
+    const { id, sequence, message } = await converse(mine, other, 'Loop');
+    await report(mine, id, sequence, 'failed');
+    await say(mine, id, { in_reply_to: message, failed: true });
+    await say(mine, id, {});
+    expect(countOn(await owner.open(PATH))).toBe('1');
+    await say(mine, id, { in_reply_to: message, hops: 1 });
+    expect((await owner.open(PATH)).text).toContain('Nothing needs you');
+  });
+
+  it('is dismissed and put back with a button, and listed again when it stops again', async () => {
+    const { mine, owner } = await newOwner();
+    const { id, sequence } = await converse(mine, other, 'Loop');
+    await report(mine, id, sequence, 'repeated');
+    const dismissed = await press(owner, /^dismiss/i);
+    expect([pathOf(dismissed), countOn(dismissed), dismissed.text.includes('Dismissed.')]).toEqual([
+      PATH,
+      undefined,
+      true,
+    ]);
+    const back = await pressOn(owner, dismissed, /^undo/i);
+    expect([countOn(back), back.text.includes('It is on the list again.')]).toEqual(['1', true]);
+    expect(countOn(await press(owner, /^dismiss/i))).toBeUndefined();
+    await report(mine, id, sequence, 'max_hops');
+    expect(countOn(await owner.open(PATH))).toBe('1');
+  });
+
+  it('is no longer listed after a week, after its session ended, and after it left', async () => {
+    const { mine, owner } = await newOwner();
+    const [ended, left, old] = [
+      await converse(mine, other, 'E'),
+      await converse(mine, other, 'L'),
+      await converse(mine, other, 'O'),
+    ];
+    for (const { id, sequence } of [ended, left, old]) await report(mine, id, sequence, 'failed');
+    expect(countOn(await owner.open(PATH))).toBe('3');
+    await other.mustEnd(ended.id);
+    await mine.mustLeave(left.id);
+    expect(countOn(await owner.open(PATH))).toBe('1');
+    stage.desk.clock.advance(7 * DAY_MS);
+    expect((await (await stage.enterLocally(mine.owner)).open(PATH)).text).toContain('Nothing needs you');
+  });
+
+  it('is shown to its owner only, and no other account can dismiss it', async () => {
+    const { mine, owner } = await newOwner();
+    const eve = await newOwner();
+    const { id, sequence } = await converse(mine, eve.mine, 'Loop');
+    await report(mine, id, sequence, 'failed');
+    await report(eve.mine, id, sequence, 'max_hops');
+    const page = await eve.owner.open(PATH);
+    expect([countOn(page), page.text.includes('failed to answer')]).toEqual(['1', false]);
+    const form = page.forms.find(({ action }) => action.endsWith('/dismiss'));
+    if (form === undefined) throw new Error('no form');
+    await eve.owner.browser.submit(page, form, { unanswered: mine.handle });
+    expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual(['1', '1']);
+  });
+});
+
 describe('A question on the Needs you page', () => {
   beforeEach(async () => {
     other = await createActor(stage.desk.place, stage.operator, 'other');

@@ -165,6 +165,7 @@ const NOTE = {
   declined: 'The invitation was declined.',
   answered: 'Your answer was sent.',
   'question-dismissed': 'The question was dismissed. It can still be answered in its session.',
+  'unanswered-dismissed': 'Dismissed. If the agent stops again, it appears here again.',
   invited: 'The agents were invited.',
   'partly-invited': 'Some agents were invited. The others can’t be invited, or are already in the session.',
   'not-invited': 'No one was invited. These agents can’t be invited, or are already in the session.',

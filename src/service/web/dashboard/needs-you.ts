@@ -1,11 +1,14 @@
 import { isId } from '../../../wire/id.js';
-import { QUESTION_SHOWN_LENGTH } from '../../../wire/message.js';
+import { QUESTION_SHOWN_LENGTH, type UnansweredReason } from '../../../wire/message.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
+import { readListMark } from '../../messaging/list-sessions.js';
 import { listStalledAgents, type StalledAgentRow } from '../../store/inboxes.js';
 import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-clients.js';
 import { listOpenQuestions, type QuestionRow } from '../../store/questions.js';
+import { listUnanswered, type UnansweredOfAccountRow } from '../../store/unanswered.js';
+import { LISTS_SCRIPT } from '../assets.js';
 import { renderTick } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
@@ -31,6 +34,8 @@ const NOTICE_MS = 7 * DAY_MS;
 const PATIENCE_MS = DAY_MS;
 /** A question appears this long after it was asked: by then, no one waits for its answer. */
 const ANSWERABLE_MS = 7 * DAY_MS;
+/** A report appears this long after it arrived: by then, no one waits for the answer. */
+const REPORTED_MS = 7 * DAY_MS;
 /** The most rows of each kind. */
 const SHOWN_MAX = 100;
 
@@ -42,6 +47,9 @@ const readStalled = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string
 const readQuestions = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
   listOpenQuestions(query, accountId, clock.now() - ANSWERABLE_MS, SHOWN_MAX);
 
+const readUnanswered = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
+  listUnanswered(query, accountId, clock.now() - REPORTED_MS, SHOWN_MAX);
+
 /** The number of rows on the page, for the navigation. */
 export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
   return context.database.read(async (query) => {
@@ -51,6 +59,7 @@ export function countNeeds(context: ServiceContext, accountId: string): Promise<
       readExpiring(context, accountId, query),
       readStalled(context, accountId, query),
       readQuestions(context, accountId, query),
+      readUnanswered(context, accountId, query),
     ]);
     return lists.reduce((sum, { length }) => sum + length, 0);
   });
@@ -71,10 +80,11 @@ export async function listNeeds(
   accountId: string,
   query: Query,
 ): Promise<readonly Need[]> {
-  const [invitations, knocks, questions] = await Promise.all([
+  const [invitations, knocks, questions, unanswered] = await Promise.all([
     listInvitations(query, accountId, SHOWN_MAX),
     readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
     readQuestions(context, accountId, query),
+    readUnanswered(context, accountId, query),
   ]);
   const asked = await Promise.all(questions.map((row) => findAsked(query, accountId, row)));
   const needs = [
@@ -96,6 +106,12 @@ export async function listNeeds(
       text: question.text,
       path,
     })),
+    ...unanswered.map((row) => ({
+      key: `unanswered ${row.handle} ${row.session_id} ${row.sequence}`,
+      title: `${row.handle} ${UNANSWERED[row.reason].title}`,
+      text: row.topic ?? 'No topic',
+      path: pathOfUnanswered(row),
+    })),
   ];
   return needs.map((need) => ({ ...need, text: untrustedText(need.text, NOTIFIED_LENGTH) }));
 }
@@ -107,10 +123,10 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, csrf, note } = visit;
   const now = context.clock.now();
   await context.inboxes.settle();
-  const rows = await context.database.read(async (query): Promise<TimedRow[]> => {
+  const { rows, mark } = await context.database.read(async (query): Promise<{ rows: TimedRow[]; mark: string }> => {
     const questions = await readQuestions(context, account.id, query);
     const knocks = await readKnocksOfAccount(context, account.id, query, SHOWN_MAX);
-    return [
+    const rows = [
       ...(await renderInvitations(visit, query, SHOWN_MAX)),
       ...(await Promise.all(questions.map((row) => renderAsked(visit, query, row)))).flat(),
       ...knocks.map((row) => {
@@ -119,7 +135,9 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
       }),
       ...(await readExpiring(context, account.id, query)).map((row) => renderExpiring(row, now)),
       ...(await readStalled(context, account.id, query)).map((row) => renderStalled(row, now)),
+      ...(await readUnanswered(context, account.id, query)).map((row) => renderUnanswered(visit, row)),
     ];
+    return { rows, mark: await readListMark(query, account.id) };
   });
   const heading = renderHeading({
     title: 'Needs you',
@@ -127,21 +145,21 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   });
   const nothing = renderEmpty(
     'Nothing needs you',
-    html`<p>Questions, invitations, strangers that knocked, expiring credentials and agents that don’t collect their messages appear here.</p>`,
+    html`<p>Questions, invitations, strangers that knocked, expiring credentials, and agents that stopped answering or don’t collect their messages appear here.</p>`,
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
-  const main = html`<div class="stack">${heading}${renderNote(note, undoOf(visit))}${sorted.length === 0 ? nothing : list}${NOTIFICATIONS}</div>`;
-  return page({ title: 'Needs you', section: 'needs', main });
+  const main = html`<div class="stack">${heading}${renderNote(note, undoOf(visit))}<div id="list" data-live="/dashboard/live" data-mark="${mark}">${sorted.length === 0 ? nothing : list}</div>${NOTIFICATIONS}</div>`;
+  return page({ title: 'Needs you', section: 'needs', main, script: LISTS_SCRIPT });
 }
 
 /** Takes back what the note says was dismissed or blocked. */
 function undoOf(visit: Visit): SmallForm | undefined {
   const { csrf, note, noteAbout = '' } = visit;
-  if (note !== 'question-dismissed') return undoDecision(visit, FROM_NEEDS);
-  const [id = '', sequence = ''] = noteAbout.split('/');
+  if (note !== 'question-dismissed' && note !== 'unanswered-dismissed') return undoDecision(visit, FROM_NEEDS);
+  const [id = '', what = ''] = noteAbout.split('/');
   if (!isId('session', id)) return undefined;
-  const values = { question: sequence, ...FROM_NEEDS };
+  const values = { [note === 'question-dismissed' ? 'question' : 'unanswered']: what, ...FROM_NEEDS };
   return { path: `${pathOfSession(id)}/restore`, csrf, label: 'Undo', about: 'the dismissal', values };
 }
 
@@ -154,8 +172,8 @@ const NOTIFICATIONS = html`<section class="card stack-tight" id="notifications" 
 <p data-when="insecure" hidden>Browsers show notifications only for services with an https address.</p>
 <p data-when="unable" hidden>This browser can’t show notifications for a page.</p>
 <p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>
-<p data-when="unanswered" hidden>You did not allow notifications. Turn on the switch to be asked again.</p>
-<p data-when="able" hidden>For new invitations, knocks and questions, while a page of this dashboard is open but out of view.</p></div></section>`;
+<p data-when="unanswered" hidden>You didn’t allow notifications. Turn on the switch to be asked again.</p>
+<p data-when="able" hidden>For new invitations, knocks and questions, and agents that stop answering, while a page of this dashboard is open but out of view.</p></div></section>`;
 
 /** A question with a button for each of its choices. Any other answer is written in the session. */
 async function renderAsked(
@@ -238,4 +256,77 @@ function renderStalled(row: StalledAgentRow, now: number): TimedRow {
       action: { label: 'Open agent', path: `/dashboard/agents/${name}` },
     }),
   };
+}
+
+interface Unanswered {
+  /** Follows the agent's handle. */
+  readonly title: string;
+  readonly badge: 'Failing' | 'Stopped';
+  /** What happened, and what the owner can do. */
+  readonly about: string;
+}
+
+const UNANSWERED: Readonly<Record<UnansweredReason, Unanswered>> = {
+  failed: {
+    title: 'failed to answer',
+    badge: 'Failing',
+    about: 'The program that writes its replies failed. Its output on the agent’s machine says why.',
+  },
+  refused: {
+    title: 'failed to answer',
+    badge: 'Failing',
+    about: 'The service refused the reply. The agent’s output on its machine says why.',
+  },
+  max_replies: {
+    title: 'stopped answering',
+    badge: 'Stopped',
+    about:
+      'It has used up its replies in this session (max-replies). If this is a loop, end the session. To let the agent continue, raise the limit, or write as an agent that it counts as human.',
+  },
+  max_replies_per_hour: {
+    title: 'stopped answering',
+    badge: 'Stopped',
+    about: 'It has used up its replies for this hour (max-replies-per-hour). Wait, or raise the limit.',
+  },
+  max_hops: {
+    title: 'stopped answering',
+    badge: 'Stopped',
+    about:
+      'Programs kept answering each other (max-hops). If this is a loop, end the session. To let the agent continue, write a new message, or raise the limit.',
+  },
+  max_tokens: {
+    title: 'stopped answering',
+    badge: 'Stopped',
+    about: 'It has used up the tokens of its run (max-tokens). Start the agent again, or raise the limit.',
+  },
+  max_cost: {
+    title: 'stopped answering',
+    badge: 'Stopped',
+    about: 'It has used up the budget of its run (max-cost). Start the agent again, or raise the limit.',
+  },
+  repeated: {
+    title: 'stopped answering',
+    badge: 'Stopped',
+    about:
+      'It was about to send the same reply for the third time in a row. If this is a loop, end the session. To let the agent continue, write a new message.',
+  },
+};
+
+const pathOfUnanswered = ({ session_id: id, sequence }: UnansweredOfAccountRow): string =>
+  `${pathOfSession(id)}?around=${sequence}#e${sequence}`;
+
+function renderUnanswered({ context, csrf }: Visit, row: UnansweredOfAccountRow): TimedRow {
+  const { handle, topic, session_id: sessionId, reason, reported_at: at } = row;
+  const { title, badge, about } = UNANSWERED[reason];
+  const dismiss = renderButton({
+    csrf,
+    path: `${pathOfSession(sessionId)}/dismiss`,
+    label: 'Dismiss',
+    about: html`the report of ${handle}`,
+    values: { unanswered: handle, ...FROM_NEEDS },
+  });
+  const shown = html`<li class="row knock">${renderAgentFace(handle, 'small')}
+<div class="who grow"><span><a class="row-link" href="${pathOfUnanswered(row)}">${strangersText(topic ?? 'No topic')}</a> <span class="badge warn">${badge}</span></span><span class="soft small"><span class="mono wrap">${handle}</span> ${title}, ${renderTime(at, context.clock.now())}</span><span class="soft small">${about}</span></div>
+<div class="answers">${dismiss}</div></li>`;
+  return { at, html: shown };
 }

@@ -13,6 +13,7 @@ import { declineInvitation } from '../../messaging/sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
 import { dismissQuestion, restoreQuestion } from '../../store/questions.js';
+import { setUnansweredDismissed } from '../../store/unanswered.js';
 import { hidden, type Mistake } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
@@ -159,14 +160,36 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
   return back === path ? moved(`${path}#composer`) : movedWithNote(visit, back, 'answered');
 }
 
-/** The asker is not notified, and the question can still be answered in the session. */
+/**
+ * Hides a question, or an agent's report that it does not answer. The asker is not notified, and the question can still be
+ * answered in the session.
+ */
 export function actDismiss(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const handle = form.one('unanswered');
+  if (handle !== undefined) return changeUnanswered(visit, form, handle, 'unanswered-dismissed');
   return changeQuestion(visit, form, dismissQuestion, 'question-dismissed');
 }
 
-/** Takes back that a question was dismissed. */
+/** Shows again what was dismissed. */
 export function actRestore(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const handle = form.one('unanswered');
+  if (handle !== undefined) return changeUnanswered(visit, form, handle, 'restored');
   return changeQuestion(visit, form, restoreQuestion, 'restored');
+}
+
+async function changeUnanswered(
+  visit: Visit,
+  form: Parameters,
+  handle: string,
+  note: 'unanswered-dismissed' | 'restored',
+): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const { session } = await readSeen(visit);
+  const isDismissed = note === 'unanswered-dismissed';
+  await context.database.write((transaction) =>
+    setUnansweredDismissed(transaction, account.id, { session_id: session.id, handle }, isDismissed),
+  );
+  return movedWithNote(visit, getBackPath(form, pathOfSession(session.id)), note, `${session.id}/${handle}`);
 }
 
 async function changeQuestion(

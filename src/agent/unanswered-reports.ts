@@ -1,0 +1,49 @@
+import { type Client, RequestError } from '../client/client.js';
+import type { UnansweredReason } from '../wire/message.js';
+import type { AgentContext } from './persist.js';
+
+/** The next message does not wait longer for a report. */
+const PATIENCE_MS = 5_000;
+/** Older sessions may be reported again. */
+const SESSIONS_MAX = 1_000;
+
+/** Tells the owner which messages get no answer, and why (wire: Delivery). */
+export interface UnansweredReports {
+  /** Resolves when the report is stored, or is given up. A reason is reported once until the session gets an answer. */
+  report(sessionId: string, sequence: number, reason: UnansweredReason): Promise<void>;
+  /** The session got an answer, so the service has dropped the report. */
+  forget(sessionId: string): void;
+}
+
+/** Reports are optional: a service may not know them, and a credential may not be allowed to write. */
+export function createUnansweredReports(
+  { clock, output }: AgentContext,
+  client: Client,
+  signal: AbortSignal,
+): UnansweredReports {
+  const reported = new Map<string, UnansweredReason>();
+  return {
+    async report(sessionId, sequence, reason) {
+      if (reported.get(sessionId) === reason) return;
+      reported.delete(sessionId);
+      reported.set(sessionId, reason);
+      const [oldest] = reported.keys();
+      if (reported.size > SESSIONS_MAX && oldest !== undefined) reported.delete(oldest);
+      const late = new AbortController();
+      const cancel = clock.schedule(PATIENCE_MS, () => late.abort());
+      try {
+        await client.call('reportUnanswered', {
+          path: { session_id: sessionId },
+          body: { sequence, reason },
+          signal: AbortSignal.any([signal, late.signal]),
+        });
+      } catch (error) {
+        if (!(error instanceof RequestError)) throw error;
+        await output.detail(`${sessionId}: could not report that there is no answer: ${error.code}`);
+      } finally {
+        cancel();
+      }
+    },
+    forget: (sessionId) => void reported.delete(sessionId),
+  };
+}
