@@ -290,6 +290,41 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('follows twenty sessions of a browser, and the page of another says that it is a little behind', {
+    timeout: 240_000,
+  }, async () => {
+    await withTranscript({}, async (page) => {
+      const context = page.context();
+      const others: string[] = [];
+      for (let count = 0; count < 20; count += 1) others.push(await alice.mustCreate({ invite: [bob.handle] }));
+      // The browser has more pages than the service follows; these only say what they want to follow.
+      const WANT = `(keys) => {
+        const channel = new BroadcastChannel('asp-live');
+        const want = () => channel.postMessage({ kind: 'wants', page: 'many', keys });
+        channel.onmessage = ({ data }) => data.kind === 'who' && want();
+        navigator.locks.request('asp-live many', () => {
+          want();
+          return new Promise(() => {});
+        });
+      }`;
+      const last = await context.newPage();
+      await last.goto(`${service.webUrl}/dashboard/sessions/${others.at(-1)}`);
+      await last.locator('#live[data-state="on"]').waitFor();
+      const crowd = await context.newPage();
+      await crowd.goto(`${service.webUrl}/dashboard/help`);
+      await crowd.evaluate(`(${WANT})(${JSON.stringify(others)})`);
+      await last.locator('#live[data-state="slow"]').waitFor();
+      await alice.mustSend(others.at(-1) as string, 'still shown');
+      await untilSaid(last, 'still shown');
+      expect(await last.locator('#live').getAttribute('data-state')).toBe('slow');
+      await page.locator('#live[data-state="on"]').waitFor();
+      await crowd.close();
+      // The page that has the stream looks again whenever a page says what it follows.
+      await page.reload();
+      await last.locator('#live[data-state="on"]').waitFor();
+    });
+  });
+
   it.each(['BroadcastChannel', 'locks'])(
     'has its own stream in a browser without %s',
     {

@@ -1,29 +1,32 @@
 // Shares one stream among all pages of a browser, because browsers open only six connections to a host over HTTP/1.1.
 // The page that holds a lock has the stream and passes on its messages. When that page closes, another takes over. The
 // stream only says what has changed, and each page fetches the changes from its own position, so a handover neither
-// loses nor repeats anything. window.follow(key, { news, state }) returns a function that stops it, or undefined if
+// loses nor repeats anything. It follows 20 sessions at most, and tells the pages of others so. window.follow(key, { news, state }) returns a function that stops it, or undefined if
 // this browser can't share and each page needs its own stream.
 (() => {
   'use strict';
   const LOCK = 'asp-live',
     TOGETHER = 50,
     RETRY = 10000,
-    ALONE = 'needs';
+    ALONE = 'needs',
+    SESSIONS_MAX = 20;
   if (!navigator.locks || !window.BroadcastChannel || !window.EventSource) return;
   const own = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16)).join('');
   const nameOf = (page) => `${LOCK} ${page}`;
   const followers = new Map();
   const keys = () => [...followers.keys()];
   let channel,
-    isOpen = false,
+    open = [],
     leave,
     leaveLine;
 
   const hear = ({ kind, key, data }) => {
     if (kind === 'news') followers.get(key)?.news(data);
-    else if (isOpen !== data) {
-      isOpen = data;
-      for (const { state } of followers.values()) state?.(isOpen);
+    else {
+      const before = open;
+      open = data;
+      for (const [one, { state }] of followers)
+        if (before.includes(one) !== open.includes(one)) state?.(open.includes(one));
     }
   };
   const say = (message) => {
@@ -52,7 +55,9 @@
     if (!leave) return;
     const present = new Set(held.map(({ name }) => name));
     for (const page of pages.keys()) if (!present.has(nameOf(page))) pages.delete(page);
-    const wanted = [...new Set([...pages.values(), keys()].flat())].sort();
+    const all = [...new Set([...pages.values(), keys()].flat())].sort();
+    const sessions = all.filter((key) => key.startsWith('sess_')).slice(0, SESSIONS_MAX);
+    const wanted = [...all.filter((key) => !key.startsWith('sess_')), ...sessions];
     const next = `/dashboard/live?${wanted.map((key) => `of=${key}`).join('&')}`;
     if (next === address) return;
     endStream();
@@ -60,12 +65,12 @@
     address = next;
     const stream = new EventSource(next);
     source = stream;
-    stream.onopen = () => say({ kind: 'state', data: true });
+    stream.onopen = () => say({ kind: 'state', data: wanted });
     stream.addEventListener('changed', ({ data }) => passOn('list', data));
     stream.addEventListener('needs', ({ data }) => passOn(ALONE, data));
     stream.addEventListener('session', ({ data }) => passOn(...data.split(' ')));
     stream.onerror = () => {
-      say({ kind: 'state', data: false });
+      say({ kind: 'state', data: [] });
       if (stream.readyState !== EventSource.CLOSED) return;
       address = undefined;
       timer = setTimeout(begin, RETRY);
@@ -73,7 +78,7 @@
     stream.addEventListener('end', () => {
       stream.close();
       address = undefined;
-      say({ kind: 'state', data: false });
+      say({ kind: 'state', data: [] });
     });
   };
   const beginSoon = () => {
@@ -86,7 +91,7 @@
     if (!leave) return;
     if (message.keys.length > 0) pages.set(message.page, message.keys);
     else pages.delete(message.page);
-    channel.postMessage({ kind: 'state', data: isOpen });
+    channel.postMessage({ kind: 'state', data: open });
     for (const key of message.keys)
       if (latest.has(key)) channel.postMessage({ kind: 'news', key, data: latest.get(key) });
     beginSoon();
@@ -105,7 +110,11 @@
     const line = new AbortController();
     leaveLine = () => line.abort();
     const { signal } = line;
-    const present = () => new Promise((done) => signal.addEventListener('abort', done));
+    // The page that has the stream forgets those that do not hold their lock, which may come later than what they say.
+    const present = () => {
+      announce();
+      return new Promise((done) => signal.addEventListener('abort', done));
+    };
     navigator.locks.request(nameOf(own), { mode: 'shared', signal }, present).catch(() => {});
     navigator.locks.request(LOCK, { signal }, () => (signal.aborted ? undefined : lead())).catch(() => {});
   };
@@ -119,14 +128,14 @@
     leaveLine();
     channel.close();
     channel = leave = leaveLine = undefined;
-    isOpen = false;
+    open = [];
   };
   window.follow = (key, follower) => {
     followers.set(key, follower);
     if (!channel) join();
     announce();
     if (leave) beginSoon();
-    if (isOpen) follower.state?.(true);
+    if (open.includes(key)) follower.state?.(true);
     if (latest.has(key)) follower.news(latest.get(key));
     return () => {
       if (followers.get(key) !== follower) return;
