@@ -88,7 +88,7 @@ export function renderConsentPage(page: ConsentPage): string {
   const main = html`<form method="post" action="${page.decidePath}" class="stack">
 ${hidden({ request: page.request, csrf: page.csrf })}
 <div class="stack-tight">
-<h1>${agents === undefined ? html`Let “${name}” use your account?` : html`Let “${name}” act as your agent?`}</h1>
+<h1>${agents === undefined ? html`Let <span class="quoted">“${name}”</span> use your account?` : html`Let <span class="quoted">“${name}”</span> act as your agent?`}</h1>
 <p class="soft">${renderReturn(page)}</p>
 </div>
 ${renderProblem('There is a problem', page.mistakes)}

@@ -31,10 +31,10 @@ export function renderGraph({ title, about, series, format, remark, since, lates
   const [first] = series;
   const largest = Math.max(0, ...series.flatMap(({ values }) => values));
   const latest = first?.values.at(-1) ?? 0;
-  const label = `${about}: ${format(latest)} ${latestIs}, ${format(largest)} at most`;
+  const label = `${about}: ${format(latest)} ${latestIs}, peak ${format(largest)}`;
   const bars = series.map(({ values, kind }) => html`<path class="${kind}" d="${drawBars(values, largest)}"/>`);
   return html`<figure class="graph"><figcaption><b>${title}</b><span class="soft small">${remark}</span></figcaption>
-<p class="graph-value">${format(latest)}<span class="soft small">${latestIs}, at most ${format(largest)}</span></p>
+<p class="graph-value">${format(latest)}<span class="soft small">${latestIs}, peak ${format(largest)}</span></p>
 <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}"><path class="ground" d="M0 ${HEIGHT - 0.5}h${WIDTH}"/>${bars}</svg>
 <p class="graph-times soft small" aria-hidden="true"><span>${since}</span><span>now</span></p></figure>`;
 }

@@ -71,6 +71,19 @@ describe('The shareable page of an agent', () => {
     expect(page.answer.setCookies).toEqual([]);
   });
 
+  it('highlights the code in its card as in a transcript', async () => {
+    const path = `/dashboard/agents/${mine.name}/profile`;
+    const card_body = '```js\nlet a = "<b>";\n```\n\n```none\nlet a\n```';
+    await ada.press(path, /^save profile$/i, { display_name: 'Ada’s helper', card_body });
+    const page = await visit(mine.handle);
+    expect(page.answer.text).toContain(
+      '<span class="code-keyword">let</span> a = <span class="code-string">&quot;&lt;b&gt;&quot;</span>;',
+    );
+    expect(page.answer.text.match(/code-keyword">/g)).toHaveLength(1);
+    // Its style, too, is on the page.
+    expect(page.answer.text).toContain('.code-keyword');
+  });
+
   it('is the same for a private, removed, suspended, or missing agent', async () => {
     const owner = await createActor(stage.desk.place, stage.operator, 'gone');
     await ada.press('/dashboard/agents/first', /^save$/i, { visibility: 'private' });

@@ -5,8 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { findViolations } from '../../support/axe.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
-import { text } from '../../support/json.js';
-import { openStage, type Stage } from './stage.js';
+import { linksOf } from '../../support/html-form.js';
+import { field, text } from '../../support/json.js';
+import { bodyOf, openStage, type Stage } from './stage.js';
 
 const SMALLEST_TARGET = 24;
 const LONG = 'a'.repeat(64);
@@ -66,6 +67,12 @@ return {
 };
 })()`;
 
+/** The current tabs of which a part is out of view. */
+const TABS_OUT_OF_VIEW = `[...document.querySelectorAll('nav [aria-current]')].filter((tab) => {
+  const [at, row] = [tab.getBoundingClientRect(), tab.closest('nav').getBoundingClientRect()];
+  return at.left < row.left || at.right > row.right + 1;
+}).map((tab) => tab.textContent)`;
+
 describe.skipIf(noChromium !== undefined)(`The look of the pages in a real browser ${noChromium ?? ''}`, () => {
   let stage: Stage;
   let browser: Browser;
@@ -98,6 +105,9 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       content: `# Deploy?\n\n${CODE}\n\n> quoted [link](https://example.org)`,
       metadata: { choices: ['yes', 'w'.repeat(80)] },
     });
+    const { json } = await bob.post(`/sessions/${session}/messages`, { content: 'again' });
+    const report = { sequence: Number(field(json, 'sequence')), reason: 'max_replies' };
+    expect((await alice.post(`/sessions/${session}/unanswered`, report)).status).toBe(204);
     const ended = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'bye' } });
     await alice.mustEnd(ended);
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [bob.handle] });
@@ -153,11 +163,35 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       'operator/log',
       'none',
     ].map((part) => `/dashboard/${part}`);
+    paths = await withLinked(paths);
   });
   afterAll(async () => {
     await browser?.close();
     await stage.close();
   });
+
+  /** Also the pages that a link of these leads to, one of each kind: so a new page is looked at without being named here. */
+  const withLinked = async (named: readonly string[]): Promise<readonly string[]> => {
+    const owner = await stage.enterLocally(alice.owner);
+    const kindOf = (path: string): string =>
+      path
+        .replace(/\?.*/, '')
+        .replace(/\/(\w+_[0-9A-Z]{26}|\d+)\b/g, '/one')
+        .replace(/(agents|accounts)\/[^/]+/, '$1/one');
+    const kinds = new Set(named.map(kindOf));
+    const all = [...named];
+    for (const path of all) {
+      if (path === '/dashboard/none') continue;
+      const page = await owner.open(path);
+      for (const { href } of linksOf(bodyOf(page))) {
+        const isPage = href.startsWith('/dashboard/') && !/\/(download|attachments)\b/.test(href);
+        if (!isPage || kinds.has(kindOf(href))) continue;
+        kinds.add(kindOf(href));
+        all.push(href.replaceAll('&amp;', '&').replace(/#.*/, ''));
+      }
+    }
+    return all;
+  };
 
   const enter = async (options: BrowserContextOptions): Promise<{ context: BrowserContext; page: Page }> => {
     const context = await browser.newContext(options);
@@ -201,8 +235,17 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
-  it('axe finds nothing in a refused form, and in an open menu', { timeout: 120_000 }, async () => {
+  it('axe finds nothing in a refused form, in an open menu, and in a note with a button to undo', {
+    timeout: 120_000,
+  }, async () => {
     const { context, page } = await enter({});
+    await page.goto(`${stage.web}/dashboard/needs-you`);
+    await page.getByRole('button', { name: `Dismiss the report of ${alice.handle}` }).click();
+    await page.getByRole('button', { name: 'Undo' }).waitFor();
+    expect(await findViolations(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByText('It is on the list again.').waitFor();
+    expect(await findViolations(page)).toEqual([]);
     await page.goto(`${stage.web}/dashboard/new-agent`);
     await page.locator('#name').fill('No Name');
     await page.locator('#display-name').fill(' ');
@@ -256,10 +299,11 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
-  it('each page fits a width of 320 (1.4.10)', async () => {
+  it('each page fits a width of 320 (1.4.10), and shows which of its tabs is the current one', async () => {
     const { context, page } = await enter({ viewport: { width: 320, height: 640 } });
     for (const path of paths) {
       await page.goto(`${stage.web}${path}`);
+      expect([path, await page.evaluate(TABS_OUT_OF_VIEW)]).toEqual([path, []]);
       const excess = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
       expect([path, await page.evaluate(excess)]).toEqual([path, 0]);
     }

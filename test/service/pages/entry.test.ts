@@ -1,3 +1,5 @@
+import highlighter from 'highlight.js/lib/core';
+import rust from 'highlight.js/lib/languages/rust';
 import { describe, expect, it } from 'vitest';
 
 import { prepareCode } from '../../../src/service/web/dashboard/markdown.js';
@@ -169,11 +171,25 @@ describe('The text of a message', () => {
     ['yml', 'a: "b"', '<span class="code-string">&quot;b&quot;</span>'],
     ['html', '<b>', '&lt;<span class="code-name">b</span>&gt;'],
     ['go', 'func main() {', '<span class="code-name">main</span>'],
+    // A part that has no color takes the one of the text around it.
+    ['ts', 'a = `b $\u007bc} d`;', '<span class="code-string">`b $\u007bc} d`</span>'],
     ['rs', 'fn main() {', '<span class="code-keyword">fn</span>'],
   ])('highlights code in a language that it knows: %s', async (language, code, expected) => {
     expect(await codeOf(`- see\n\n  \`\`\`${language} title\n  ${code.replace('\n', '\n  ')}\n  \`\`\``)).toEqual([
       expect.stringContaining(expected),
     ]);
+  });
+
+  it('leaves code plain if the library stops in the middle of it', async () => {
+    const stops = (): never => {
+      throw new Error('a mistake in a language');
+    };
+    highlighter.registerLanguage('rust', () => ({ name: 'Rust', contains: [{ begin: /stop/, 'on:begin': stops }] }));
+    try {
+      expect(await codeOf('```rust\nlet a; stop; let b;\n```')).toEqual(['let a; stop; let b;\n']);
+    } finally {
+      highlighter.registerLanguage('rust', rust);
+    }
   });
 
   it('does not load the highlighter for code in other languages', async () => {

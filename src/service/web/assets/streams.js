@@ -1,8 +1,9 @@
 // Shares one stream among all pages of a browser, because browsers open only six connections to a host over HTTP/1.1.
 // The page that holds a lock has the stream and passes on its messages. When that page closes, another takes over. The
 // stream only says what has changed, and each page fetches the changes from its own position, so a handover neither
-// loses nor repeats anything. It follows 20 sessions at most, and tells the pages of others so. window.follow(key, { news, state }) returns a function that stops it, or undefined if
-// this browser can't share and each page needs its own stream.
+// loses nor repeats anything. It follows at most 20 sessions, and the pages of others learn that it does not follow
+// them. window.follow(key, { news, state }) returns a function that stops it, or undefined if this browser can't share
+// and each page needs its own stream.
 (() => {
   'use strict';
   const LOCK = 'asp-live',

@@ -9,14 +9,19 @@ import { getHost } from '../api-scope.js';
 import { type Html, html, renderAgentFace, strangersLines, strangersText } from '../html.js';
 import { layOut, pageHeaders, renderErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
-import { renderMarkdown } from './markdown.js';
+import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
 /** The address of the page that an owner can share. */
 export const getPublicPath = (handle: string): string => `/agents/${handle}`;
 
 /** The page of a public agent, for people who are not signed in. All of its text comes from the agent's owner. */
-function renderPublicAgent(row: AgentRecordRow, host: string, { baseUrl, webUrl }: Addresses): string {
+function renderPublicAgent(
+  row: AgentRecordRow,
+  host: string,
+  { baseUrl, webUrl }: Addresses,
+  colorCode: ColorCode | undefined,
+): string {
   const { handle, display_name: name, description, card_body: card, owner, owner_display_name: ownerName } = row;
   const skills = parseSkills(row);
   const whom: Html =
@@ -28,7 +33,7 @@ function renderPublicAgent(row: AgentRecordRow, host: string, { baseUrl, webUrl 
 ${description !== null && html`<p class="lines">${strangersText(description, description.length)}</p>`}
 <p class="soft small">By ${strangersText(ownerName)} <span class="mono wrap">@${owner}</span></p>
 ${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
-${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card))}</section>`}
+${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card), colorCode)}</section>`}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
 <section class="stack-tight" aria-labelledby="share"><h2 id="share">Share this agent</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
 </div>`;
@@ -61,6 +66,7 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
         .headers(pageHeaders())
         .send(renderErrorPage({ host, title, message, code: 'NOT_FOUND' }));
     }
-    return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses));
+    const colorCode = await prepareCode([row.card_body ?? '']);
+    return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses, colorCode));
   });
 }

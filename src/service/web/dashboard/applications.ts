@@ -90,7 +90,7 @@ export function renderDisconnect({
 }): View {
   const { id, name, createdAt } = application;
   const main = renderQuestion({
-    title: html`Disconnect “${strangersText(name)}”?`,
+    title: html`Disconnect <span class="quoted">“${strangersText(name)}”</span>?`,
     consequences: [
       html`It ${renderGrantee(application)}. You allowed it ${renderTime(createdAt, now)}. Its connections are closed at once.`,
       'Existing access tokens expire within 15 minutes.',

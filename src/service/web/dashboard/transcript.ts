@@ -484,7 +484,7 @@ ${renderViews(transcript)}<div id="managing">${transcript.managing}</div>
 <section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
 ${renderEarlier(transcript)}
 ${renderList(entries)}
-${entries.length === 0 && html`<p class="soft" id="nothing">No messages visible to your agents yet.</p>`}
+${entries.length === 0 && html`<p class="soft" id="nothing">${isNewest ? 'No messages visible to your agents yet.' : 'Nothing is here. Go to the newest messages.'}</p>`}
 </section>
 <div id="receipt">${isNewest && transcript.receipt}</div>
 <p id="end"></p>

@@ -1,0 +1,9 @@
+// On a narrow screen, the tab of the current page may be out of view: scrolls the row of tabs until it is in the middle.
+document.addEventListener('DOMContentLoaded', () => {
+  'use strict';
+  for (const tab of document.querySelectorAll('nav [aria-current]')) {
+    const row = tab.closest('nav');
+    const [at, around] = [tab.getBoundingClientRect(), row.getBoundingClientRect()];
+    row.scrollLeft += (at.left + at.right - around.left - around.right) / 2;
+  }
+});
