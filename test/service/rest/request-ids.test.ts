@@ -249,6 +249,32 @@ describe('a write', () => {
   });
 });
 
+describe('work for a request', () => {
+  it('belongs to it until no request is followed, and no longer', async () => {
+    const [one, two] = [{}, {}];
+    const seen: (string | undefined)[] = [];
+    let goOn = (): void => {};
+    const isOver = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const look = async (): Promise<void> => {
+      await Promise.resolve();
+      seen.push(findScope()?.requestId);
+      await isOver;
+      seen.push(findScope()?.requestId);
+    };
+    const first = follow(one, { requestId: 'one' }, look);
+    const second = follow(two, { requestId: 'two' }, look);
+    await new Promise(setImmediate);
+    unfollow(one);
+    await follow(two, { requestId: 'two' }, async () => seen.push(`still ${findScope()?.requestId}`));
+    unfollow(two);
+    goOn();
+    await Promise.all([first, second]);
+    expect(seen).toEqual(['one', 'two', 'still two', undefined, undefined]);
+  });
+});
+
 describe('a traceparent', () => {
   it('is read according to its specification', () => {
     const read = (header: string) => readTraceParent(header);
