@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { captureStreams } from '../../src/cli/terminal/streams.js';
@@ -9,6 +10,7 @@ import { type Stage, startStage } from './acting.js';
 import { freshHome, type Ran, type RunOptions, runWords } from './captured-run.js';
 import { watchRequests } from './every-option/sent-requests.js';
 
+const SDK_AGENT = fileURLToPath(new URL('../support/programs/acp-sdk-agent.mjs', import.meta.url));
 const ME = '@t.bot';
 const YOU = '@t.you';
 const SESSION = 'sess_01J00000000000000000000000';
@@ -243,6 +245,49 @@ describe('asp replay of a file', () => {
     expect(await verdicts(recorder, again, ['--tries', '2'])).toEqual([0, 'same']);
     const none = await replayFile(fileOf(recorder.events), './nowhere');
     expect(none).toMatchObject({ code: 2, err: expect.stringContaining('The command of --exec cannot be run') });
+  });
+
+  it('gives an agent program each message as a turn, keeps nothing, and grants only what --allow names', async () => {
+    const folder = freshHome();
+    const log = join(folder, 'agent.jsonl');
+    const recorder = new Recorder()
+      .says(YOU, 'one')
+      .says(ME, 's1 heard one')
+      .says(YOU, 'quiet')
+      .says(YOU, 'permission edit')
+      .says(ME, 'edit: no')
+      .says(YOU, 'permission read')
+      .says(ME, 'read: no');
+    const path = fileOf(recorder.events);
+    const words = ['replay', path, '--as', ME, '--acp', `node ${SDK_AGENT} ${log}`, '--allow', 'read', '--json'];
+    for (const first of ['s1 heard one', 's2 heard one']) {
+      const { code, out } = await runWords(words);
+      expect(code).toBe(13);
+      const told = out.split('\n').slice(0, -1);
+      expect(told.map((line) => (JSON.parse(line) as { outcome: string }).outcome)).toEqual([
+        first === 's1 heard one' ? 'same' : 'different',
+        'same',
+        'same',
+        'different',
+      ]);
+      const replayed = told.map((line) => (JSON.parse(line) as { replayed: { messages: string[] } }).replayed.messages);
+      expect(replayed).toEqual([[first], [], ['edit: no'], ['read: once']]);
+    }
+    const noted = readFileSync(log, 'utf8').split('\n').slice(0, -1);
+    const prompts = noted.map((line) => JSON.parse(line) as { what: string; text: string; replay?: string });
+    expect(prompts.filter(({ what }) => what === 'new').map(({ replay }) => replay)).toEqual(['1', '1']);
+    const [prompt] = prompts.filter(({ what }) => what === 'prompt');
+    expect(prompt?.text).toMatch(/Sender: @t\.you \(checked by the service; relation to you: anyone\)\./);
+  });
+
+  it('exits with 2 if an agent program does not start or the options do not fit together', async () => {
+    const path = fileOf(new Recorder().says(YOU, 'x').says(ME, 'pong').events);
+    const run = (...words: string[]): Promise<Ran> => runWords(['replay', path, '--as', ME, ...words]);
+    const none = await run('--acp', './nowhere');
+    expect(none).toMatchObject({ code: 2, err: expect.stringMatching(/does not start, so no message was answered/) });
+    expect(await run('--acp', 'x', '--exec', 'y')).toMatchObject({ code: 2, err: expect.stringMatching(/together/) });
+    expect(await run('--exec', 'y', '--allow', 'read')).toMatchObject({ code: 2 });
+    expect((await run()).err).toMatch(/set it with --exec or --acp/);
   });
 
   it('reads a long recording without keeping it in memory', async () => {

@@ -143,6 +143,13 @@ const mocked =
     return asked(line, look, 3000)(scene, typed);
   };
 
+/** A message of a recording. */
+function recorded(sequence: number, sender: string, content: string): string {
+  const payload = { id: `msg_${sequence}`, session_id: OTHER_SESSION, sender, sequence, content, created_at: 1 };
+  const about = { session_id: OTHER_SESSION, event_id: `evt_${sequence}`, sequence, created_at: 1 };
+  return `${JSON.stringify({ type: 'session.message', ...about, payload })}\n`;
+}
+
 /**
  * Replays `recording.jsonl`, in which two agents asked and got `a`. Returns the exit code and the first recorded
  * answer.
@@ -150,17 +157,12 @@ const mocked =
 const replayed =
   (words: string) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
-    const message = (sequence: number, sender: string, content: string): string => {
-      const payload = { id: `msg_${sequence}`, session_id: OTHER_SESSION, sender, sequence, content, created_at: 1 };
-      const about = { session_id: OTHER_SESSION, event_id: `evt_${sequence}`, sequence, created_at: 1 };
-      return `${JSON.stringify({ type: 'session.message', ...about, payload })}\n`;
-    };
     const asks = ['@bob.bot', '@carol.bot'].flatMap((handle, at) => [
-      message(2 * at + 1, handle, 'ping'),
-      message(2 * at + 2, '@me.bot', 'a'),
+      recorded(2 * at + 1, handle, 'ping'),
+      recorded(2 * at + 2, '@me.bot', 'a'),
     ]);
     scene.file('recording.jsonl', asks.join(''));
-    scene.file('other.jsonl', message(1, '@me.bot', 'nothing'));
+    scene.file('other.jsonl', recorded(1, '@me.bot', 'nothing'));
     const { code, out } = await scene.asNobody(['replay --as me.bot --json', words, typed]);
     const [first = 'null'] = out.split('\n');
     return [code, (JSON.parse(first || 'null') as { recorded: { messages: string[] } } | null)?.recorded.messages[0]];
@@ -482,6 +484,18 @@ const TABLE: Table = {
   replay: {
     'recording|-': shown('recording.jsonl', [0, 'a'], replayed(`--exec 'echo a'`), 'other.jsonl'),
     '--exec': shown(`--exec 'echo a'`, [0, 'a'], replayed('recording.jsonl'), `--exec 'echo b'`),
+    '--acp': shown(
+      `--acp 'node ${RUDE_AGENT}'`,
+      [13, 'a'],
+      replayed('recording.jsonl --from bob.bot'),
+      `--exec 'echo a'`,
+    ),
+    '--allow': shown('--allow read', 'read: once', async (scene, typed) => {
+      scene.file('asked.jsonl', recorded(1, '@bob.bot', 'permission read') + recorded(2, '@me.bot', 'x'));
+      const program = `node ${SDK_AGENT} ${join(scene.home, 'log')}`;
+      const { out } = await scene.asNobody(['replay --as me.bot --json asked.jsonl --acp', [program], typed]);
+      return (JSON.parse(out) as { replayed: { messages: string[] } }).replayed.messages[0];
+    }),
     '--from': shown(
       '--from bob.bot',
       [0, 'a'],

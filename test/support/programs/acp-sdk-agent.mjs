@@ -91,7 +91,7 @@ agent({ name: 'scripted' })
     opened += 1;
     const sessionId = `s${opened}`;
     open.add(sessionId);
-    note({ what: 'new', sessionId });
+    note({ what: 'new', sessionId, replay: process.env.ASP_REPLAY });
     return { sessionId };
   })
   .onRequest(methods.agent.session.load, async ({ params: { sessionId }, client }) => {

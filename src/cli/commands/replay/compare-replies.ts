@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import type { Produced } from '../../../agent/answer.js';
+import type { Produced, Responder } from '../../../agent/answer.js';
+import { createRelations, type FindRelation } from '../../../agent/relation.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { isFailureNotice, textOfMessage } from '../../../wire/message.js';
@@ -11,8 +12,9 @@ import { formatDiff } from '../../terminal/diff.js';
 import { shorten } from '../../terminal/output.js';
 import type { Style } from '../../terminal/style.js';
 import { messageText } from '../message/message-text.js';
-import { agentEnvironment, respondByCommand, startCommandGuard } from '../run/run-command.js';
-import { listTurns, nothingChosen, openRecording, type Turn } from './recording.js';
+import { agentEnvironment, startCommandGuard } from '../run/run-command.js';
+import { startResponder } from '../run/serve-agent.js';
+import { listTurns, nothingChosen, openRecording, type Recording, type Turn } from './recording.js';
 import type { ReplayOptions } from './replay.js';
 
 const SHOWN_WIDTH = 60;
@@ -43,19 +45,35 @@ interface Comparison {
   readonly duration_ms: number;
 }
 
+/** Only a model is told how a sender is related to the agent, and only the service knows it. */
+async function findRelations(
+  context: Context,
+  { rules }: ReplayOptions,
+  { me, isFile }: Recording,
+): Promise<FindRelation> {
+  if (isFile || rules.protocol === 'exec') return async () => 'anyone';
+  return createRelations({ context, client: await context.client(), me, signal: context.signal });
+}
+
 /** Runs the command for each recorded message, prints how its answers differ, and sends nothing. */
 export async function compareReplies(context: Context, options: ReplayOptions): Promise<void> {
   const { clock, output, signal } = context;
   const patterns = options.ignored.map(readPattern);
   const recording = await openRecording(context, options.recording);
   const { me } = recording;
-  const { from } = options;
+  const { from, rules } = options;
   const isWanted = (handle: string): boolean => from === 'anyone' || from.length === 0 || from.includes(handle);
   const environment = (await agentEnvironment(context, me).catch(nothingChosen)) ?? { ASP_AGENT: me };
   const guard = startCommandGuard(context);
-  const { respond } = respondByCommand(context, options.rules, guard, { ...environment, ASP_REPLAY: '1' });
   const counts = { same: 0, different: 0 };
+  let responder: Responder | undefined;
   try {
+    responder = await startResponder({
+      ...{ context, me, rules, guard, signal, progressPath: undefined },
+      environment: { ...environment, ASP_REPLAY: '1' },
+      findRelation: await findRelations(context, options, recording),
+    });
+    const { respond } = responder;
     for await (const turn of listTurns(recording, isWanted)) {
       const beganAt = clock.monotonic();
       const produced = await respond(turn.incoming, signal, () => {});
@@ -65,6 +83,7 @@ export async function compareReplies(context: Context, options: ReplayOptions): 
       await output.document(comparison, describe);
     }
   } finally {
+    await responder?.close();
     guard.close();
   }
   const total = counts.same + counts.different;

@@ -1,6 +1,5 @@
 import { type Args, type Argument, command, type Option } from '../../command.js';
-import { usageError } from '../../errors.js';
-import { EXEC_OPTION, readFrom, readTries, TRIES_OPTION } from '../run/run.js';
+import { ACP_OPTION, ALLOW_OPTION, EXEC_OPTION, readFrom, readRules, TRIES_OPTION } from '../run/run.js';
 
 const ARGUMENTS = [
   {
@@ -11,8 +10,10 @@ const ARGUMENTS = [
 
 const OPTIONS = [
   EXEC_OPTION,
+  ACP_OPTION,
+  ALLOW_OPTION,
   { flags: '--from <handles|anyone>', about: 'whose messages are replayed (default anyone)', isRepeatable: true },
-  { flags: '--command-timeout <duration>', about: 'time limit of a command (default 10m)' },
+  { flags: '--command-timeout <duration>', about: 'time limit of a command or a turn (default 10m)' },
   TRIES_OPTION,
   {
     flags: '--ignore <pattern>',
@@ -23,7 +24,7 @@ const OPTIONS = [
 
 export const replay = command({
   path: 'replay',
-  summary: 'run a command on a recorded session and compare its replies',
+  summary: 'run a command or a coding agent on a recorded session and compare its replies',
   details: [
     'Gives the command each message that the agent got in the session, as asp run --exec does: the event on its standard',
     'input, its ids and ASP_AGENT in the environment. Compares what it prints with what the agent answered, and shows the',
@@ -32,6 +33,10 @@ export const replay = command({
     'The recording is a session of the acting agent, or a file with the JSON lines of asp session export or asp tail; then',
     '--as names the agent whose replies are compared, and nothing is asked of a service. Nothing is sent in either case. A',
     'command that uses asp can still send something on its own: it finds ASP_REPLAY=1 in its environment.',
+    '',
+    '--acp starts an agent program and gives it each message as a turn, as asp run --acp does. It remembers what it answers',
+    'now, not what was recorded. Permission requests are refused, except for what --allow grants. The sender of a message in',
+    'a file is related to the agent as anyone is. The program can still do what its own settings let it do.',
     '',
     'Texts are compared without the spaces around them, and data by their members. An answer belongs to the message that',
     'its metadata.in_reply_to names, otherwise to the latest message before it. A command that fails is the same as a',
@@ -46,10 +51,11 @@ export const replay = command({
       about: 'in CI, from a file: exit 0 if every reply is the same, otherwise 13',
     },
     { line: `asp replay order.jsonl --exec ./agent --ignore '[0-9:]+ UTC'`, about: 'but for the time in a reply' },
+    { line: 'asp replay sess_… --acp "opencode acp" --allow read', about: 'what would a coding agent answer now?' },
   ],
   effect: 'read',
   stdout: 'each message and whether its reply is the same, with the difference; with --json a line of JSON for each',
-  endlessWith: ['exec'],
+  endlessWith: ['exec', 'acp'],
   tidiesUp: true,
   parse,
   run: async (context, options) => (await import('./compare-replies.js')).compareReplies(context, options),
@@ -58,12 +64,9 @@ export const replay = command({
 export type ReplayOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
-  const exec = args.text('exec') ?? '';
-  if (exec.trim() === '')
-    throw usageError('There is no command to run.', { why: 'set it with --exec.', next: ['asp', 'replay', '--help'] });
   return {
     recording: args.argument('recording'),
-    rules: { ...readTries(args), protocol: 'exec', command: exec },
+    rules: readRules(args, 'replay'),
     from: readFrom(args.texts('from')),
     ignored: args.texts('ignore'),
   } as const;

@@ -21,7 +21,7 @@ import {
   ToolCall,
 } from './permission.js';
 import type { RunRules } from './run.js';
-import { agentEnvironment, type CommandGuard } from './run-command.js';
+import type { CommandGuard } from './run-command.js';
 
 const PROTOCOL_VERSION = 1;
 /** Some programs look for updates first, for half a minute where there is no network. */
@@ -39,9 +39,10 @@ export interface AcpAgentParts {
   readonly me: string;
   readonly rules: Extract<RunRules, { protocol: 'acp' }>;
   readonly guard: CommandGuard;
+  readonly environment: Readonly<Record<string, string>>;
   readonly findRelation: FindRelation;
-  /** Its sessions are kept beside the progress. */
-  readonly progressPath: string;
+  /** Its sessions are kept beside the progress; undefined to keep nothing. */
+  readonly progressPath: string | undefined;
   /** Ends the start. */
   readonly signal: AbortSignal;
 }
@@ -176,7 +177,7 @@ class AcpAgent implements Responder {
       const isHopeless = started.kind === 'ended' && (started.exitCode === 126 || started.exitCode === 127);
       if (attempt === STARTS_MAX || isHopeless || this.#isClosed)
         throw new CliError('ASP_CONFIG', {
-          message: 'The agent program of --acp does not start. The next run takes its messages.',
+          message: 'The agent program of --acp does not start, so no message was answered.',
           why: `${why}.`,
         });
       await context.output.note(`The agent program did not start: ${why}; trying again.`);
@@ -185,8 +186,7 @@ class AcpAgent implements Responder {
   }
 
   async #startOnce(): Promise<Connection | Failed> {
-    const { context, me, rules, guard } = this.#parts;
-    const environment = await agentEnvironment(context, me);
+    const { context, rules, guard, environment } = this.#parts;
     const process = startAcpProcess(context, rules.command, environment, guard, {
       answer: (method, params) => this.#answer(method, params),
       notice: (method, params) => this.#notice(method, params),
@@ -439,8 +439,8 @@ function orAborted<Value>(signal: AbortSignal, promise: Promise<Value>): Promise
 
 const wantsSignIn = (why: string): CliError =>
   new CliError('ASP_CONFIG', {
-    message: 'The agent program of --acp needs you to sign in. The next run takes the message.',
-    why: `it said: ${why}. Sign in with the program itself, then start asp run again.`,
+    message: 'The agent program of --acp needs you to sign in, so the message was not answered.',
+    why: `it said: ${why}. Sign in with the program itself, then try again.`,
   });
 
 /** Starts the program at once: one that cannot be started is found before a message waits for it. */
@@ -476,9 +476,9 @@ const SessionsJson = z.looseObject({
 
 /** Names of another program's sessions mean nothing to this one: the file of another command is not reused. */
 async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<AcpSessions> {
-  const path = `${progressPath.replace(/\.json$/, '')}.acp.json`;
+  const path = progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}.acp.json`;
   const { command } = rules;
-  const { data } = SessionsJson.safeParse(parsed(await readIfPresent(path)));
+  const { data } = SessionsJson.safeParse(parsed(path === undefined ? undefined : await readIfPresent(path)));
   const sessions = new Map(data?.command === command ? Object.entries(data.sessions) : []);
   const left = data?.questions ?? [];
   /** Whether the question of each session is open. */
@@ -490,7 +490,7 @@ async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<
       isDirty = false;
       const open = [...questions].flatMap(([sessionId, isOpen]) => (isOpen ? [sessionId] : []));
       const kept = { command, sessions: Object.fromEntries(sessions), questions: open };
-      await replaceFile(path, `${JSON.stringify(kept)}\n`);
+      if (path !== undefined) await replaceFile(path, `${JSON.stringify(kept)}\n`);
     }
   };
   const written = async (): Promise<void> => {

@@ -82,15 +82,21 @@ export const READY_FILE_OPTION = {
   about: 'a file that exists while the agent answers',
 } as const satisfies Option;
 
+export const ACP_OPTION = {
+  flags: '--acp <command>',
+  about: 'an agent program that speaks the Agent Client Protocol, instead of --exec',
+} as const satisfies Option;
+export const ALLOW_OPTION = {
+  flags: '--allow <kinds>',
+  about:
+    'with --acp: grant these kinds of permission requests (default: none); same-owner=edit,execute or allowlisted=read grants them only for messages from those agents',
+  isRepeatable: true,
+} as const satisfies Option;
+
 const OPTIONS = [
   EXEC_OPTION,
-  { flags: '--acp <command>', about: 'an agent program that speaks the Agent Client Protocol, instead of --exec' },
-  {
-    flags: '--allow <kinds>',
-    about:
-      'with --acp: grant these kinds of permission requests (default: none); same-owner=edit,execute or allowlisted=read grants them only for messages from those agents',
-    isRepeatable: true,
-  },
+  ACP_OPTION,
+  ALLOW_OPTION,
   {
     flags: '--ask <handle>',
     about: 'with --acp: ask this agent about the other permission requests; only its answer grants one',
@@ -226,19 +232,35 @@ export interface AskRule {
   readonly waitMs: number;
 }
 
-function readRules(args: RunArgs, command: string): RunRules {
-  const limits = readTries(args);
-  const allow = args.texts('allow');
+/** The rules of a command, or of an agent program that asks no one for permission. */
+export function readRules(
+  args: Args<
+    | (typeof EXEC_OPTION | typeof ACP_OPTION | typeof ALLOW_OPTION | typeof TRIES_OPTION)
+    | ({ readonly flags: '--command-timeout <duration>' } & Option)
+  >,
+  noun: 'run' | 'replay',
+): RunRules {
+  const [program, exec, allow] = [args.text('acp'), args.text('exec'), args.texts('allow')];
+  const command = program ?? exec ?? '';
+  if (command.trim() === '')
+    throw usageError('There is no command to run.', {
+      why: 'set it with --exec or --acp.',
+      next: ['asp', noun, '--help'],
+    });
+  if (program !== undefined && exec !== undefined) throw usageError('--exec and --acp cannot be used together.');
+  const tries = readTries(args);
+  if (program !== undefined) return { ...tries, command, protocol: 'acp', allow: readAllowed(allow), ask: undefined };
+  if (allow.length > 0) throw usageError('--allow needs --acp.');
+  return { ...tries, command, protocol: 'exec' };
+}
+
+function readAskingRules(args: RunArgs): RunRules {
+  const rules = readRules(args, 'run');
   const ask = args.text('ask');
   if (args.isSet('ask-wait') && ask === undefined) throw usageError('--ask-wait needs --ask.');
-  if (args.text('acp') !== undefined) {
-    const waitMs = args.duration('ask-wait') ?? ASK_WAIT_DEFAULT_MS;
-    const rule = ask === undefined ? undefined : { handle: readHandle(ask), waitMs };
-    return { ...limits, command, protocol: 'acp', allow: readAllowed(allow), ask: rule };
-  }
-  if (allow.length > 0) throw usageError('--allow needs --acp.');
-  if (ask !== undefined) throw usageError('--ask needs --acp.');
-  return { ...limits, command, protocol: 'exec' };
+  if (ask === undefined) return rules;
+  if (rules.protocol === 'exec') throw usageError('--ask needs --acp.');
+  return { ...rules, ask: { handle: readHandle(ask), waitMs: args.duration('ask-wait') ?? ASK_WAIT_DEFAULT_MS } };
 }
 
 /** How often and how long a command runs for a message. */
@@ -263,19 +285,11 @@ export type RunOptions = ReturnType<typeof parse>;
 type RunArgs = Args<(typeof OPTIONS)[number]>;
 
 function parse(args: RunArgs, nowMs: number) {
-  const program = args.text('acp');
-  const command = program ?? args.text('exec') ?? '';
-  if (command.trim() === '')
-    throw usageError('There is no command to run.', {
-      why: 'set it with --exec or --acp.',
-      next: ['asp', 'run', '--help'],
-    });
-  if (program !== undefined && args.text('exec') !== undefined)
-    throw usageError('--exec and --acp cannot be used together.');
+  const rules = readAskingRules(args);
   const since = args.text('since');
   return {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
-    rules: readRules(args, command),
+    rules,
     from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),
     ends: args.flag('end'),

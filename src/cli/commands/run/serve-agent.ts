@@ -50,7 +50,9 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
       if (rules.protocol === 'acp' && rules.ask?.handle === me)
         throw usageError(`${me} cannot ask itself for permission.`, { why: '--ask names another agent.' });
       const findRelation = createRelations({ context, client, me, signal: hard.signal });
-      responder = await startResponder({ context, me, rules, guard, findRelation, progressPath: path, signal: soft });
+      const environment = await agentEnvironment(context, me);
+      const parts = { context, me, rules, guard, environment, findRelation };
+      responder = await startResponder({ ...parts, progressPath: path, signal: soft });
       const onRecord: OpenedAgent['onRecord'] = (record) => context.output.record(record);
       const { respond, passesOver } = responder;
       await answer({ progress, progressPath: path, respond, passesOver, onRecord });
@@ -135,15 +137,16 @@ interface ResponderParts {
   readonly me: string;
   readonly rules: RunOptions['rules'];
   readonly guard: CommandGuard;
+  readonly environment: Readonly<Record<string, string>>;
   readonly findRelation: FindRelation;
-  readonly progressPath: string;
+  readonly progressPath: string | undefined;
   readonly signal: AbortSignal;
 }
 
 /** The source of the replies: a command that runs for each message, or an agent program that keeps running. */
-async function startResponder({ rules, ...parts }: ResponderParts): Promise<Responder> {
-  const { context, me, guard } = parts;
-  if (rules.protocol === 'exec') return respondByCommand(context, rules, guard, await agentEnvironment(context, me));
+export async function startResponder({ rules, ...parts }: ResponderParts): Promise<Responder> {
+  const { context, guard, environment } = parts;
+  if (rules.protocol === 'exec') return respondByCommand(context, rules, guard, environment);
   const { startAcpAgent } = await import('./acp-agent.js');
   return startAcpAgent({ ...parts, rules });
 }
