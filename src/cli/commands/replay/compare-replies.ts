@@ -45,7 +45,7 @@ interface Comparison {
   readonly duration_ms: number;
 }
 
-/** Only a model is told how a sender is related to the agent, and only the service knows it. */
+/** Only a model sees how a sender is related to the agent, and only the service knows it. */
 async function findRelations(
   context: Context,
   { rules }: ReplayOptions,
