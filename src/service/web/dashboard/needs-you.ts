@@ -326,7 +326,7 @@ function renderUnanswered({ context, csrf }: Visit, row: UnansweredOfAccountRow)
     values: { unanswered: handle, ...FROM_NEEDS },
   });
   const shown = html`<li class="row knock">${renderAgentFace(handle, 'small')}
-<div class="who grow"><span><a class="row-link" href="${pathOfUnanswered(row)}">${strangersText(topic ?? 'No topic')}</a> <span class="badge warn">${badge}</span></span><span class="soft small"><span class="mono wrap">${handle}</span> ${title}, ${renderTime(at, context.clock.now())}</span><span class="soft small">${about}</span></div>
+<div class="who grow"><span><a class="row-link" href="${pathOfUnanswered(row)}">${strangersText(topic ?? 'No topic')}</a> <span class="badge warn">${badge}</span></span><span class="soft small"><span class="mono wrap">${handle}</span> ${title} ${renderTime(at, context.clock.now())}</span><span class="soft small">${about}</span></div>
 <div class="answers">${dismiss}</div></li>`;
   return { at, html: shown };
 }
