@@ -235,6 +235,7 @@ describe('the notification', () => {
       createSharedBus(database.calls, { processId: `p${index}`, onFault }),
     );
     const heard: Signal[][] = [[], []];
+    const isProbe = (signal: Signal): boolean => signal.kind === 'revoked' && signal.grantId === 'probe';
     for (const [index, bus] of buses.entries()) bus.listen((signal) => heard[index]?.push(signal));
     let calls = 0;
     two.calls.listen(() => {
@@ -256,7 +257,13 @@ describe('the notification', () => {
       heard[1]?.some((signal) => signal.kind === 'revoked' && signal.grantId === 'fam_1'),
     );
     expect(new Set(reached())).toEqual(new Set(ids));
-    expect(heard[1]?.[0]).toEqual({ kind: 'events', sessionId: ids[0], first: 3, last: 4 });
+    // A second probe may arrive late.
+    expect(heard[1]?.find((signal) => !isProbe(signal))).toEqual({
+      kind: 'events',
+      sessionId: ids[0],
+      first: 3,
+      last: 4,
+    });
     expect(calls).toBeLessThan(50);
     expect(heard[0]).toHaveLength(501);
     await Promise.all(buses.map((bus) => bus.close()));
