@@ -24,7 +24,7 @@ export const STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['page.css']}`;
 export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['dashboard.css']}${ASP_ASSETS['transcript.css']}`;
 
 /** Shows the current tab, writes times in the reader's time zone, shares a stream with the browser's other pages, and shows notifications. */
-export const FRAME_SCRIPT = `${ASP_ASSETS['time.js'].replace('= TIME_FORMS', () => `= ${JSON.stringify(TIME_FORMS)}`)}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}`;
+export const FRAME_SCRIPT = `${ASP_ASSETS['time.js'].replace('TIME_FORMS', () => JSON.stringify(TIME_FORMS))}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}`;
 
 /** Updates a transcript while someone views it, and sends what they write. */
 export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;
