@@ -334,8 +334,11 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await withTranscript({}, async (page) => {
         const owner = name === 'locks' ? 'Navigator.prototype' : 'window';
         await page.addInitScript(`Object.defineProperty(${owner}, '${name}', { value: undefined })`);
+        const address = page.url();
+        // The page that is open now may ask for the same address.
+        await page.goto('about:blank');
         const stream = page.waitForRequest((request) => request.url().includes(`/sessions/${session}/live`));
-        await page.reload();
+        await page.goto(address);
         expect((await stream).resourceType()).toBe('eventsource');
         await page.locator('#live[data-state="on"]').waitFor();
         await bob.mustSend(session, 'to one alone');
