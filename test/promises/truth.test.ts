@@ -69,7 +69,7 @@ const raise = (told: Told, most: number, least = STORED): void => {
 };
 
 /**
- * A socket that answers pings only as told. `handlePing` gets the payload, and the messages whose frames came before it.
+ * A socket that answers pings only as `handlePing` decides, which gets the payload and the messages that came before it.
  * Resolves when the socket is closed, at the latest when nothing new arrives.
  */
 async function live(
