@@ -33,7 +33,7 @@ describe('Markup', () => {
 });
 
 describe('Colours', () => {
-  const [light = '', dark = ''] = STYLE.split('@media (prefers-color-scheme:dark)');
+  const [light = '', dark = ''] = STYLE.split('@media(prefers-color-scheme:dark)');
   const colour = (sheet: string, name: string): string => {
     const value = new RegExp(`--${name}: (#[0-9a-f]{6})`).exec(sheet)?.[1];
     if (value === undefined) throw new Error(`no colour --${name}`);
