@@ -23,7 +23,18 @@ const HANDLE_POSITION = /^(?:handle|(?:invite|entries)\.\d+)$/;
 export function errorOfIssues(issues: readonly Issue[]): ServiceError {
   const issue = issues.find((candidate) => !isAboutHandle(candidate));
   if (issue === undefined) return new ServiceError('INVALID_HANDLE');
-  return new ServiceError('VALIDATION_ERROR', describe(issue));
+  return new ServiceError('VALIDATION_ERROR', describe(findCause(issue)));
+}
+
+/** Of the forms that a value may have, the one that the caller probably meant: the issue deepest in the value. */
+function findCause(issue: Issue): Issue {
+  if (issue.code !== 'invalid_union') return issue;
+  const causes = issue.errors.flatMap(([first]) => {
+    if (first === undefined) return [];
+    const cause = findCause(first);
+    return [{ ...cause, path: [...issue.path, ...cause.path] }];
+  });
+  return causes.reduce((best, cause) => (cause.path.length > best.path.length ? cause : best), issue);
 }
 
 function isAboutHandle(issue: Issue): boolean {
@@ -44,6 +55,10 @@ function describe(issue: Issue): string {
       return `${subject} ${fallsShortOf(issue.origin, Number(issue.minimum))}.`;
     case 'invalid_value':
       return `${subject} must be one of: ${issue.values.join(', ')}.`;
+    case 'invalid_union':
+      return 'options' in issue && issue.options !== undefined
+        ? `${subject} must be one of: ${issue.options.join(', ')}.`
+        : `${subject} is not valid.`;
     default:
       return issue.message === 'Invalid input' ? `${subject} is not valid.` : `${subject}: ${issue.message}.`;
   }

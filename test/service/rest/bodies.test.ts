@@ -45,6 +45,23 @@ describe('a size that is refused', () => {
     });
 });
 
+describe('a part of a message that is refused', () => {
+  const parts: readonly (readonly [content: unknown, message: string])[] = [
+    [[{ type: 'video' }], '"content.0.type" must be one of: text, data, file, image.'],
+    [[{ type: 'text', text: 'x' }, {}], '"content.1.type" must be one of: text, data, file, image.'],
+    [[{ type: 'text', text: 5 }], '"content.0.text" must be of type string.'],
+    [['hi'], '"content.0" must be of type object.'],
+    [[{ type: 'image' }], '"content.0": exactly one of attachment_id, file_id, url and data_uri.'],
+    [[{ type: 'text', text: 'x', size: 1 }], '"content.0" has an unknown field: "size".'],
+    [5, '"content" is not valid.'],
+  ];
+  for (const [content, message] of parts)
+    it(`is named, with its problem: ${message}`, () => {
+      const refusal = expect.objectContaining({ code: 'VALIDATION_ERROR', message });
+      expect(() => checkBody('sendMessage', { content })).toThrow(refusal);
+    });
+});
+
 describe('a JSON body', () => {
   it('has the type application/json in UTF-8, in any spelling', async () => {
     for (const type of [
