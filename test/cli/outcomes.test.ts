@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { type RunningService, startService } from '../../src/service/service.js';
 import { type Actor, createActor, operate } from '../support/actors.js';
+import { createTestClock, type TestClock } from '../support/clock.js';
 import { mustGrant } from '../support/grants.js';
 import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
 import { discover, type Place } from '../support/oauth.js';
@@ -28,6 +29,8 @@ let place: Place;
 let alice: Actor;
 let bob: Actor;
 let trouble: Trouble | undefined;
+/** The time of a command whose deadline passes as soon as its change is made. */
+let clock: TestClock | undefined;
 /** Sends the answers that are held back. */
 let release = (): void => {};
 const home = freshHome();
@@ -60,7 +63,17 @@ const newAgent = (name: string): Promise<Actor> =>
 
 function calm(): void {
   trouble = undefined;
+  clock = undefined;
   release();
+}
+
+const DEADLINE_MS = 20_000;
+
+/** What a command is run with that meets this trouble. */
+function meeting(name: Trouble): Pick<RunOptions, 'clock' | 'environment'> {
+  trouble = name;
+  clock = name === 'answers after the deadline' ? createTestClock(Date.now()) : undefined;
+  return { ...(clock && { clock }), environment: name === 'is not there' ? NOBODY : {} };
 }
 
 /** Nothing listens on the port of this address. */
@@ -84,6 +97,7 @@ async function meet(request: Relayed): Promise<void> {
       await request.forward();
       await new Promise<void>((resolve) => {
         release = resolve;
+        clock?.advance(DEADLINE_MS);
       });
       return request.drop();
   }
@@ -281,17 +295,14 @@ const COMMANDS: Readonly<Record<string, () => Promise<Subject>>> = {
 
 describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) => {
   const expected = TROUBLES[name];
-  const limits =
-    name === 'answers after the deadline' ? ['--timeout', '1200ms'] : ['--timeout', '20s', '--retries', '1'];
+  const limits = ['--timeout', `${DEADLINE_MS}ms`, '--retries', '1'];
 
   it.each(Object.keys(COMMANDS))('asp %s says what really happened, and how to continue', async (command) => {
     const subject = await COMMANDS[command]?.();
     if (subject === undefined) throw new Error(command);
     const { words, stdin, token, count } = subject;
     const given = { ...(stdin !== undefined && { stdin }), ...(token !== undefined && { token }) };
-    trouble = name;
-    const environment = name === 'is not there' ? NOBODY : {};
-    const ran = await asAlice([...words, ...limits, '--json'], { ...given, environment });
+    const ran = await asAlice([...words, ...limits, '--json'], { ...given, ...meeting(name) });
     calm();
     const { exit, ...facts } = expected;
     expect(ran.code, ran.err).toBe(exit);
@@ -314,11 +325,10 @@ describe.each(Object.keys(TROUBLES) as Trouble[])('when the service %s', (name) 
     const subject = await COMMANDS[command]?.();
     if (subject === undefined) throw new Error(command);
     const { words, stdin, token, count } = subject;
-    trouble = name;
     const ran = await asAlice([...words, ...limits], {
       ...(stdin !== undefined && { stdin }),
       ...(token !== undefined && { token }),
-      environment: name === 'is not there' ? NOBODY : {},
+      ...meeting(name),
     });
     calm();
     expect(ran.code, ran.err).toBe(expected.exit);
