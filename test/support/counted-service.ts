@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '../../src/kit/clock.js';
 import { createIds } from '../../src/kit/ids.js';
 import { systemRandom } from '../../src/kit/random.js';
@@ -19,11 +20,16 @@ import { type Actor, createActor } from './actors.js';
 import { discover } from './oauth.js';
 import { isShared, openTestStore } from './stores.js';
 
+/** How many times in a row, a millisecond apart, the database must be idle to count as settled. */
+const QUIET_LOOKS = 20;
+
 /** The queries that a service makes. */
 export interface Counts {
   reads: number;
   writes: number;
   statements: number;
+  /** What has been asked and is not answered yet. */
+  open: number;
 }
 
 export interface CountedService {
@@ -31,6 +37,8 @@ export interface CountedService {
   /** The statements since the last reset. */
   readonly asked: string[];
   reset(): void;
+  /** Resolves when the database has answered everything, and is asked for nothing more. */
+  settle(): Promise<void>;
   createAgent(name: string): Promise<Actor>;
   readonly readyUrl: string;
   stop(): Promise<void>;
@@ -44,7 +52,7 @@ export async function startCountedService(options: {
   queueMs?: () => number;
 }): Promise<CountedService> {
   const { clock, areLimitsOn = false, queueMs } = options;
-  const counts: Counts = { reads: 0, writes: 0, statements: 0 };
+  const counts: Counts = { reads: 0, writes: 0, statements: 0, open: 0 };
   const asked: string[] = [];
   const faults: unknown[] = [];
   const log: Log = { info: () => {}, warn: () => {}, error: (_event, error) => void faults.push(error) };
@@ -101,6 +109,9 @@ export async function startCountedService(options: {
       Object.assign(counts, { reads: 0, writes: 0, statements: 0 });
       asked.length = 0;
     },
+    async settle() {
+      for (let quiet = 0; quiet < QUIET_LOOKS; quiet = counts.open === 0 ? quiet + 1 : 0) await pause(1);
+    },
     createAgent: (name) => createActor(place, operator, name),
     readyUrl: `http://127.0.0.1:${port}/ready`,
     async stop() {
@@ -108,6 +119,16 @@ export async function startCountedService(options: {
       if (faults.length > 0) throw faults[0];
     },
   };
+}
+
+/** Counts it as open until it has ended. */
+async function whileOpen<T>(counts: Counts, ask: () => Promise<T>): Promise<T> {
+  counts.open += 1;
+  try {
+    return await ask();
+  } finally {
+    counts.open -= 1;
+  }
 }
 
 function countedDatabase(real: Database, counts: Counts, asked: string[]): Database | SharedDatabase {
@@ -119,15 +140,15 @@ function countedDatabase(real: Database, counts: Counts, asked: string[]): Datab
     dialect: query.dialect,
     all: (sql, ...parameters) => {
       note(sql);
-      return query.all(sql, ...parameters);
+      return whileOpen(counts, () => query.all(sql, ...parameters));
     },
     get: (sql, ...parameters) => {
       note(sql);
-      return query.get(sql, ...parameters);
+      return whileOpen(counts, () => query.get(sql, ...parameters));
     },
     run: (sql, ...parameters) => {
       note(sql);
-      return query.run(sql, ...parameters);
+      return whileOpen(counts, () => query.run(sql, ...parameters));
     },
   });
   const countedTransaction = (transaction: Transaction): Transaction => ({
@@ -143,11 +164,11 @@ function countedDatabase(real: Database, counts: Counts, asked: string[]): Datab
   const countedWork = (work: Work): Work => ({
     read: (step) => {
       counts.reads += 1;
-      return work.read((query) => step(countedQuery(query)));
+      return whileOpen(counts, () => work.read((query) => step(countedQuery(query))));
     },
     write: (step) => {
       counts.writes += 1;
-      return work.write((transaction) => step(countedTransaction(transaction)));
+      return whileOpen(counts, () => work.write((transaction) => step(countedTransaction(transaction))));
     },
   });
   return {
