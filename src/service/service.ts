@@ -68,7 +68,7 @@ export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOp
   if (!isLoopbackHost(host))
     throw new OperatorError(
       'NOT_ENCRYPTED',
-      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS. Put a proxy that terminates TLS in front of it.`,
+      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS.`,
     );
   if (url === undefined || isLoopbackHost(url.hostname) || url.protocol === 'https:') return;
   throw new OperatorError('NOT_ENCRYPTED', 'A service that others can reach needs a public URL with https.');

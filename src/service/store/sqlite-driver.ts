@@ -30,7 +30,7 @@ export function sqliteCode(error: unknown): number | undefined {
 }
 
 /** Whether the file itself is damaged or not a SQLite database. */
-export function isDamage(error: unknown): boolean {
+export function isDamage(error: unknown): error is Error {
   const code = sqliteCode(error);
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
 }

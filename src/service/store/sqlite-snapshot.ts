@@ -40,7 +40,7 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
       connection.prepare('VACUUM INTO ?1').run(file);
     });
   } catch (error) {
-    throw isDamage(error) ? damaged(String(error), source) : error;
+    throw isDamage(error) ? damaged(error.message, source) : error;
   }
   return using(open(file), (connection) => {
     connection.exec('PRAGMA journal_mode = MEMORY');

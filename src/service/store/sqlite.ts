@@ -351,7 +351,7 @@ export async function openSqlite(
     return { ...composed, keepLock: lock.keep };
   } catch (error) {
     close();
-    throw isDamage(error) ? damaged(String(error), path) : error;
+    throw isDamage(error) ? damaged(error.message, path) : error;
   }
 }
 

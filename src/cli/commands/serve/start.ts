@@ -298,7 +298,8 @@ function translateFileError(error: unknown): unknown {
     ENOTDIR: 'it, or a folder above it, is a file.',
   };
   if (!Object.hasOwn(why, code)) return error;
-  return new CliError('ASP_CONFIG', { message: 'asp cannot use the data folder.', why: why[code], cause: error });
+  const path = error instanceof Error && 'path' in error ? `: ${error.path}` : '.';
+  return new CliError('ASP_CONFIG', { message: `asp cannot use the data folder${path}`, why: why[code], cause: error });
 }
 
 const DEMO_HANDLES = [ECHO_AGENT, '@demo.you', '@alice.bot'];
