@@ -28,7 +28,7 @@ export interface Counts {
   reads: number;
   writes: number;
   statements: number;
-  /** What has been asked and is not answered yet. */
+  /** The calls that the database has not answered yet. */
   open: number;
 }
 
