@@ -266,7 +266,7 @@ describe('A connected application', () => {
     const actor = actorOf(place, uma.handle, { clientId: '', clientSecret: '' });
     const socket = await actor.mustConnect(text(rotated, 'access_token'));
     const asked = await uma.browser.follow(await uma.open('/dashboard/applications'), /disconnect leaving/i);
-    expect(asked.text).toMatch(/Disconnect “ ?leaving ?”\?/);
+    expect(asked.text).toMatch(/Disconnect “ ?leaving ?” ?\?/);
     await socket.mustPing();
     const list = await uma.browser.submit(asked, mustFindForm(asked, /^disconnect$/i), {}, /^disconnect$/i);
     expect(list.text).toContain('The app was disconnected');
