@@ -251,6 +251,11 @@ describe('a write', () => {
 
 describe('work for a request', () => {
   it('belongs to it until no request is followed, and no longer', async () => {
+    // A separate copy, because other services in this process may still follow requests.
+    const copy = '../../../src/service/core/request-scope.js?copy';
+    const { findScope, follow, unfollow }: typeof import('../../../src/service/core/request-scope.js') = await import(
+      copy
+    );
     const [one, two] = [{}, {}];
     const seen: (string | undefined)[] = [];
     let goOn = (): void => {};
