@@ -43,6 +43,7 @@ POST /sessions/{session_id}/reopen sessions:write
 GET /sessions/{session_id}/events sessions:read
 GET /sessions/{session_id}/delivery sessions:read
 POST /sessions/{session_id}/taken sessions:write
+POST /sessions/{session_id}/unanswered sessions:write
 GET /account account:read
 GET /accounts/me/sessions account:read
 POST /attachments sessions:write
