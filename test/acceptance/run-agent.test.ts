@@ -11,7 +11,16 @@ import { text } from '../support/json.js';
 import { discover } from '../support/oauth.js';
 import { operatorOf } from '../support/operator.js';
 import { until } from '../support/until.js';
-import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
+import {
+  createHome,
+  type Home,
+  isRunning,
+  json,
+  jsonLines,
+  type Running,
+  type ServiceProcess,
+  startServe,
+} from './program.js';
 
 interface Envelope {
   type: string;
@@ -38,14 +47,6 @@ const BOT = '@alice.bot';
 const printing = (what: string): string =>
   `node -p 'const event=JSON.parse(require("fs").readFileSync(0,"utf8"));${what}'`;
 const SAID = printing('event.payload.content');
-
-function isRunning(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  } catch {
-    return false;
-  }
-}
 
 describe('asp run', () => {
   let home: Home;
@@ -316,8 +317,11 @@ describe('asp run', () => {
     await say(BOT, 'more');
     await one.until('stdout', /"max_hops"/);
     // The command that sent the last message may still be ending.
-    await other.until('stdout', /("silent"[^]*){2}/);
-    const outcomes = [one, other].map((agent) => jsonLines<Told>(agent.stdout()).map(({ outcome }) => outcome));
+    await other.until('stdout', /"silent"[\s\S]*"silent"/);
+    // It may also report messages of earlier tests that already have their answers.
+    const outcomes = [one, other].map((agent) =>
+      jsonLines<Told>(agent.stdout()).flatMap(({ outcome }) => (outcome === 'answered' ? [] : [outcome])),
+    );
     expect(outcomes).toEqual([
       ['silent', 'silent', 'limited'],
       ['silent', 'silent'],
