@@ -166,9 +166,9 @@ function countedDatabase(real: Database, counts: Counts, asked: string[]): Datab
       counts.reads += 1;
       return whileOpen(counts, () => work.read((query) => step(countedQuery(query))));
     },
-    write: (step) => {
+    write: (step, holds) => {
       counts.writes += 1;
-      return whileOpen(counts, () => work.write((transaction) => step(countedTransaction(transaction))));
+      return whileOpen(counts, () => work.write((transaction) => step(countedTransaction(transaction)), holds));
     },
   });
   return {

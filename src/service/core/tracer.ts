@@ -61,7 +61,7 @@ export function watchDatabase(database: Database, watchers: Watchers): Database 
   };
   const watched: Work = {
     read: (work) => watch('read', () => database.read(work)),
-    write: (work) => watch('write', () => database.write(work)),
+    write: (work, holds) => watch('write', () => database.write(work, holds)),
   };
   // Its other members stay those of the database: some are getters, and some are absent.
   return Object.assign(Object.create(database) as Database, watched);

@@ -213,7 +213,8 @@ export function sharedDatabase(world: World, life: Life, { database, listeners }
   });
   const work: Work = {
     read: (step) => alive('read', () => database.read((query) => step(asserted(query)))),
-    write: (step) => alive('write', () => database.write((transaction) => step(transactionOf(transaction)))),
+    write: (step, holds) =>
+      alive('write', () => database.write((transaction) => step(transactionOf(transaction)), holds)),
   };
   const once = <T>(go: (transaction: Transaction) => Promise<T>): Promise<T> =>
     alive('aside', () => database.write((transaction) => go(transaction)));

@@ -3,6 +3,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/kit/clock.js';
 import type { SharedDatabase, Transaction } from '../../../../src/service/core/database.js';
 import { ServiceError } from '../../../../src/service/core/errors.js';
+import { follow, unfollow } from '../../../../src/service/core/request-scope.js';
+import { watchDatabase } from '../../../../src/service/core/tracer.js';
 import { withIdempotency } from '../../../../src/service/messaging/idempotency.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
@@ -41,6 +43,20 @@ it('lets writes that arrive together share a commit, whether or not they have a 
   expect(await names(one)).toHaveLength(32);
 });
 
+it('lets them share a commit when the log or traces watch the database', async () => {
+  const lines: string[] = [];
+  const note = (event: string) => void lines.push(event);
+  const log = { debug: note, info: note, warn: note, error: note };
+  const watched = watchDatabase(one, { clock: systemClock, log });
+  const request = {};
+  await follow(request, { requestId: 'watched' }, () =>
+    times(8, (index) => watched.write((transaction) => put(transaction, `n${index}`), [`session ${index}`])),
+  );
+  unfollow(request);
+  expect(lines).toEqual(Array(8).fill('database'));
+  expect(commits).toEqual([8]);
+});
+
 it('runs those with a common lock one after the other, in the order in which they came', async () => {
   const seen: number[] = [];
   await times(16, (index) =>
@@ -55,6 +71,26 @@ it('runs those with a common lock one after the other, in the order in which the
     ),
   );
   expect(seen).toEqual(Array.from({ length: 16 }, (_, index) => index));
+});
+
+it('waits for the running group of a lock here, and shares the next commit', async () => {
+  let release: (() => void) | undefined;
+  const first = one.write(
+    async (transaction) => {
+      await put(transaction, 'first');
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+    },
+    ['session a'],
+  );
+  await until('the first group runs', async () => release !== undefined);
+  const rest = times(3, (index) => one.write((transaction) => put(transaction, `n${index}`), ['session a']));
+  // A group of another session does not wait.
+  await one.write((transaction) => put(transaction, 'other'), ['session b']);
+  release?.();
+  await Promise.all([first, rest]);
+  expect(commits).toEqual([1, 1, 3]);
 });
 
 it('shows no reader a write before all of its group is durable', async () => {
