@@ -1,4 +1,5 @@
 import { type Client, RequestError } from '../client/client.js';
+import { abortAfter } from '../kit/clock.js';
 import type { UnansweredReason } from '../wire/message.js';
 import type { AgentContext } from './persist.js';
 
@@ -9,7 +10,10 @@ const SESSIONS_MAX = 1_000;
 
 /** Tells the owner which messages get no answer, and why (wire: Delivery). */
 export interface UnansweredReports {
-  /** Resolves when the report is stored, or is given up. A reason is reported once until the session gets an answer. */
+  /**
+   * Resolves when the report is stored, or is given up. A reason is stored once until the session gets an answer; if the
+   * service was unavailable, the next unanswered message reports it.
+   */
   report(sessionId: string, sequence: number, reason: UnansweredReason): Promise<void>;
   /** The session got an answer, so the service has dropped the report. */
   forget(sessionId: string): void;
@@ -29,19 +33,16 @@ export function createUnansweredReports(
       reported.set(sessionId, reason);
       const [oldest] = reported.keys();
       if (reported.size > SESSIONS_MAX && oldest !== undefined) reported.delete(oldest);
-      const late = new AbortController();
-      const cancel = clock.schedule(PATIENCE_MS, () => late.abort());
+      const path = { session_id: sessionId };
+      const body = { sequence, reason };
+      const late = (): DOMException => new DOMException('The service was too slow.', 'TimeoutError');
+      const send = (until: AbortSignal) => client.call('reportUnanswered', { path, body, signal: until });
       try {
-        await client.call('reportUnanswered', {
-          path: { session_id: sessionId },
-          body: { sequence, reason },
-          signal: AbortSignal.any([signal, late.signal]),
-        });
+        await abortAfter(clock, PATIENCE_MS, late, send, signal);
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;
+        if (error.isRetryable) reported.delete(sessionId);
         await output.detail(`${sessionId}: could not report that there is no answer: ${error.code}`);
-      } finally {
-        cancel();
       }
     },
     forget: (sessionId) => void reported.delete(sessionId),

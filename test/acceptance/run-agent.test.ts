@@ -328,6 +328,25 @@ describe('asp run', () => {
     ]);
   });
 
+  it('reports that it does not answer with the next message, if the service was down for the first', async () => {
+    let isDown = true;
+    const statuses: number[] = [];
+    relay.onRequest = async (relayed) => {
+      if (!relayed.path.endsWith('/unanswered')) return (await relayed.forward())();
+      statuses.push(isDown ? 503 : 204);
+      if (isDown) return relayed.answer(503, {}, { error: { code: 'INTERNAL_ERROR', message: 'down' } });
+      return (await relayed.forward())();
+    };
+    const agent = await start('false', ['--tries', '1']);
+    const sid = await me.mustCreate({ invite: [BOT] });
+    await say(sid, 'one');
+    await agent.until('stdout', /"outcome":"failed"/);
+    expect(statuses).toContain(503);
+    isDown = false;
+    await say(sid, 'two');
+    await until('it has reported', async () => statuses.at(-1) === 204, 30_000);
+  });
+
   it('runs many commands at once; with --json their errors are lines of JSON that name the event', async () => {
     const words = [
       '--exec',
