@@ -174,7 +174,7 @@ const common = {
   alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
 };
 
-/** What the program imports on demand and shares no code with: the service, and the larger packages. */
+/** Code that the program imports on demand, as separate files: the service, and the larger packages. */
 const apart = new Map();
 const buildApart = {
   name: 'build-apart',

@@ -6,8 +6,8 @@ const UNSAFE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
 
 /**
- * A letter or mark of a script whose letters are shaped by joiners; in other scripts joiners are invisible. The expression is
- * inside because building it costs every start a millisecond.
+ * Whether this is a letter or mark of a script whose letters are shaped by joiners; in other scripts joiners are
+ * invisible. The expression is inside because building it would cost every start a millisecond.
  */
 const isShaped = (letter = ''): boolean =>
   /^(?![\p{sc=Latin}\p{sc=Greek}\p{sc=Cyrillic}\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hangul}])[\p{L}\p{M}]$/u.test(

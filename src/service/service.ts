@@ -374,7 +374,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     clock,
     random,
     tracer,
-    // The path of messages has no lines of its own but those for debugging and of injected faults.
+    // Below the base path, only debugging and injected faults write lines while a request is processed.
     isFollowed: ({ url }) => tellsAll || url?.startsWith(`${BASE_PATH}/`) !== true,
     log,
     meter,

@@ -22,7 +22,7 @@ const TRACE_SHOWN = process.env['ASP_TEST_SEED'] === undefined ? 60 : Number.MAX
 
 /** The consequences of faults. */
 const CONSEQUENCES = ['answer lost', 'request lost', 'a day passes'];
-/** What the histories must include to be a useful test. */
+/** Faults and events that a useful set of histories must include. */
 const SEEN = ['ok', 'indeterminate', 'repeated', 'replayed', 'refreshed', 'authorized', 'families lost', 'revoked'];
 const SEEN_TOO = ['keys rotated', 'with attachment', 'delivered', 'readers compared', 'paused or resumed'];
 

@@ -19,7 +19,7 @@ export interface Crowd {
   readonly cuts: number;
 }
 
-/** What the agent's tail printed from each session, in order. */
+/** The events that the agent's tail printed for each session, in order. */
 export interface Printed {
   readonly sessions: readonly string[];
   readonly texts: ReadonlyMap<string, readonly string[]>;

@@ -97,9 +97,9 @@ const FRAMEWORK_STATUS: Record<string, number> = {
 const DATABASE_RETRY_AFTER_S = 2;
 
 /**
- * The answer for any thrown value. An unknown error is logged for the request of `scope`, and its text never leaves the service; an unavailable
- * database is logged once, not for each call. A 401 names `metadataUrl`, where the resource publishes its authorization
- * server (RFC 9728 §5.1).
+ * The answer for any thrown value. An unknown error is logged for the request of `scope`, and its text never leaves the
+ * service; an unavailable database is logged once, not for each call. A 401 names `metadataUrl`, where the resource
+ * publishes its authorization server (RFC 9728 §5.1).
  */
 export function answerOfError(error: unknown, log: Log, scope: RequestScope | undefined, metadataUrl?: string): Answer {
   const known = asServiceError(error);

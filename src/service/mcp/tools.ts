@@ -189,7 +189,7 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   if (waitS > 0) requireScopes(READS, actor);
   const { key, isChosen } = toKey(ground, input);
   const content = toContent(input);
-  // So that no other program of the agent takes the reply for a new message.
+  // Tells the agent's other programs that the reply is not a new message.
   const marks = {
     ...(answered !== undefined && { [IN_REPLY_TO]: answered }),
     ...(waitS > 0 && { [AWAITS_REPLY]: true }),

@@ -190,7 +190,7 @@ async function commitTogether(
   }
 }
 
-/** What the members of a transaction share. */
+/** The state that all members of a transaction share. */
 interface Shared {
   readonly client: ClientBase;
   /** The names that others hold, known before any member gets its first answer. */

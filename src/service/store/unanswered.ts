@@ -38,7 +38,7 @@ export interface UnansweredOfAccountRow extends UnansweredRow {
   readonly topic: string | null;
 }
 
-/** What the account's agents reported after a moment about active sessions that they are in, latest first. */
+/** Lists reports of the account's agents that came after a moment, about active sessions that they are in, latest first. */
 export function listUnanswered(
   query: Query,
   accountId: string,

@@ -232,7 +232,7 @@ async function sendMessage(context: Context, options: Sending): Promise<SendResu
 /** In the command of `asp run`: how many automatic replies led to its messages. */
 const HOPS_VARIABLE = 'ASP_HOPS';
 
-/** What the message says about itself: a repetition with the same options has the same. */
+/** The metadata of a message. The same options give the same metadata, so a repetition has the same body. */
 function withMetadata({ environment }: Context, { metadata, waits }: Sending): Pick<InitialMessage, 'metadata'> {
   const hops = environment[HOPS_VARIABLE] ?? '';
   const all = {
