@@ -181,7 +181,7 @@ describe('A client', () => {
     expect((await eve.open('/dashboard/clients')).text).toContain('No API credentials yet');
   });
 
-  it('acts as any of many agents: the name is typed, and existing agents are suggested', async () => {
+  it('can act as any of an account’s many agents, whose names the field suggests', async () => {
     const max = await stage.enter('max');
     for (let index = 0; index < 50; index += 1) await max.createAgent(`agent-${index}`);
     const page = await max.open('/dashboard/new-client');
