@@ -32,9 +32,9 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const NOTICE_MS = 7 * DAY_MS;
 /** An agent appears when something has waited for it this long. */
 const PATIENCE_MS = DAY_MS;
-/** A question appears this long after it was asked: by then, no one waits for its answer. */
+/** A question stays on the page for this long. After that, no one waits for its answer. */
 const ANSWERABLE_MS = 7 * DAY_MS;
-/** A report appears this long after it arrived: by then, no one waits for the answer. */
+/** An agent's report stays on the page for this long. */
 const REPORTED_MS = 7 * DAY_MS;
 /** The most rows of each kind. */
 const SHOWN_MAX = 100;
