@@ -216,7 +216,7 @@ describe('The overview', () => {
     const { text } = await olga.open(AREA);
     expect(text).toContain('State Ready');
     expect(text).toMatch(/Database (SQLite|PostgreSQL), schema \d+/);
-    expect(text).toMatch(/Accounts \d+ Agents \d+ Sessions \d+ Database [\d.]+ [KM]B Attachments 0 B/);
+    expect(text).toMatch(/Accounts \d+ Agents \d+ Sessions \d+ Database [\d.]+ [KMG]B Attachments 0 B/);
     expect(text).toMatch(/Signing keys [\w-]{43} signs since /);
   });
 
