@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 
 import { createAsyncQueue } from '../../src/client/realtime/socket.js';
 import { systemClock, wait } from '../../src/kit/clock.js';
+import { formatBytes, formatQuantity } from '../../src/kit/format.js';
 import { createIds } from '../../src/kit/ids.js';
 import { toJsonLine } from '../../src/kit/json-line.js';
 import { randomToken, randomUuid, systemRandom } from '../../src/kit/random.js';
@@ -142,5 +143,27 @@ describe('ids and random values', () => {
     const tokens = Array.from({ length: 1000 }, (_, index) => randomToken(systemRandom, 16 + (index % 100)));
     expect(new Set(tokens.map((token) => token.slice(0, 16))).size).toBe(1000);
     for (const token of tokens) expect(token).not.toMatch(/AAAAAAAA/);
+  });
+});
+
+describe('Numbers for people', () => {
+  it.each([
+    [0, '0 B'],
+    [1023, '1023 B'],
+    [1024, '1 KB'],
+    [1025, '2 KB'],
+    [1024 ** 2, '1 MB'],
+    [1.5 * 1024 ** 2, '1.5 MB'],
+    [2 * 1024 ** 3, '2 GB'],
+  ])('%d bytes are %s', (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text);
+  });
+
+  it('put a noun in the plural, except after 1', () => {
+    expect([0, 1, 2].map((count) => formatQuantity(count, 'new session'))).toEqual([
+      '0 new sessions',
+      '1 new session',
+      '2 new sessions',
+    ]);
   });
 });

@@ -1,3 +1,4 @@
+import { formatQuantity } from '../../kit/format.js';
 import { type Html, html } from './html.js';
 
 /** A mistake in one field, worded for the person who filled it in. */
@@ -175,9 +176,7 @@ export function hiddenEntries(entries: readonly (readonly [name: string, value: 
 
 /** How long someone must wait, for people: in seconds, minutes or hours. */
 export function describeDuration(seconds: number): string {
-  if (seconds <= 90) return counted(seconds, 'second');
+  if (seconds <= 90) return formatQuantity(seconds, 'second');
   const minutes = Math.ceil(seconds / 60);
-  return minutes <= 90 ? counted(minutes, 'minute') : counted(Math.ceil(minutes / 60), 'hour');
+  return minutes <= 90 ? formatQuantity(minutes, 'minute') : formatQuantity(Math.ceil(minutes / 60), 'hour');
 }
-
-const counted = (count: number, unit: string): string => `${count} ${unit}${count === 1 ? '' : 's'}`;

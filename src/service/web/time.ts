@@ -1,3 +1,4 @@
+import { formatQuantity } from '../../kit/format.js';
 import { type Html, html } from './html.js';
 
 const MINUTE_MS = 60_000;
@@ -40,7 +41,7 @@ export function describeAge(epochMs: number, now: number): string | undefined {
 }
 
 function count(number: number, unit: string): string {
-  return `${number} ${unit}${number === 1 ? '' : 's'} ago`;
+  return `${formatQuantity(number, unit)} ago`;
 }
 
 /** How long ago, or on which date, with the exact moment for programs and on hover. */

@@ -36,7 +36,7 @@ describe('asp serve reset', () => {
     await leaveData();
     const { status, stdout, stderr } = await reset('--yes');
     expect({ status, stdout }).toEqual({ status: 0, stdout: `${data}\n` });
-    expect(stderr).toMatch(/Deleted: the database and 1 attachments in .*serve-data \(\d+ KiB\)/);
+    expect(stderr).toMatch(/Deleted: the database and 1 attachment in .*serve-data \(\d+ KB\)/);
     expect(readdirSync(data)).toEqual(['asp.lock']);
     const service = await startServe(home);
     expect(json((await home.asp(['serve', 'status', '--json'])).stdout)).toMatchObject({ agents: 0, sessions: 0 });

@@ -1,3 +1,4 @@
+import { formatBytes } from '../../../kit/format.js';
 import { command, describeTable } from '../../command.js';
 import { read } from '../../context/calls.js';
 import { remember } from '../../context/completion-memory.js';
@@ -5,7 +6,7 @@ import { usageError } from '../../errors.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import { readId, readSessionName, readSize, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
-import { type AttachmentReference, listReferences, sizeText, unseenAttachment } from './references.js';
+import { type AttachmentReference, listReferences, unseenAttachment } from './references.js';
 
 export const attachmentUpload = command({
   path: 'attachment upload',
@@ -81,7 +82,7 @@ export const attachmentShow = command({
     const now = context.clock.now();
     await context.output.document(link, (safe, style) =>
       [
-        `${style.bold(safe.filename.replace(/\s+/g, ' '))}  ${safe.content_type}, ${sizeText(safe.size)}`,
+        `${style.bold(safe.filename.replace(/\s+/g, ' '))}  ${safe.content_type}, ${formatBytes(safe.size)}`,
         `id       ${safe.id}`,
         `address  ${safe.url.replace(/\s+/g, '')}`,
         `expires  ${relativeTime(safe.url_expires_at, now)}`,
@@ -116,7 +117,7 @@ export const attachmentList = command({
       { title: 'type', value: ({ content_type: type }) => type ?? '-' },
       {
         title: 'size',
-        value: ({ size }) => (size === null ? '-' : sizeText(size)),
+        value: ({ size }) => (size === null ? '-' : formatBytes(size)),
         piped: ({ size }) => String(size ?? ''),
       },
       { title: 'from', value: ({ sender }) => sender },

@@ -54,9 +54,3 @@ export const unseenAttachment = (id: string): ErrorContext => ({
     ASP_FILE_TOO_LARGE: 'asp attachment download --max-size <size> accepts larger ones.',
   },
 });
-
-/** A size for people. */
-export function sizeText(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1024 * 1024)).toFixed(1)} MiB`;
-}

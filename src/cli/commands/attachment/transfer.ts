@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { type FileHandle, lstat, open, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Client, Upload } from '../../../client/client.js';
+import { formatBytes } from '../../../kit/format.js';
 import { isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
 import { ATTACHMENT_TYPE, attachmentTypeOfName, matchesSignature } from '../../../wire/attachment.js';
@@ -14,7 +15,7 @@ import { type ErrorContext, explain } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { fileFailure, readStdin, tooLarge } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
-import { sizeText, unseenAttachment } from './references.js';
+import { unseenAttachment } from './references.js';
 
 const HEAD_BYTES = 16;
 
@@ -184,7 +185,7 @@ export async function uploadAll(context: Context, { paths, filename }: UploadOpt
       const isRepeatable = !paths.includes('-');
       const { reply, idempotencyKey } = await uploadFile(context, file, key, { isRepeatable });
       items.push({ ...reply, idempotency_key: idempotencyKey ?? null });
-      await context.output.detail(`${reply.filename}: ${sizeText(reply.size)}, ${reply.content_type}`);
+      await context.output.detail(`${reply.filename}: ${formatBytes(reply.size)}, ${reply.content_type}`);
     }
   } catch (error) {
     if (items.length === 0) throw error;

@@ -2,6 +2,7 @@ import type { JSONRPCMessage, McpRequestContext, RequestId, Server, Transport } 
 import type { LimitRules } from '../../../agent/limits.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
 import { within } from '../../../kit/clock.js';
+import { formatQuantity } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { waitWithProgress } from '../../../kit/progress.js';
 import { SUBSCRIPTIONS_MAX } from '../../../wire/mcp.js';
@@ -63,7 +64,7 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
     maxSubscriptions: SUBSCRIPTIONS_MAX,
     onerror: (error) => void context.output.detail(error.message),
   });
-  await context.output.note(`Serving ${tools.length} tools as ${me} on standard input and output.`);
+  await context.output.note(`Serving ${formatQuantity(tools.length, 'tool')} as ${me} on standard input and output.`);
   await frames.ended;
   subscriptions.end();
   stop.abort(new Error('the client is gone'));

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import type { OperatorAccount } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
@@ -32,7 +33,8 @@ export const serveAccountList = command({
   },
 });
 
-const ofMost = (most: number | undefined): string => (most === undefined ? '' : ` of ${most}`);
+const ofMost = (most: number | undefined, format: (count: number) => string = String): string =>
+  most === undefined ? '' : ` of ${format(most)}`;
 
 export const serveAccountShow = command({
   path: 'serve account show',
@@ -55,7 +57,7 @@ export const serveAccountShow = command({
         `created  ${toTime(safe.created_at)}`,
         `agents   ${safe.agents}${ofMost(safe.quota?.agents)}`,
         `clients  ${safe.clients}${ofMost(safe.quota?.clients)}`,
-        `storage  ${safe.attachment_bytes}${ofMost(safe.quota?.attachment_bytes)} bytes of attachments`,
+        `storage  ${formatBytes(safe.attachment_bytes)}${ofMost(safe.quota?.attachment_bytes, formatBytes)} of attachments`,
         ...(safe.quota === null ? [] : [`sessions at most ${safe.quota.sessions_per_hour} new ones an hour`]),
       ].join('\n'),
     );
@@ -209,7 +211,9 @@ export const serveAccountRemove = command({
       return context.output.document({ account, removed: true }, (safe) => safe.account);
     }
     const { sessions, events, attachments } = await call('eraseOperatorAccount', { path });
-    await context.output.note(`Erased: ${sessions} sessions, ${events} events, ${attachments} attachments.`);
+    await context.output.note(
+      `Erased: ${formatQuantity(sessions, 'session')}, ${formatQuantity(events, 'event')}, ${formatQuantity(attachments, 'attachment')}.`,
+    );
     await context.output.document(
       { account, removed: true, erased: { sessions, events, attachments } },
       (safe) => safe.account,

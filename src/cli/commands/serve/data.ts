@@ -1,5 +1,6 @@
 import { promises } from 'node:fs';
 import { resolve } from 'node:path';
+import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import { isFileError } from '../../../kit/private-file.js';
 import type { HeldData } from '../../../service/operator/backup.js';
 import { command } from '../../command.js';
@@ -32,7 +33,7 @@ export const serveReset = command({
     try {
       if (held === undefined) await context.output.note(`There is no data in ${directory}.`);
       else {
-        const what = `the database and ${found.attachments} attachments in ${directory} (${describeSize(found.bytes)})`;
+        const what = `the database and ${formatQuantity(found.attachments, 'attachment')} in ${directory} (${formatBytes(found.bytes)})`;
         if (!(await context.prompts.confirm(`Delete ${what}?`, '--yes')))
           throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was deleted.' });
         await held.delete();
@@ -84,10 +85,6 @@ function inUse(message: string, cause?: unknown): CliError {
     next: ['asp', 'serve', 'stop'],
     cause,
   });
-}
-
-function describeSize(bytes: number): string {
-  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 export const serveBackup = command({

@@ -1,4 +1,5 @@
 import { wait } from '../../../kit/clock.js';
+import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { OperatorKey, OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
@@ -49,7 +50,7 @@ export const serveStatus = command({
       [
         `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
         `data     ${safe.data}`,
-        `holds    ${safe.accounts} accounts, ${safe.agents} agents, ${safe.sessions} sessions`,
+        `holds    ${formatQuantity(safe.accounts, 'account')}, ${formatQuantity(safe.agents, 'agent')}, ${formatQuantity(safe.sessions, 'session')}`,
         `sockets  ${safe.sockets}`,
         `sign-up  ${safe.sign_up}`,
         `quota    ${quotaText(safe.quota)}`,
@@ -61,7 +62,7 @@ export const serveStatus = command({
 function quotaText(quota: OperatorQuota | null): string {
   if (quota === null) return 'none (--limits off)';
   const { agents, clients, attachment_bytes: bytes, sessions_per_hour: sessions } = quota;
-  return `${agents} agents, ${clients} clients, ${bytes} bytes of attachments, ${sessions} new sessions an hour for each account`;
+  return `${formatQuantity(agents, 'agent')}, ${formatQuantity(clients, 'client')}, ${formatBytes(bytes)} of attachments, ${formatQuantity(sessions, 'new session')} an hour for each account`;
 }
 
 export const serveRetention = command({
@@ -92,7 +93,7 @@ export const serveRetention = command({
           ? []
           : [
               `age       ${durationText(safe.age_ms)} after the last event of an ended session`,
-              `due       ${safe.sessions} sessions, ${safe.events} events, ${safe.attachments} attachments (${safe.attachment_bytes} bytes)`,
+              `due       ${formatQuantity(safe.sessions, 'session')}, ${formatQuantity(safe.events, 'event')}, ${formatQuantity(safe.attachments, 'attachment')} (${formatBytes(safe.attachment_bytes)})`,
             ]),
         ...(safe.oldest_ended_at === null ? [] : [`oldest    ended ${toTime(safe.oldest_ended_at)}`]),
       ].join('\n'),

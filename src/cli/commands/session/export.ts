@@ -1,5 +1,6 @@
 import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { formatQuantity } from '../../../kit/format.js';
 
 import { toJsonLine } from '../../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
@@ -47,7 +48,9 @@ export async function exportSession(context: Context, options: ExportOptions): P
       attachments.push(await downloadTo(context, id, within, { isForced }));
     }
   }
-  await context.output.note(`${counted.events} events${hasAttachments ? `, ${attachments.length} attachments` : ''}.`);
+  await context.output.note(
+    `${formatQuantity(counted.events, 'event')}${hasAttachments ? `, ${formatQuantity(attachments.length, 'attachment')}` : ''}.`,
+  );
   const result = { session_id: sessionId, path: file, format, events: counted.events, attachments };
   await context.output.document(result, (safe) => safe.path);
 }

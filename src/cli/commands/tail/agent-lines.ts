@@ -1,5 +1,6 @@
 import { waitForService } from '../../../agent/persist.js';
 import { createRelations, type FindRelation, type Relation } from '../../../agent/relation.js';
+import { formatQuantity } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
@@ -96,8 +97,8 @@ class PacedLines implements AgentLines {
     const unread = items.reduce((sum, item) => sum + item.unread, 0);
     const hasMore = isCut || items.some((item) => item.has_more);
     const found = [
-      ...(unread > 0 ? [`${counted(unread, 'message')}${hasMore ? ' or more' : ''}`] : []),
-      ...(open.length > 0 ? [counted(open.length, 'invitation')] : []),
+      ...(unread > 0 ? [`${formatQuantity(unread, 'message')}${hasMore ? ' or more' : ''}`] : []),
+      ...(open.length > 0 ? [formatQuantity(open.length, 'invitation')] : []),
     ].join(' and ');
     const news = found === '' ? 'Nothing is unread.' : `Unread: ${found}. See them: ${this.#command('inbox')}.`;
     await this.#print(
@@ -203,12 +204,15 @@ class PacedLines implements AgentLines {
       ({ message, invitation }) => message === undefined && invitation !== undefined,
     ).length;
     const what = [
-      ...(messages > 0 ? [counted(messages, 'new message')] : []),
-      ...(invitations > 0 ? [counted(invitations, 'invitation')] : []),
+      ...(messages > 0 ? [formatQuantity(messages, 'new message')] : []),
+      ...(invitations > 0 ? [formatQuantity(invitations, 'invitation')] : []),
     ].join(' and ');
     const from = named(new Set(all.flatMap((news) => [...news.senders, ...listInviters(news)])));
     await this.#print(
-      fitted([`[asp] ${what} in ${counted(all.length, 'session')}, from ${from}.`, `Read: ${this.#command('inbox')}.`]),
+      fitted([
+        `[asp] ${what} in ${formatQuantity(all.length, 'session')}, from ${from}.`,
+        `Read: ${this.#command('inbox')}.`,
+      ]),
     );
     for (const { onPrinted } of all) for (const each of onPrinted) each();
   }
@@ -250,8 +254,6 @@ const GREETED_MAX = 50;
 
 const listInviters = ({ message, invitation }: News): string[] =>
   message === undefined && invitation !== undefined ? [getHandle(invitation)] : [];
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Only a handle may appear in place of a sender. */
 function getHandle(event: EventEnvelope): string {

@@ -2,6 +2,7 @@ import { noConnection, waitForService } from '../../../agent/persist.js';
 import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
+import { formatQuantity } from '../../../kit/format.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
@@ -429,7 +430,7 @@ async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<
 /** Says once, at a terminal, that it is connected: the next event may be far away. */
 async function tellFollowing({ context, options, isReady, me }: Tail, count: number): Promise<void> {
   if (isReady || !options.isFollowing || !context.streams.stderr.isTerminal) return;
-  const sessions = count === 1 ? '1 session' : `${count} sessions`;
+  const sessions = formatQuantity(count, 'session');
   await context.output.note(`Following ${sessions}${me === undefined ? '' : ` of ${me}`}. Press Ctrl-C to stop.`);
 }
 

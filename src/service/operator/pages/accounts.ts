@@ -1,3 +1,4 @@
+import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import type {
   OperatorAccount,
@@ -27,7 +28,6 @@ import {
   renderTrail,
   type View,
 } from '../../web/dashboard/frame.js';
-import { formatSize } from '../../web/dashboard/transcript.js';
 import { type DashboardAnswer, moved, movedWithNote, page, readListed, type Visit } from '../../web/dashboard/visit.js';
 import { type Field, renderField } from '../../web/form.js';
 import { type Html, html, renderAgentFace, renderFace, strangersText } from '../../web/html.js';
@@ -91,14 +91,12 @@ export async function showAccounts(visit: Visit): Promise<DashboardAnswer> {
 function renderRow(account: OperatorAccount, now: number): Html {
   const { username, display_name: name, agents, created_at: createdAt } = account;
   return html`<li class="row">${renderFace(name)}<div class="who grow"><a class="row-link" href="${pathOf(username)}">${strangersText(name)}</a><span class="mono">@${username}</span></div>
-${renderBadges(account)}<div class="facts"><span class="soft small">${counted(agents, 'agent')}</span><span class="soft small">Created ${renderTime(createdAt, now)}</span></div></li>`;
+${renderBadges(account)}<div class="facts"><span class="soft small">${formatQuantity(agents, 'agent')}</span><span class="soft small">Created ${renderTime(createdAt, now)}</span></div></li>`;
 }
 
 function renderBadges({ state, is_operator: isOperator, is_local: isLocal, tier }: OperatorAccount): Html {
   return html`<div class="badges">${state === 'suspended' && html`<span class="badge warn">Suspended</span>`}${isOperator && html`<span class="badge good">Operator</span>`}${isLocal ? html`<span class="badge">Local</span>` : tier === 'trusted' && html`<span class="badge">Trusted</span>`}</div>`;
 }
-
-const counted = (count: number, unit: string): string => `${count} ${unit}${count === 1 ? '' : 's'}`;
 
 export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
@@ -199,7 +197,7 @@ function renderFacts(account: OperatorAccount, now: number): Html {
     ['Created', renderTime(createdAt, now)],
     ['Agents', of(String(agents), quota?.agents.toString())],
     ['Credentials', of(String(clients), quota?.clients.toString())],
-    ['Attachments', of(formatSize(bytes), quota === null ? undefined : formatSize(quota.attachment_bytes))],
+    ['Attachments', of(formatBytes(bytes), quota === null ? undefined : formatBytes(quota.attachment_bytes))],
     ['Sessions', quota === null ? 'no limit' : `at most ${quota.sessions_per_hour} new ones an hour`],
   ];
   return html`<section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Usage</h2><dl class="pairs">${pairs.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl></section>`;

@@ -1,4 +1,6 @@
+import { formatQuantity } from '../../../kit/format.js';
 import type { RecordedOperation } from '../../../wire/schemas/operator.js';
+import type { Deletions } from '../../messaging/retention.js';
 import { listOperatorActions, type OperatorActionRow } from '../../store/operator-actions.js';
 import { OPERATOR_AREA, renderEmpty, renderList } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, page, readListed, type Visit } from '../../web/dashboard/visit.js';
@@ -91,8 +93,8 @@ function describeChange({ suspended, tier, operator }: Change): string[] {
 function targetOf({ operation, target, changes }: OperatorActionRow): string {
   if (target !== '') return target;
   if (operation === 'deleteOldSessions') {
-    const { sessions, events, attachments } = JSON.parse(changes) as Change;
-    return `${sessions} sessions, ${events} events, ${attachments} attachments`;
+    const { sessions, events, attachments } = JSON.parse(changes) as Deletions;
+    return `${formatQuantity(sessions, 'session')}, ${formatQuantity(events, 'event')}, ${formatQuantity(attachments, 'attachment')}`;
   }
   const { handle, account } = JSON.parse(changes) as Change;
   return [handle, account].find((one) => typeof one === 'string') ?? '';

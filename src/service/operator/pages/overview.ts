@@ -1,3 +1,4 @@
+import { formatBytes } from '../../../kit/format.js';
 import type { BackupRecord, OperatorStatus } from '../../../wire/schemas/operator.js';
 import { isShared } from '../../core/database.js';
 import type { SigningKeyFacts, SigningKeys } from '../../oauth/access-tokens.js';
@@ -10,7 +11,6 @@ import {
   sumAttachmentBytes,
 } from '../../store/operator.js';
 import { SCHEMA_VERSION } from '../../store/schema.js';
-import { formatSize } from '../../web/dashboard/transcript.js';
 import { type DashboardAnswer, page, type Visit } from '../../web/dashboard/visit.js';
 import { renderGraph } from '../../web/graph.js';
 import { type Html, html } from '../../web/html.js';
@@ -109,7 +109,7 @@ function renderService({ context }: Visit, { status }: OverviewSources, isReady:
     ['Version', status.version],
     ['Database', `${database.isExclusive ? 'SQLite' : 'PostgreSQL'}, schema ${SCHEMA_VERSION}`],
     ['Node.js', process.versions.node],
-    ['Memory', formatSize(process.memoryUsage.rss())],
+    ['Memory', formatBytes(process.memoryUsage.rss())],
     ['Sign-up', SIGN_UP[settings.accountPolicy.signUp]],
     ['Limits', settings.areLimitsOn ? 'on' : html`<span class="badge warn">Off</span>`],
   ];
@@ -121,8 +121,8 @@ function renderContents({ counts, databaseBytes, attachmentBytes, at }: Counted,
     ['Accounts', formatCount(counts.accounts)],
     ['Agents', formatCount(counts.agents)],
     ['Sessions', formatCount(counts.sessions)],
-    ['Database', databaseBytes === undefined ? 'unknown' : formatSize(databaseBytes)],
-    ['Attachments', formatSize(attachmentBytes)],
+    ['Database', databaseBytes === undefined ? 'unknown' : formatBytes(databaseBytes)],
+    ['Attachments', formatBytes(attachmentBytes)],
   ];
   return renderCard(
     'contents',
@@ -226,7 +226,7 @@ const BACKUPS_SHOWN = 5;
 function renderBackups(backups: readonly BackupRecord[], now: number): Html {
   const rows = backups.slice(0, BACKUPS_SHOWN).map((backup) => {
     const { began_at: at, bytes, outcome } = backup;
-    const size = bytes === null ? undefined : html` <span class="soft">${formatSize(bytes)}</span>`;
+    const size = bytes === null ? undefined : html` <span class="soft">${formatBytes(bytes)}</span>`;
     return html`<li>${renderTime(at, now)}${size}${!isSuccessful(backup) && html` <span class="badge warn">Failed: ${outcome.toLowerCase().replaceAll('_', ' ')}</span>`}</li>`;
   });
   const body =

@@ -1,3 +1,4 @@
+import { formatQuantity } from '../../../kit/format.js';
 import { isHandle } from '../../../wire/handle.js';
 import { SEARCH_QUERY_MAX_LENGTH } from '../../../wire/limit.js';
 import { textOfMessage } from '../../../wire/message.js';
@@ -179,7 +180,7 @@ async function findHurry({ context, account }: Visit): Promise<Refused | undefin
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
     const seconds = error.options.retryAfterS ?? 1;
-    const message = `Too many searches. Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`;
+    const message = `Too many searches. Try again in ${formatQuantity(seconds, 'second')}.`;
     return { mistake: { field: 'q', message }, status: 429, headers: { 'retry-after': String(seconds) } };
   }
 }

@@ -1,3 +1,4 @@
+import { formatQuantity } from '../../../kit/format.js';
 import { isHandle, splitHandle } from '../../../wire/handle.js';
 import { textOfMessage } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -213,15 +214,13 @@ function renderRow(row: ShownSession, { username, csrf, key, now, from }: RowFra
   const invited = session.state === 'active' ? own.filter(({ status }) => status === 'invited') : [];
   const isNew = unreadCount > 0;
   const isUnread = isNew || invited.length > 0;
-  const count = isNew && unreadCount < visibleCount ? html`${counted(visibleCount)} · ` : '';
+  const count = isNew && unreadCount < visibleCount ? html`${formatQuantity(visibleCount, 'event')} · ` : '';
   return html`<li class="row session${isUnread && ' unread'}">${renderAgentFace(first?.handle ?? '', 'small')}
 <div class="who grow"><a class="row-link" href="${pathOfSession(session.id)}">${renderTopic(session)}</a><span class="preview soft">${renderPreview(preview)}</span></div>
 <div class="with"><span class="mono">${summarize(others)}</span><span class="mono soft"><span class="own-mark">yours</span> ${summarize(own)}</span></div>
-<div class="facts"><span class="badges">${session.state === 'ended' && html`<span class="badge">Ended</span>`}${invited.length > 0 && html`<span class="badge warn">Invited</span>`}${isNew && html`<span class="badge good">${String(unreadCount)} new</span>`}</span><span class="soft small">${isNew ? count : visibleCount > 0 && html`${counted(visibleCount)} · `}${renderTime(changedAt, now)}</span></div>
+<div class="facts"><span class="badges">${session.state === 'ended' && html`<span class="badge">Ended</span>`}${invited.length > 0 && html`<span class="badge warn">Invited</span>`}${isNew && html`<span class="badge good">${String(unreadCount)} new</span>`}</span><span class="soft small">${isNew ? count : visibleCount > 0 && html`${formatQuantity(visibleCount, 'event')} · `}${renderTime(changedAt, now)}</span></div>
 ${invited.slice(0, 1).map(({ handle }) => renderAnswers(session, handle, { csrf, key, ...(from !== undefined && { from }) }))}</li>`;
 }
-
-const counted = (count: number): string => (count === 1 ? '1 event' : `${count} events`);
 
 /** Two buttons, for the first of the invited agents. */
 function renderAnswers(

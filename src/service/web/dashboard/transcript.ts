@@ -1,3 +1,4 @@
+import { formatBytes } from '../../../kit/format.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
@@ -233,19 +234,12 @@ function measureDataUri(uri: string): PictureSize | undefined {
 function renderFile(part: AnyPart, { path }: PartsContext, icon: Html, kind: string): Html {
   const { url = '', name, mime_type: type, size = part.size_bytes } = part;
   const id = getAttachmentId(part);
-  const facts = [type, size === undefined ? undefined : formatSize(size)].filter((fact) => fact !== undefined);
+  const facts = [type, size === undefined ? undefined : formatBytes(size)].filter((fact) => fact !== undefined);
   if (id !== undefined)
     return html`<a class="file" href="${path}/attachments/${id}">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">${facts.join(' · ')}</span></span></a>`;
   if (!URL.canParse(url)) return html`<p class="soft small">${kind} without an address</p>`;
   const host = new URL(url).host;
   return html`<a class="file" href="${url}" target="_blank" rel="noopener noreferrer nofollow">${icon}<span class="who"><b>${strangersText(name ?? kind)}</b><span class="soft small">External file · <bdi>${host}</bdi>${facts.length > 0 && ` · ${facts.join(' · ')}`}</span></span></a>`;
-}
-
-/** A number of bytes, for people. */
-export function formatSize(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  if (bytes < 1024 ** 2) return `${Math.ceil(bytes / 1024)} KB`;
-  return bytes < 1024 ** 3 ? `${(bytes / 1024 ** 2).toFixed(1)} MB` : `${(bytes / 1024 ** 3).toFixed(1)} GB`;
 }
 
 /** The position of an entry, and who is viewing it. */

@@ -1,0 +1,10 @@
+/** A size for people, rounded: `512 B`, `3 KB`, `1.5 MB`. A KB is 1,024 bytes. Exact limits are in KiB and MiB instead. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  if (bytes < 1024 ** 2) return `${Math.ceil(bytes / 1024)} KB`;
+  const [size, unit] = bytes < 1024 ** 3 ? [bytes / 1024 ** 2, 'MB'] : [bytes / 1024 ** 3, 'GB'];
+  return `${size.toFixed(1).replace(/\.0$/, '')} ${unit}`;
+}
+
+/** A number of things, for people: `1 session`, `3 sessions`. The plural of the noun must end in `s`. */
+export const formatQuantity = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
