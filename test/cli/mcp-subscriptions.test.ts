@@ -2,7 +2,7 @@ import { Client } from '@modelcontextprotocol/client';
 import { InMemoryTransport, Server } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 
-import { createSubscriptions, type Subscriptions } from '../../src/cli/commands/mcp/resources.js';
+import { createSubscriptions, type Subscriptions } from '../../src/cli/commands/mcp/server.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { INBOX_URI, sessionUri } from '../../src/wire/mcp.js';
 import { startCannedService } from '../support/canned-service.js';

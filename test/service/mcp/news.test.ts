@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
+import { createFeed } from '../../../src/service/mcp/handler.js';
 import { createNews, type News, type Watched } from '../../../src/service/mcp/news.js';
-import { createFeed } from '../../../src/service/mcp/resources.js';
 import { createLookout } from '../../../src/service/mcp/unread.js';
 import { INBOX_URI, sessionUri } from '../../../src/wire/mcp.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
