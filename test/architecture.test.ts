@@ -35,12 +35,7 @@ const HOUSE: HouseRules = {
     ...part('client', ['http', 'oauth', 'credentials', 'rest', 'realtime'], ['wire', 'kit'], ['client/client']),
     { room: 'agent', mayImport: ['agent', 'client', 'wire', 'kit'] },
     ...part('service', [...SERVICE, 'http', 'mcp', 'web', 'operator'], ['wire', 'kit']),
-    ...part(
-      'cli',
-      ['terminal', 'profile', 'context', 'login', 'commands'],
-      ['agent', 'client', 'wire', 'kit'],
-      CLI_FILES,
-    ),
+    ...part('cli', ['terminal', 'profile', 'context', 'commands'], ['agent', 'client', 'wire', 'kit'], CLI_FILES),
     {
       room: 'library',
       mayImport: ['library', 'agent', 'client', 'cli/context', 'cli/version', 'wire', 'kit'],
@@ -181,7 +176,6 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
       'terminal',
       'profile',
       'context',
-      'login',
       'commands',
     ]
       .map((name) => `cli/${name}`)
@@ -359,7 +353,7 @@ const ALLOWED: Record<string, Record<string, string>> = {
   },
   'a folder uses the files that stand beside it': {
     'src/cli/command.ts': "import type { Style } from './terminal/style.js';",
-    'src/cli/login/x.ts': "import type { Command } from '../command.js';",
+    'src/cli/profile/x.ts': "import type { Command } from '../command.js';",
     'src/cli/context/y.ts': "import { CliError } from '../errors.js';",
   },
   'types go round in a circle': {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { describe, expect, it } from 'vitest';
 
-import { CALLBACK_HEADERS, callbackPage } from '../../src/cli/login/loopback.js';
+import { CALLBACK_HEADERS, callbackPage } from '../../src/cli/commands/auth/loopback.js';
 import { canOpenBrowser, openBrowser } from '../../src/cli/terminal/browser.js';
 
 describe('whether a browser could show up', () => {

@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { type Loopback, listenOnLoopback } from '../../../src/cli/login/loopback.js';
+import { type Loopback, listenOnLoopback } from '../../../src/cli/commands/auth/loopback.js';
 import type { AuthorizationRequest } from '../../../src/client/oauth/authorization-request.js';
 import { readCallback } from '../../../src/client/oauth/authorization-request.js';
 import { rawBytes, rawRequest } from '../../support/raw-http.js';

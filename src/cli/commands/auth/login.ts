@@ -1,11 +1,53 @@
-import type { Login } from '../../../client/credentials/login.js';
-import { ACCOUNT_SCOPES, AGENT_SCOPES, isAccountScope, isScope } from '../../../wire/scope.js';
+import { join } from 'node:path';
+import * as z from 'zod/mini';
+import { connect } from '../../../client/client.js';
+import { createTokenCredential } from '../../../client/credentials/credential.js';
+import {
+  discoverFor,
+  type Login,
+  type LoginContext,
+  type Logins,
+  type NewLogin,
+  oauthContext,
+  type StoreKind,
+} from '../../../client/credentials/login.js';
+import { openLogins } from '../../../client/credentials/open-logins.js';
+import { findRegistration, forgetRegistration, obtainClientId } from '../../../client/credentials/register-client.js';
+import { toCached } from '../../../client/credentials/token-cache.js';
+import { isLoopback } from '../../../client/http/address.js';
+import { RequestError } from '../../../client/http/request-error.js';
+import {
+  type AuthorizationRequest,
+  createAuthorizationRequest,
+  readCallback,
+} from '../../../client/oauth/authorization-request.js';
+import { type Discovery, getResource } from '../../../client/oauth/discover.js';
+import { exchangeCode, revokeRefreshToken, type TokenSet } from '../../../client/oauth/token-endpoint.js';
+import { abortAfter } from '../../../kit/clock.js';
+import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../../kit/private-file.js';
+import { randomToken } from '../../../kit/random.js';
+import {
+  ACCOUNT_SCOPES,
+  AGENT_SCOPES,
+  isAccountScope,
+  isScope,
+  SCOPES,
+  type Scope,
+  splitScope,
+} from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
-import { usageError } from '../../errors.js';
-import { approveLocally, awaitCallback, listenOnLoopback, onlyAgent, readLocalRecord } from '../../login/loopback.js';
-import { completeSignIn, finishSignIn, keepPending, prepareSignIn, requestSignIn } from '../../login/sign-in.js';
+import { createLoginContext, rememberStore } from '../../context/login-place.js';
+import { CliError, usageError } from '../../errors.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';
+import {
+  approveLocally,
+  awaitCallback,
+  listenOnLoopback,
+  type OwnCallback,
+  onlyAgent,
+  readLocalRecord,
+} from './loopback.js';
 
 /** Nothing listens there between the two steps: the browser shows an error, and the user pastes its address back. */
 const UNATTENDED_REDIRECT_URI = 'http://127.0.0.1:8745/callback';
@@ -97,4 +139,287 @@ export function readScopes(text: string | undefined): readonly string[] | undefi
       next: ['asp', 'login', '--scopes', ACCOUNT_SCOPES.join(',')],
     });
   return scopes;
+}
+
+const REVOCATION_TIMEOUT_MS = 5000;
+/** The scope that agents/me needs. */
+const ASKING_SCOPE: Scope = 'agents:read';
+
+/** Everything that a sign-in determines before it opens the browser. */
+interface SignIn {
+  readonly context: Context;
+  readonly loginContext: LoginContext;
+  readonly logins: Logins;
+  readonly discovery: Discovery;
+  readonly baseUrl: string;
+  /** The requested agent; undefined: any agent. */
+  readonly handle: string | undefined;
+  readonly scopes: readonly string[];
+}
+
+/** From the browser's answer to a stored login: exchange the code, check the identity, store the login. */
+async function completeSignIn(signIn: SignIn, request: AuthorizationRequest, callback: OwnCallback): Promise<Login> {
+  const { context, loginContext, discovery } = signIn;
+  if (callback.kind === 'refused') throw refused(signIn, callback.error);
+  const oauth = oauthContext(loginContext, discovery, 0);
+  const tokens = await exchangeCode(oauth, request, callback, getResource(discovery, 'api'), context.signal);
+  const { refreshToken } = tokens;
+  if (refreshToken === undefined)
+    throw new CliError('ASP_BAD_ANSWER', {
+      message: 'The authorization server did not return a refresh token, so there is nothing to store.',
+      outcome: 'applied',
+    });
+  const grant = { clientId: request.clientId, refreshToken };
+  const late = (): Error => new Error('no answer in time');
+  const giveBack = (): Promise<void> =>
+    abortAfter(context.clock, REVOCATION_TIMEOUT_MS, late, (signal) => revokeRefreshToken(oauth, grant, signal)).catch(
+      () => {},
+    );
+  try {
+    const scopes = tokens.scope === undefined ? request.scopes : splitScope(tokens.scope);
+    const approved = isForAccount(request.scopes) ? ACCOUNT : await identify(signIn, tokens, scopes);
+    const isOther = approved.handle !== null && approved.handle !== (signIn.handle ?? approved.handle);
+    if (isOther) throw wrongAgent(signIn, approved.handle);
+    return await signIn.logins.save({
+      baseUrl: signIn.baseUrl,
+      issuer: discovery.issuer,
+      wsUrl: discovery.resources.ws ?? null,
+      scopes,
+      ...approved,
+      ...grant,
+      isLocal: (await context.localService())?.url === signIn.baseUrl,
+      accessTokens: { api: toCached(tokens) },
+    });
+  } catch (error) {
+    await giveBack();
+    throw error;
+  }
+}
+
+/** For the account itself: it is not an agent, and the service is not asked which account it is. */
+const ACCOUNT = { handle: null, agentId: null, accountId: null } as const;
+
+const isForAccount = (scopes: readonly string[]): boolean =>
+  scopes.length > 0 && scopes.every((scope) => isScope(scope) && isAccountScope(scope));
+
+/** The approved identity: from the service, or from the token answer if the scopes do not allow asking. */
+async function identify(
+  { context, loginContext, baseUrl }: SignIn,
+  tokens: TokenSet,
+  scopes: readonly string[],
+): Promise<Pick<NewLogin, 'handle' | 'agentId' | 'accountId'>> {
+  if (tokens.handle !== undefined && !scopes.includes(ASKING_SCOPE))
+    return { handle: tokens.handle, agentId: null, accountId: null };
+  const client = connect({
+    service: { baseUrl },
+    credential: createTokenCredential({ api: tokens.accessToken, ws: undefined }),
+    transport: loginContext.transport,
+    random: context.random,
+  });
+  const { reply } = await client.call('getActingAgent', { signal: context.signal });
+  return { handle: reply.canonical_handle, agentId: reply.id, accountId: reply.owner_id };
+}
+
+function refused({ context, handle, scopes }: SignIn, error: string): CliError {
+  const isDenied = error === 'access_denied';
+  if (isDenied && context.globals.isYes)
+    return new CliError('ASP_LOGIN_DENIED', {
+      message: `There is no agent ${handle ?? 'like that'} on the local service.`,
+      next: ['asp', 'serve', 'agent', ...(handle === undefined ? ['list'] : ['add', handle])],
+    });
+  return new CliError('ASP_LOGIN_DENIED', {
+    message: isDenied ? 'The sign-in was denied in the browser.' : `The sign-in was refused: ${error}.`,
+    next: loginArgs(handle, scopes),
+  });
+}
+
+function wrongAgent({ handle, scopes }: SignIn, approved: string | null): CliError {
+  return new CliError('ASP_WRONG_AGENT', {
+    message: `The browser approved ${approved}, but you asked for ${handle}. The approval was revoked.`,
+    next: loginArgs(handle, scopes),
+  });
+}
+
+/** Tells the machines of a person apart in the list of connected apps. */
+function nameOfClient({ machine: { hostName = '' } }: Context): string {
+  const [machine = ''] = hostName.split('.');
+  return machine === '' ? 'asp command line' : `asp on ${machine}`;
+}
+
+interface SignInWish {
+  readonly handle: string | undefined;
+  readonly scopes: readonly string[];
+  readonly store: StoreKind | undefined;
+}
+
+/** Service, metadata and store, in this order; the store is tested before the browser opens. */
+async function prepareSignIn(context: Context, wish: SignInWish, baseUrl?: string): Promise<SignIn> {
+  const at = baseUrl ?? (await context.profile()).baseUrl;
+  const requested = await createLoginContext(context, wish.store);
+  const discovery = await discoverFor(requested, at, { isForced: true, signal: context.signal });
+  const loginContext = await probeStore(context, requested, wish);
+  return {
+    context,
+    loginContext,
+    logins: openLogins(loginContext),
+    discovery,
+    baseUrl: at,
+    handle: wish.handle,
+    scopes: wish.scopes,
+  };
+}
+
+async function probeStore(
+  context: Context,
+  loginContext: SignIn['loginContext'],
+  wish: SignInWish,
+): Promise<SignIn['loginContext']> {
+  const requested = wish.store;
+  try {
+    await openLogins(loginContext).probe();
+    if (requested !== undefined) await rememberStore(context, requested);
+    return loginContext;
+  } catch (error) {
+    const isAbsent = error instanceof RequestError && error.code === 'ASP_STORE_UNAVAILABLE';
+    const { prompts, globals, environment } = context;
+    const isNamed = requested !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
+    const mayUseFile = isAbsent && loginContext.kind === 'keychain' && (globals.isYes ? !isNamed : prompts.canAsk);
+    if (!mayUseFile) throw isAbsent ? withoutKeychain(context, wish, error) : error;
+    const question = 'This machine has no keychain. Store logins in a file that only you can read?';
+    if (!(await prompts.confirm(question, '--store file'))) throw withoutKeychain(context, wish, error);
+    const inFile = await createLoginContext(context, 'file');
+    await openLogins(inFile).probe();
+    await rememberStore(context, 'file');
+    return inFile;
+  }
+}
+
+/** A machine without a keychain, and the same sign-in with the other store. */
+function withoutKeychain({ globals }: Context, { handle, scopes }: SignInWish, cause: RequestError): CliError {
+  return new CliError('ASP_STORE_UNAVAILABLE', {
+    message: `${cause.message} You were not signed in.`,
+    why: 'without a keychain, a login can be stored in a file that only you can read.',
+    next: [...loginArgs(handle, scopes), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
+    cause,
+  });
+}
+
+/** The authorization request of a sign-in, under our one client id at this server. */
+async function requestSignIn(signIn: SignIn, redirectUri: string): Promise<AuthorizationRequest> {
+  const { context, loginContext, discovery, handle, scopes } = signIn;
+  const offered = discovery.metadata.scopes_supported;
+  const known = offered === undefined ? SCOPES : SCOPES.filter((scope) => offered.includes(scope));
+  const registration = { clientName: nameOfClient(context), scopes: known };
+  await forgetUnknownClient(signIn, redirectUri);
+  const clientId = await obtainClientId(loginContext, discovery, registration, context.signal);
+  const picker = handle === undefined ? { intent: 'select_agent' as const } : { agentHandle: handle };
+  return createAuthorizationRequest(discovery, { clientId, redirectUri, scopes, ...picker }, context.random);
+}
+
+/**
+ * A local service that lost its data no longer knows our client, and its page could report that only in the browser. It
+ * answers a code that cannot exist with `invalid_client` in that case, and with `invalid_grant` otherwise (RFC 6749
+ * §5.2).
+ */
+async function forgetUnknownClient({ context, loginContext, discovery }: SignIn, redirectUri: string): Promise<void> {
+  const { issuer } = discovery;
+  const kept = isLoopback(new URL(issuer)) ? await findRegistration(loginContext, issuer) : undefined;
+  if (kept === undefined) return;
+  const wish = { clientId: kept.clientId, redirectUri, scopes: [] };
+  const request = createAuthorizationRequest(discovery, wish, context.random);
+  const callback = { code: randomToken(context.random, 16), issuer };
+  const oauth = oauthContext(loginContext, discovery, 0);
+  const answer = exchangeCode(oauth, request, callback, getResource(discovery, 'api'), context.signal);
+  await answer.catch(async (error: unknown) => {
+    if (error instanceof RequestError && error.oauthError === 'invalid_client')
+      await forgetRegistration(loginContext, issuer);
+  });
+}
+
+const LIFETIME_MS = 10 * 60_000;
+
+const PendingSignIn = z.object({
+  login_id: z.string(),
+  base_url: z.string(),
+  handle: z.nullable(z.string()),
+  expires_at: z.number(),
+  request: z.object({
+    url: z.string(),
+    issuer: z.string(),
+    clientId: z.string(),
+    redirectUri: z.string(),
+    state: z.string(),
+    codeVerifier: z.string(),
+    scopes: z.array(z.string()),
+    isIssuerExpected: z.boolean(),
+  }),
+});
+
+/** A sign-in between its two steps. It is secret. */
+type PendingSignIn = z.infer<typeof PendingSignIn>;
+
+/** Stores a sign-in for its second step; one at a time, the newest. */
+async function keepPending(
+  context: Context,
+  pending: Omit<PendingSignIn, 'login_id' | 'expires_at'>,
+): Promise<PendingSignIn> {
+  const expires_at = context.clock.now() + LIFETIME_MS;
+  const kept = { ...pending, login_id: `login_${randomToken(context.random, 9)}`, expires_at };
+  await writePrivateFile(getPendingPath(context), JSON.stringify(kept));
+  return kept;
+}
+
+/** The sign-in that was started and not yet finished. @throws CliError */
+async function readPending(context: Context): Promise<PendingSignIn> {
+  const text = await readPrivateFile(getPendingPath(context));
+  const pending = text === undefined ? undefined : parsePending(text);
+  if (pending === undefined || pending.expires_at < context.clock.now())
+    throw usageError('There is no sign-in to finish.', { next: ['asp', 'login', '--start'] });
+  return pending;
+}
+
+function parsePending(text: string): PendingSignIn | undefined {
+  try {
+    return PendingSignIn.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+async function forgetPending(context: Context): Promise<void> {
+  await removePrivateFile(getPendingPath(context));
+}
+
+function getPendingPath({ paths }: Context): string {
+  if (paths.stateDirectory !== undefined) return join(paths.stateDirectory, 'pending-sign-in.json');
+  throw new CliError('ASP_STORE_UNAVAILABLE', {
+    message: 'asp cannot store the unfinished sign-in: this user has no home directory.',
+  });
+}
+
+const ADDRESS_MAX_LENGTH = 16_384;
+
+/** The second of two steps: the address of the redirect completes the sign-in. */
+async function finishSignIn(context: Context, address: string, store: StoreKind | undefined): Promise<Login> {
+  const pending = await readPending(context);
+  const callback = readCallback(pending.request, (address === '-' ? await readInput(context) : address).trim());
+  if (callback.kind === 'foreign')
+    throw usageError('That is not the address this sign-in redirects to.', {
+      why: 'copy the whole address bar; it starts with http://127.0.0.1:…/callback.',
+      next: ['asp', 'login', '--finish', '-'],
+    });
+  const { scopes } = pending.request;
+  const signIn = await prepareSignIn(context, { handle: pending.handle ?? undefined, scopes, store }, pending.base_url);
+  // A code works once: whatever happens, this sign-in is over.
+  await forgetPending(context);
+  return completeSignIn(signIn, pending.request, callback);
+}
+
+async function readInput({ streams, signal }: Context): Promise<string> {
+  let text = '';
+  for await (const bytes of streams.stdin.read(signal)) {
+    text += Buffer.from(bytes).toString('utf8');
+    if (text.includes('\n') || text.length > ADDRESS_MAX_LENGTH) break;
+  }
+  return text.slice(0, ADDRESS_MAX_LENGTH);
 }

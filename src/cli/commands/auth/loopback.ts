@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type AuthorizationRequest, type Callback, readCallback } from '../../client/oauth/authorization-request.js';
-import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
-import type { Context } from '../context/context.js';
-import { callOperator } from '../context/operator.js';
-import { CliError, usageError } from '../errors.js';
-import { loginArgs } from '../profile/resolve-profile.js';
-import { canOpenBrowser, openBrowser } from '../terminal/browser.js';
-import { durationText } from '../values.js';
+import { type AuthorizationRequest, type Callback, readCallback } from '../../../client/oauth/authorization-request.js';
+import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
+import type { Context } from '../../context/context.js';
+import { callOperator } from '../../context/operator.js';
+import { CliError, usageError } from '../../errors.js';
+import { loginArgs } from '../../profile/resolve-profile.js';
+import { canOpenBrowser, openBrowser } from '../../terminal/browser.js';
+import { durationText } from '../../values.js';
 
 /** The page in the browser after the redirect: static, so that it cannot reflect anything from the request. */
 export type CallbackPage = 'done' | 'refused' | 'ignored' | 'gone';
