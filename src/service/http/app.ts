@@ -231,7 +231,11 @@ function makeRoom(server: Server): void {
   const forget = ({ socket }: { readonly socket: Duplex }): void => {
     fresh.delete(socket);
   };
+  const known = new WeakSet<Duplex>();
   server.on('connection', (socket: Socket) => {
+    // It comes again after each proposal of another protocol that is not accepted, and has made a request by then.
+    if (known.has(socket)) return;
+    known.add(socket);
     fresh.add(socket);
     socket.once('close', () => fresh.delete(socket));
     const [oldest] = fresh;

@@ -141,6 +141,19 @@ describe('A proposal of another protocol is ignored, and the request is answered
     ]);
   });
 
+  it('and costs the connection no memory, however many follow', async () => {
+    const warnings: Error[] = [];
+    const collect = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', collect);
+    const proposed = `GET /health HTTP/1.1\r\nhost: ${host()}\r\n${proposal}\r\n`;
+    const last = `GET /health HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`;
+    const answers = await send(proposed.repeat(50) + last);
+    process.off('warning', collect);
+    expect([...answers.matchAll(ANSWER)]).toHaveLength(51);
+    // Node.js counts the listeners of a socket.
+    expect(warnings).toEqual([]);
+  });
+
   it('with its body, no matter how that arrives', async () => {
     const topic = 'x'.repeat(400);
     const body = JSON.stringify({ topic });
