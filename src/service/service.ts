@@ -21,6 +21,7 @@ import type { Database, PostgresLimits } from './core/database.js';
 import { isOutage, isUnusable, OperatorError, ServiceError } from './core/errors.js';
 import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered } from './core/meter.js';
+import type { OutsideNetwork } from './core/public-internet.js';
 import { nameRequests } from './core/request-scope.js';
 import { createHeldBytes } from './core/semaphore.js';
 import { type Tracer, watchDatabase } from './core/tracer.js';
@@ -34,7 +35,6 @@ import { BASE_PATH, registerProbes, registerRest } from './http/rest.js';
 import { type McpEndpoint, registerMcp } from './mcp/endpoint.js';
 import { createInboxes, type InboxKeeper } from './messaging/inboxes.js';
 import { createTokenVerifier, openSigningKeys } from './oauth/access-tokens.js';
-import type { DocumentNetwork } from './oauth/client-documents.js';
 import { resourceMetadataUrl } from './oauth/metadata.js';
 import { createSignInLinks } from './oauth/server.js';
 import { type BusOptions, openStore } from './open-store.js';
@@ -203,8 +203,8 @@ export interface ServiceOptions {
   /** Agents, and their accounts, that exist from the start. */
   readonly seeds?: readonly LocalAgent[];
   readonly version?: string;
-  /** Only for tests: where client documents are fetched from, instead of the public internet. */
-  readonly documentNetwork?: DocumentNetwork;
+  /** Only for tests: replaces the public internet for requests to URLs that strangers choose. */
+  readonly outsideNetwork?: OutsideNetwork;
   readonly clock?: Clock;
   readonly ids?: Ids;
   readonly random?: Random;
@@ -386,8 +386,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const health = createHealth(context);
   registerProbes(app.fastify, context, health);
   const links = createSignInLinks(context);
-  const { documentNetwork } = options;
-  const oauth = { keys, localSecret: operatorSecret, signInLinks: links, documentNetwork };
+  const { outsideNetwork } = options;
+  const oauth = { keys, localSecret: operatorSecret, signInLinks: links, outsideNetwork };
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const dashboard = registerDashboard(
     app.fastify,

@@ -113,7 +113,7 @@ describe('The MCP SDK’s client', () => {
       const redirectUri = await freeRedirectUri('localhost');
       const { server, url } = await publishDocument(authority.issue('client.example'), redirectUri);
       const inProcess = await startTestService({
-        documentNetwork: {
+        outsideNetwork: {
           resolve: async () => ['127.0.0.1'],
           isAllowed: (address) => address === '127.0.0.1',
           ca: readFileSync(authority.file, 'utf8'),

@@ -1,29 +1,13 @@
-import type { LookupAddress } from 'node:dns';
-import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
-import { request } from 'node:https';
-import { BlockList, isIP } from 'node:net';
-import { abortAfter, type Clock } from '../../kit/clock.js';
+import type { Clock } from '../../kit/clock.js';
 import { ClientDocument } from '../../wire/schemas/oauth.js';
 import type { ServiceContext } from '../core/context.js';
+import { isOutsideUrl, type OutsideNetwork, requestOutside } from '../core/public-internet.js';
 import { putOAuthClient } from '../store/oauth-clients.js';
 import { tooManyRequests } from './attempts.js';
 import { isRegistrableRedirectUri } from './clients.js';
 import { grantableScope } from './metadata.js';
 import { OAuthError } from './parameters.js';
-
-/** How the service reaches servers that a stranger names. No flag, setting or variable changes it: only tests replace it. */
-export interface DocumentNetwork {
-  /** Every address of a host name. */
-  resolve(hostname: string, signal: AbortSignal): Promise<readonly string[]>;
-  /** Whether the service may connect to an address. */
-  isAllowed(address: string): boolean;
-  /** Certificate authorities in place of the system's. */
-  readonly ca?: string;
-}
-
-/** The public internet, and nothing of the operator's own network. */
-export const PUBLIC_INTERNET: DocumentNetwork = { resolve: resolveHost, isAllowed: isPublicAddress };
 
 /** A document that a stranger's server sent. */
 export interface FetchedDocument {
@@ -34,57 +18,12 @@ export interface FetchedDocument {
 
 const TIMEOUT_MS = 3_000;
 const DOCUMENT_MAX_BYTES = 5 * 1024;
-const HEADERS_MAX_BYTES = 8 * 1024;
 const JSON_TYPE = /^application\/(?:[a-z0-9.!#$&^_-]+\+)?json\s*(?:;|$)/i;
 
-/**
- * Fetches a JSON document from a URL that a stranger chose: over TLS only, from public addresses only, without following
- * a redirect, in at most 3 seconds and 5 KB. The addresses are checked once and the connection is made to those, so that
- * a name cannot resolve differently in between (DNS rebinding).
- */
-export async function fetchDocument(clock: Clock, network: DocumentNetwork, url: URL): Promise<FetchedDocument> {
-  const done = new AbortController();
-  const fetchWith = async (signal: AbortSignal): Promise<FetchedDocument> => {
-    const addresses = await network.resolve(url.hostname, signal);
-    signal.throwIfAborted();
-    if (addresses.length === 0) throw new Error('the host has no address');
-    if (!addresses.every((address) => network.isAllowed(address))) throw new Error('the address is not public');
-    try {
-      return await readBody(await connect(url, addresses, network.ca, AbortSignal.any([signal, done.signal])));
-    } catch (error) {
-      throw signal.aborted ? signal.reason : error;
-    }
-  };
-  try {
-    return await abortAfter(clock, TIMEOUT_MS, () => new Error('timed out'), fetchWith);
-  } finally {
-    // The connection of an answer that was not read to its end.
-    done.abort();
-  }
-}
-
-function connect(
-  url: URL,
-  addresses: readonly string[],
-  ca: string | undefined,
-  signal: AbortSignal,
-): Promise<IncomingMessage> {
-  const found = addresses.map((address): LookupAddress => ({ address, family: isIP(address) }));
-  return new Promise((resolve, reject) => {
-    const sent = request(url, {
-      agent: false,
-      headers: { accept: 'application/json', 'accept-encoding': 'identity' },
-      lookup: (_hostname, { all }, done) =>
-        all === true ? done(null, found) : done(null, found[0]?.address ?? '', found[0]?.family),
-      maxHeaderSize: HEADERS_MAX_BYTES,
-      rejectUnauthorized: true,
-      signal,
-      ...(ca !== undefined && { ca }),
-    });
-    sent.once('response', resolve);
-    sent.on('error', reject);
-    sent.end();
-  });
+/** Fetches a JSON document from a URL that a stranger chose, in at most 3 seconds and 5 KB. */
+export function fetchDocument(clock: Clock, network: OutsideNetwork, url: URL): Promise<FetchedDocument> {
+  const headers = { accept: 'application/json' };
+  return requestOutside(clock, network, { url, method: 'GET', headers, timeoutMs: TIMEOUT_MS }, readBody);
 }
 
 async function readBody(answer: IncomingMessage): Promise<FetchedDocument> {
@@ -101,49 +40,6 @@ async function readBody(answer: IncomingMessage): Promise<FetchedDocument> {
     chunks.push(chunk);
   }
   return { text: Buffer.concat(chunks).toString('utf8'), cacheControl: headers['cache-control'] ?? '' };
-}
-
-/** Queries only the DNS, not the hosts file, and without using a thread that file operations need. */
-async function resolveHost(hostname: string, signal: AbortSignal): Promise<readonly string[]> {
-  const resolver = new Resolver({ timeout: 1_000, tries: 2 });
-  const cancel = (): void => resolver.cancel();
-  signal.addEventListener('abort', cancel, { once: true });
-  try {
-    const found = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
-    return found.flatMap((result) => (result.status === 'fulfilled' ? result.value : []));
-  } finally {
-    signal.removeEventListener('abort', cancel);
-  }
-}
-
-/** The IPv4 ranges that are not global (IANA IPv4 Special-Purpose Address Registry), multicast and the reserved rest. */
-const SPECIAL_IPV4 = [
-  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
-  ...['192.0.2.0/24', '192.31.196.0/24', '192.52.193.0/24', '192.88.99.0/24', '192.168.0.0/16', '192.175.48.0/24'],
-  ...['198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
-];
-/** Global unicast IPv6, and the ranges in it that lead elsewhere: protocol assignments, documentation, 6to4. */
-const GLOBAL_IPV6 = ['2000::/3'];
-const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20'];
-
-function toBlockList(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
-  const list = new BlockList();
-  for (const range of ranges) {
-    const [network = '', prefix] = range.split('/');
-    list.addSubnet(network, Number(prefix), family);
-  }
-  return list;
-}
-
-const specialIpv4 = toBlockList(SPECIAL_IPV4, 'ipv4');
-const globalIpv6 = toBlockList(GLOBAL_IPV6, 'ipv6');
-const specialIpv6 = toBlockList(SPECIAL_IPV6, 'ipv6');
-
-/** Whether an address is on the public internet: not this machine, not a private network, and not special. */
-export function isPublicAddress(address: string): boolean {
-  if (isIP(address) === 4) return !specialIpv4.check(address, 'ipv4');
-  // An IPv4 address that is mapped or translated into IPv6 is outside global unicast.
-  return isIP(address) === 6 && globalIpv6.check(address, 'ipv6') && !specialIpv6.check(address, 'ipv6');
 }
 
 const URL_MAX_LENGTH = 512;
@@ -165,7 +61,7 @@ export interface ClientDocuments {
 type DocumentsContext = Pick<ServiceContext, 'clock' | 'database'>;
 
 /** Documents are cached for as long as their server says, between a minute and a day. Failures are not cached. */
-export function createClientDocuments(context: DocumentsContext, network: DocumentNetwork): ClientDocuments {
+export function createClientDocuments(context: DocumentsContext, network: OutsideNetwork): ClientDocuments {
   const { clock } = context;
   const freshUntilMs = new Map<string, number>();
   const fetches = new Map<string, Promise<void>>();
@@ -196,21 +92,14 @@ export function createClientDocuments(context: DocumentsContext, network: Docume
   };
 }
 
-/**
- * Whether a client id is the URL of a document: https, a path, and none of user information, fragment, dot segments and
- * addresses in place of a name. One spelling of a URL is one client, so only the normal one counts.
- */
+/** Whether a client id is the URL of a document. */
 export function isDocumentUrl(clientId: string): boolean {
-  if (!clientId.startsWith('https://') || clientId.length > URL_MAX_LENGTH || !URL.canParse(clientId)) return false;
-  const { href, pathname, username, password, hash, hostname } = new URL(clientId);
-  const isPlain = username === '' && password === '' && hash === '' && !clientId.endsWith('#');
-  const isNamed = isIP(hostname.replace(/^\[|\]$/g, '')) === 0 && hostname.includes('.') && !hostname.endsWith('.');
-  return href === clientId && pathname !== '/' && isPlain && isNamed;
+  return isOutsideUrl(clientId, URL_MAX_LENGTH);
 }
 
 async function fetchOrRefuse(
   { clock }: DocumentsContext,
-  network: DocumentNetwork,
+  network: OutsideNetwork,
   clientId: string,
 ): Promise<FetchedDocument> {
   try {

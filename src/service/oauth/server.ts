@@ -2,15 +2,11 @@ import type { FastifyRequest } from 'fastify';
 import { randomToken } from '../../kit/random.js';
 import { OWN_RATE_LIMIT, type OwnRateLimitName } from '../../wire/limit.js';
 import type { ServiceContext } from '../core/context.js';
+import { type OutsideNetwork, PUBLIC_INTERNET } from '../core/public-internet.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import type { SigningKeys } from './access-tokens.js';
 import { type Attempts, createAttempts, toNetwork, toWiderNetwork, UNCOUNTED } from './attempts.js';
-import {
-  type ClientDocuments,
-  createClientDocuments,
-  type DocumentNetwork,
-  PUBLIC_INTERNET,
-} from './client-documents.js';
+import { type ClientDocuments, createClientDocuments } from './client-documents.js';
 import { hashSecret } from './secret.js';
 
 const MINUTE_MS = 60_000;
@@ -24,8 +20,8 @@ export interface AuthorizationServerOptions {
   /** The secret of the local service record: its holder may approve for local accounts, from this machine. */
   readonly localSecret: string;
   readonly signInLinks: SignInLinks;
-  /** Where client documents are fetched from; the public internet except in tests. */
-  readonly documentNetwork?: DocumentNetwork | undefined;
+  /** For requests to URLs that strangers choose; the public internet except in tests. */
+  readonly outsideNetwork?: OutsideNetwork | undefined;
 }
 
 /** The dependencies of every endpoint of the authorization server. */
@@ -69,7 +65,7 @@ export function createAuthorizationServer(
       waitingMax: Number.POSITIVE_INFINITY,
       refusal: 'Too many refreshes are waiting.',
     }),
-    clientDocuments: createClientDocuments(context, options.documentNetwork ?? PUBLIC_INTERNET),
+    clientDocuments: createClientDocuments(context, options.outsideNetwork ?? PUBLIC_INTERNET),
     signInsOfAccount: createAttempts(clock, { count: 10, windowMs: 15 * MINUTE_MS }),
     signInsOfAddress: settings.isAddressShared
       ? UNCOUNTED

@@ -7,12 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  type DocumentNetwork,
-  isDocumentUrl,
-  isPublicAddress,
-  PUBLIC_INTERNET,
-} from '../../../src/service/oauth/client-documents.js';
+import { isPublicAddress, type OutsideNetwork, PUBLIC_INTERNET } from '../../../src/service/core/public-internet.js';
+import { isDocumentUrl } from '../../../src/service/oauth/client-documents.js';
 import { createHome } from '../../acceptance/program.js';
 import { type Authority, createAuthority } from '../../support/certificates.js';
 import { createTestClock } from '../../support/clock.js';
@@ -76,13 +72,13 @@ function send(reply: ServerResponse, body: unknown, headers: Record<string, stri
 }
 
 /** Resolves the name to this machine, which only tests allow. */
-const hereOnly = (): DocumentNetwork => ({
+const hereOnly = (): OutsideNetwork => ({
   resolve: async (hostname) => (hostname === HOST ? ['127.0.0.1'] : []),
   isAllowed: (address) => address === '127.0.0.1',
   ca: readFileSync(authority.file, 'utf8'),
 });
-const open = async (network: Partial<DocumentNetwork> = {}, areLimitsOn = false): Promise<void> => {
-  desk = await openDesk({ documentNetwork: { ...hereOnly(), ...network }, areLimitsOn });
+const open = async (network: Partial<OutsideNetwork> = {}, areLimitsOn = false): Promise<void> => {
+  desk = await openDesk({ outsideNetwork: { ...hereOnly(), ...network }, areLimitsOn });
 };
 const authorizeUrl = (clientId = url(), redirectUri = REDIRECT): string =>
   authorizationUrl(desk.place, { clientId, redirectUri, challenge: createVerifier().challenge, agentHandle: ALICE });
@@ -226,7 +222,7 @@ describe('A document is refused', () => {
 
   it('of a server that does not answer within three seconds', async () => {
     const clock = createTestClock();
-    desk = await openDesk({ documentNetwork: hereOnly(), clock });
+    desk = await openDesk({ outsideNetwork: hereOnly(), clock });
     for (const stall of [
       () => {},
       (_incoming: IncomingMessage, reply: ServerResponse) =>
@@ -244,12 +240,12 @@ describe('A document is refused', () => {
   it('of a name that the DNS does not answer for', async () => {
     const clock = createTestClock();
     let isAsked = false;
-    const resolve: DocumentNetwork['resolve'] = (_hostname, signal) =>
+    const resolve: OutsideNetwork['resolve'] = (_hostname, signal) =>
       new Promise((_resolve, reject) => {
         isAsked = true;
         signal.addEventListener('abort', () => reject(new Error('cancelled')));
       });
-    desk = await openDesk({ documentNetwork: { ...hereOnly(), resolve }, clock });
+    desk = await openDesk({ outsideNetwork: { ...hereOnly(), resolve }, clock });
     const refused = mustBeRefused(url(), UNREACHABLE);
     await until('the DNS is asked', async () => isAsked);
     clock.advance(3_000);
