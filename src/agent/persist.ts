@@ -1,5 +1,5 @@
 import { RequestError } from '../client/client.js';
-import { type Clock, wait } from '../kit/clock.js';
+import { backoffMs, type Clock, wait } from '../kit/clock.js';
 import { errorRow, isErrorCode } from '../wire/error.js';
 import { oauthExitCode } from '../wire/oauth.js';
 
@@ -44,7 +44,7 @@ export async function persist<Reply>(
         return { kind: 'refused', error };
       }
       if (attempt === 0) await onFirstFailure?.(error);
-      const delayMs = Math.max(error.retryAfterMs ?? 0, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt));
+      const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(FIRST_WAIT_MS, attempt, LONGEST_WAIT_MS));
       await output.detail(`${error.code}: trying again in ${Math.ceil(delayMs / 1000)} s`);
       await wait(clock, delayMs, signal);
     }

@@ -47,6 +47,11 @@ export function wait(clock: Clock, delayMs: number, signal?: AbortSignal): Promi
   });
 }
 
+/** The pause before a retry, in milliseconds: it doubles with each failure before this one, up to `longestMs`. */
+export function backoffMs(firstMs: number, failuresBefore: number, longestMs = Number.POSITIVE_INFINITY): number {
+  return Math.min(longestMs, firstMs * 2 ** failuresBefore);
+}
+
 /**
  * Runs `work` with a signal that aborts with `late()` after `limitMs`, or with the reason of `signal` when that aborts first. The
  * work itself decides how it ends; the timer does not outlive it.

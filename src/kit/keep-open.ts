@@ -1,4 +1,4 @@
-import { type Clock, wait } from './clock.js';
+import { backoffMs, type Clock, wait } from './clock.js';
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
@@ -13,13 +13,13 @@ export async function keepOpen(
   onFault: (error: unknown) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  let pause = FIRST_PAUSE_MS;
+  let failures = 0;
   while (!signal.aborted) {
     const startedAt = clock.monotonic();
     await stayOpen().catch(onFault);
     if (signal.aborted) return;
     const wasLong = clock.monotonic() - startedAt > LONGEST_PAUSE_MS;
-    pause = wasLong ? FIRST_PAUSE_MS : Math.min(pause * 2, LONGEST_PAUSE_MS);
-    await wait(clock, pause, signal).catch(() => {});
+    failures = wasLong ? 0 : failures + 1;
+    await wait(clock, backoffMs(FIRST_PAUSE_MS, failures, LONGEST_PAUSE_MS), signal).catch(() => {});
   }
 }

@@ -97,7 +97,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
  */
 export async function replaceFile(
   path: string,
-  text: string,
+  contents: string | Uint8Array,
   { mode = 0o600, isDurable = true }: { readonly mode?: number; readonly isDurable?: boolean } = {},
 ): Promise<void> {
   const directory = dirname(path);
@@ -105,7 +105,7 @@ export async function replaceFile(
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`;
   const file = await openNewFile(temporary, mode);
   try {
-    await file.writeFile(text);
+    await file.writeFile(contents);
     if (isDurable) await file.sync();
     await file.close();
     await promises.rename(temporary, path);

@@ -9,7 +9,7 @@ import { createReplyMatcher } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
-import { abortAfter, systemClock, wait } from '../kit/clock.js';
+import { abortAfter, backoffMs, systemClock, wait } from '../kit/clock.js';
 import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
@@ -269,7 +269,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
             report(failure.error, message);
             const why = failure.error instanceof Error ? failure.error.message : String(failure.error);
             if (attempt >= settings.tries) return { kind: 'failed', exitCode: null, tries: attempt, why };
-            await wait(context.clock, FIRST_PAUSE_MS * 2 ** (attempt - 1), signal);
+            await wait(context.clock, backoffMs(FIRST_PAUSE_MS, attempt - 1), signal);
           }
         },
       });

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
-import { wait } from '../../kit/clock.js';
+import { backoffMs, wait } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
 import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
 import { EventEnvelope } from '../../wire/schemas/event.js';
@@ -376,7 +376,7 @@ export async function* keepConnected(context: ConnectionContext): AsyncGenerator
     }
     if (signal?.aborted) return;
     attempt += 1;
-    const ceiling = Math.min(DELAY_MAX_MS, DELAY_MIN_MS * 2 ** Math.min(attempt - 1, 10));
+    const ceiling = backoffMs(DELAY_MIN_MS, attempt - 1, DELAY_MAX_MS);
     const delayMs = Math.max(cause.minDelayMs, Math.round(random.fraction() * ceiling));
     yield { kind: 'reconnecting', attempt, delayMs, reason: cause.reason };
     await wait(transport.clock, delayMs, signal).catch(() => undefined);

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { wait } from '../../kit/clock.js';
+import { backoffMs, wait } from '../../kit/clock.js';
 import { randomToken } from '../../kit/random.js';
 import { type AttachmentType, attachmentTypeOfName } from '../../wire/attachment.js';
 import { ENDPOINT } from '../../wire/endpoint.js';
@@ -180,7 +180,7 @@ async function* wholeBody(source: Source, size: number, first: HttpStream): Asyn
     const isOver = options.signal?.aborted === true || read >= size || failures >= context.retries;
     if (isOver || !mayGoOn(failure)) throw failure ?? wrongLength();
     stream = undefined;
-    const delayMs = FIRST_PAUSE_MS * 2 ** failures;
+    const delayMs = backoffMs(FIRST_PAUSE_MS, failures);
     if (failure instanceof RequestError) context.transport.onPause?.({ delayMs, attempts: failures + 1, failure });
     await wait(context.transport.clock, delayMs, options.signal);
   }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { type FileHandle, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Clock, systemClock, wait } from '../../kit/clock.js';
-import { isFileError } from '../../kit/private-file.js';
+import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
+import { isFileError, replaceFile } from '../../kit/private-file.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import type { AttachmentFiles, DiscardedFile } from '../core/attachment-store.js';
 import { OperatorError } from '../core/errors.js';
@@ -58,8 +58,7 @@ export async function openAttachmentBucket(options: BucketOptions): Promise<Atta
   const fetchOnce = async (id: string): Promise<boolean> => {
     const bytes = await objects.get(id);
     if (bytes === undefined) return false;
-    await writeFile(`${join(directory, id)}.fetched`, bytes, { mode: 0o600 });
-    await rename(`${join(directory, id)}.fetched`, join(directory, id));
+    await replaceFile(join(directory, id), bytes, { isDurable: false });
     await cache.add(id, bytes.length);
     return true;
   };
@@ -250,7 +249,7 @@ async function connect(options: BucketOptions): Promise<Objects> {
       const reply = await attempt(url, init);
       if (!(reply instanceof Error)) return reply;
       if (tries === TRIES || clock.monotonic() - startedAt > PATIENCE_MS) throw fail(reply);
-      await wait(clock, FIRST_PAUSE_MS * 2 ** tries);
+      await wait(clock, backoffMs(FIRST_PAUSE_MS, tries));
     }
   };
   const requireThere = (reply: Reply): Reply => {

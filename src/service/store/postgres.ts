@@ -1,5 +1,5 @@
 import type { Client, ClientBase, PoolClient } from 'pg';
-import { type Clock, systemClock, wait } from '../../kit/clock.js';
+import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
 import { keepOpen } from '../../kit/keep-open.js';
 import { systemRandom } from '../../kit/random.js';
 import {
@@ -481,7 +481,7 @@ async function again<T>(
       if (!isWorthwhile(error, tries)) throw error;
       const hasWaitedEnough = outage.isLong || systemClock.monotonic() - startedAt >= PATIENCE_MS;
       if (isAway && hasWaitedEnough) throw lost(error);
-      const pause = Math.min(RETRY_PAUSE_MAX_MS, RETRY_PAUSE_MS * 2 ** tries);
+      const pause = backoffMs(RETRY_PAUSE_MS, tries, RETRY_PAUSE_MAX_MS);
       await wait(systemClock, pause * systemRandom.fraction());
     }
   }

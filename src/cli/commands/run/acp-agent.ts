@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
-import { type Clock, wait } from '../../../kit/clock.js';
+import { backoffMs, type Clock, wait } from '../../../kit/clock.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -150,7 +150,7 @@ class AcpAgent implements Responder {
         await context.output.note(`${event.event_id}: ${produced.why}; trying again.`);
         tries += 1;
       }
-      await wait(context.clock, FIRST_PAUSE_MS * 2 ** (tries - 1), signal);
+      await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
     }
   };
 
@@ -181,7 +181,7 @@ class AcpAgent implements Responder {
           why: `${why}.`,
         });
       await context.output.note(`The agent program did not start: ${why}; trying again.`);
-      await wait(context.clock, FIRST_PAUSE_MS * 2 ** (attempt - 1));
+      await wait(context.clock, backoffMs(FIRST_PAUSE_MS, attempt - 1));
     }
   }
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { Incoming, Produced, Responder } from '../../../agent/answer.js';
 import type { ProcessIdentity } from '../../../agent/progress-file.js';
-import { wait } from '../../../kit/clock.js';
+import { backoffMs, wait } from '../../../kit/clock.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -65,7 +65,7 @@ async function runCommand(
     if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);
     if (printed.kind === 'printed' || tries >= rules.tries) return printed;
     await context.output.note(`${event.event_id}: ${printed.why}; trying again.`);
-    await wait(context.clock, FIRST_PAUSE_MS * 2 ** (tries - 1), signal);
+    await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
   }
 }
 

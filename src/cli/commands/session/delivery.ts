@@ -1,4 +1,4 @@
-import { wait } from '../../../kit/clock.js';
+import { backoffMs, wait } from '../../../kit/clock.js';
 import type { DeliveryReply, DeliveryState, Recipient } from '../../../wire/schemas/delivery.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
@@ -92,7 +92,7 @@ export async function waitForState(
   const next = ['asp', 'session', 'show', sessionId, '--delivery'];
   let last: DeliveryReply | undefined;
   try {
-    for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(POLL_MS, pauseMs * 2)) {
+    for (let polls = 0; ; polls += 1) {
       last = await readDelivery(context, sessionId, sequence, { outcome: { not_applied: 'applied' } });
       const missing = listMissing(last, wanted);
       if (missing.length === 0) return last;
@@ -104,7 +104,7 @@ export async function waitForState(
           outcome: 'applied',
           next,
         });
-      await wait(clock, pauseMs, signal);
+      await wait(clock, backoffMs(FIRST_POLL_MS, polls, POLL_MS), signal);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
