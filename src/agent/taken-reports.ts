@@ -1,5 +1,5 @@
 import { type Client, RequestError } from '../client/client.js';
-import { wait } from '../kit/clock.js';
+import { wait, within } from '../kit/clock.js';
 import { TAKEN_PER_CALL_MAX } from '../wire/limit.js';
 import type { AgentContext } from './persist.js';
 
@@ -70,11 +70,7 @@ export function createTakenReports(context: AgentContext, open: () => Promise<Cl
     },
     async settle() {
       hurry.abort();
-      if (running === undefined) return;
-      const late = new AbortController();
-      const time = wait(clock, SETTLE_MS, late.signal).catch(() => {});
-      await Promise.race([running, time]);
-      late.abort();
+      if (running !== undefined) await within(clock, SETTLE_MS, running, () => {});
     },
   };
 }

@@ -91,3 +91,28 @@ export async function within<T, L>(clock: Clock, limitMs: number, work: Promise<
     cancel();
   }
 }
+
+/**
+ * The result of `work`, or of `aborted` (default: throws the signal's reason) if the signal aborts first; the work then
+ * continues, and its result is ignored.
+ */
+export async function orAborted<T, A = never>(
+  work: Promise<T>,
+  signal: AbortSignal,
+  aborted?: () => A,
+): Promise<T | A> {
+  let onAbort = (): void => {};
+  const over = new Promise<void>((resolve) => {
+    onAbort = resolve;
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+  const refuse = (): never => {
+    throw signal.reason;
+  };
+  try {
+    return await Promise.race([work, over.then(aborted ?? refuse)]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

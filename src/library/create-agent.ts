@@ -9,7 +9,7 @@ import { createReplyMatcher } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
-import { abortAfter, backoffMs, systemClock, wait } from '../kit/clock.js';
+import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
 import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
@@ -373,10 +373,7 @@ async function callHandler(
         }
       },
     };
-    const aborted = new Promise<never>((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    });
-    return await Promise.race([handle(message, session), aborted]);
+    return await orAborted(Promise.resolve(handle(message, session)), signal);
   };
   try {
     const reply = await abortAfter(systemClock, timeoutMs, late, work, stop);

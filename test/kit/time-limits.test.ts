@@ -1,6 +1,7 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 
-import { abortAfter, within } from '../../src/kit/clock.js';
+import { abortAfter, backoffMs, orAborted, within } from '../../src/kit/clock.js';
 import { createTestClock } from '../support/clock.js';
 
 const never = (): Promise<never> => new Promise(() => {});
@@ -60,5 +61,35 @@ describe('abortAfter', () => {
     const signal = await abortAfter(clock, 10, late, async (own) => own);
     clock.advance(10);
     expect(signal.aborted).toBe(false);
+  });
+});
+
+describe('backoffMs', () => {
+  it('doubles with each failure, up to the longest pause', () => {
+    expect([0, 1, 2, 3, 2_000].map((failures) => backoffMs(250, failures, 1_500))).toEqual([
+      250, 500, 1_000, 1_500, 1_500,
+    ]);
+  });
+});
+
+describe('orAborted', () => {
+  it('returns or throws what the work does if the signal does not abort', async () => {
+    const { signal } = new AbortController();
+    await expect(orAborted(Promise.resolve('done'), signal)).resolves.toBe('done');
+    await expect(orAborted(Promise.reject(new Error('work')), signal)).rejects.toThrow('work');
+  });
+
+  it('throws the reason of the signal, or does what `aborted` does, even if the signal is already aborted', async () => {
+    const stop = new AbortController();
+    const thrown = expect(orAborted(never(), stop.signal)).rejects.toThrow('late');
+    stop.abort(late());
+    await thrown;
+    await expect(orAborted(never(), stop.signal, () => 'instead')).resolves.toBe('instead');
+  });
+
+  it('leaves no listener on the signal', async () => {
+    const { signal } = new AbortController();
+    await orAborted(Promise.resolve(), signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type ConnectionOptions, connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
-import { type Clock, within } from '../../kit/clock.js';
+import { type Clock, orAborted, within } from '../../kit/clock.js';
 import { keepOpen } from '../../kit/keep-open.js';
 import type { Log } from '../core/context.js';
 import type { Calls } from '../core/database.js';
@@ -59,7 +59,7 @@ export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCall
       for (const listener of upListeners) listener();
       if (line.isKnownDown) log.info('bus_up', { bus: address.shown });
       line.isKnownDown = false;
-      await unlessAborted(lost, stop.signal);
+      await orAborted(lost, stop.signal, () => {});
     } finally {
       line.connection = undefined;
       await farewell(connection, clock);
@@ -114,7 +114,7 @@ async function connectionOptions({ address, credentialsFile }: NatsOptions): Pro
 
 async function openUnlessStopped(options: ConnectionOptions, signal: AbortSignal): Promise<NatsConnection | undefined> {
   const opening = connect(options);
-  const opened = await unlessAborted(opening, signal);
+  const opened = await orAborted(opening, signal, () => undefined);
   if (opened === undefined)
     opening.then(
       (late) => late.close(),
@@ -145,14 +145,4 @@ async function farewell(connection: NatsConnection, clock: Clock): Promise<void>
   if (connection.isClosed()) return;
   await within(clock, FAREWELL_MS, connection.flush(), () => {}).catch(() => {});
   await connection.close().catch(() => {});
-}
-
-/** Undefined as soon as `signal` is aborted. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    const giveUp = (): void => resolve(undefined);
-    if (signal.aborted) giveUp();
-    signal.addEventListener('abort', giveUp, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', giveUp));
-  });
 }

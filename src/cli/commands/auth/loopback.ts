@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type AuthorizationRequest, type Callback, readCallback } from '../../../client/oauth/authorization-request.js';
+import { orAborted } from '../../../kit/clock.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
@@ -245,14 +246,11 @@ export async function awaitCallback(
 
   const over = new AbortController();
   const signal = AbortSignal.any([context.signal, over.signal]);
-  const aborted = new Promise<never>((_, reject) => {
-    const onAbort = (): void => reject(nobodySignedIn(context, browser.again));
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
   try {
     const ways = prompts.canAsk ? [received, pasted(context, judge, signal)] : [received];
-    return await Promise.race([...ways, aborted]);
+    return await orAborted(Promise.race(ways), signal, () => {
+      throw nobodySignedIn(context, browser.again);
+    });
   } finally {
     over.abort();
   }

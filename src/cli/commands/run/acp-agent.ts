@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
-import { backoffMs, type Clock, wait } from '../../../kit/clock.js';
+import { backoffMs, type Clock, orAborted, wait } from '../../../kit/clock.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -143,7 +143,8 @@ class AcpAgent implements Responder {
       isTaken = true;
     };
     for (let tries = 1; ; ) {
-      const produced = await orAborted(signal, this.#turn(event, tries, signal, takeOnce));
+      // A program may never answer, so nothing waits for a stopped turn.
+      const produced = await orAborted(this.#turn(event, tries, signal, takeOnce), signal);
       signal.throwIfAborted();
       if (produced !== 'again' && (produced.kind === 'printed' || tries >= rules.tries)) return produced;
       if (produced !== 'again') {
@@ -427,16 +428,6 @@ function createTimeLimit(clock: Clock, limitMs: number) {
   };
 }
 
-/** A program may never answer, so nothing waits for a stopped turn. */
-function orAborted<Value>(signal: AbortSignal, promise: Promise<Value>): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
-}
-
 const wantsSignIn = (why: string): CliError =>
   new CliError('ASP_CONFIG', {
     message: 'The agent program of --acp needs you to sign in, so the message was not answered.',
@@ -448,7 +439,7 @@ export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
   const agent = new AcpAgent(parts, await openAcpSessions(parts));
   try {
     await agent.endLeftQuestions();
-    await orAborted(parts.signal, agent.connect());
+    await orAborted(agent.connect(), parts.signal);
   } catch (error) {
     await agent.close();
     throw error;

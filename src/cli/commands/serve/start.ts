@@ -1,7 +1,7 @@
 import { constants, createWriteStream, openSync, rmSync } from 'node:fs';
 import type { Client } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
-import { wait } from '../../../kit/clock.js';
+import { orAborted, wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
@@ -342,7 +342,7 @@ export async function start(
     await ready.write(`${url}\n`);
     await announce(context, settings, seeds, service);
     systemd.ready();
-    await untilAskedToStop(context, service);
+    await orAborted(service.stopRequested, context.signal, () => {});
     stopped = systemd.stopping();
     await drain(context, service, ready, settings['drain-delay']);
     const again = context.streams.stderr.isTerminal ? ' Press Ctrl-C again to stop now.' : '';
@@ -469,14 +469,6 @@ async function announce(
   if (!settings.demo) return output.note(`Ready.${hint} asp login`);
   await output.note(`Ready, with ${seeds.join(', ')}.${hint}`);
   for (const line of ['asp login', `asp send ${ECHO_AGENT} "hi" --wait`]) await output.note(`  ${line}`);
-}
-
-function untilAskedToStop({ signal }: Context, service: RunningService): Promise<void> {
-  const signalled = new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-  return Promise.race([signalled, service.stopRequested]);
 }
 
 /** Keeps serving while load balancers notice that this service is no longer ready. */
