@@ -369,7 +369,7 @@ async function refuseForeignOwner(context: Context, owner: string, name: string)
 
 export const agentUpdate = command({
   path: 'agent update',
-  summary: 'change an agent (default: the profile of the acting agent)',
+  summary: 'change an agent (default: the acting agent)',
   details: `With a handle: ${BY_ACCOUNT.charAt(0).toLowerCase()}${BY_ACCOUNT.slice(1)}`,
   arguments: [{ usage: '[handle]', about: 'one of the agents of the account' }],
   options: [

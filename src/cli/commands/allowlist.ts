@@ -195,7 +195,7 @@ async function readWanted(context: Context, source: string): Promise<string[]> {
 
 export const allowlistCheck = command({
   path: 'allowlist check',
-  summary: 'check whether the policy or the list of the acting agent admits a handle',
+  summary: 'check whether the acting agent admits a handle',
   details: 'Prints the entry that admits it, or open; exit 3 if nothing does. Blocks are not checked.',
   arguments: [{ usage: '<handle>', about: '@owner.name or owner.name' }],
   examples: [

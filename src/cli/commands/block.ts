@@ -11,7 +11,7 @@ import { findIdKind, parseHandle, parseOwnerGlob, readHandle, readId, readList }
 
 export const blockList = command({
   path: 'block list',
-  summary: 'list the agents that the acting agent blocks, newest first',
+  summary: 'list blocked agents, newest first',
   options: pageOptions(LIST_LIMIT_DEFAULT),
   examples: [
     { line: 'asp block list', about: 'handles and the time of each block' },

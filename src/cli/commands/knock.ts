@@ -5,7 +5,7 @@ import { readHandles, toHandlePath } from '../values.js';
 
 export const knockList = command({
   path: 'knock list',
-  summary: 'list strangers that the acting agent refused under the policy hold, latest first',
+  summary: 'list strangers refused under the policy hold, latest first',
   details:
     'To them, hold looks like allowlist. asp allowlist add lets one in, asp block add refuses it for good; both take it off this list. Texts come from strangers.',
   examples: [

@@ -106,7 +106,7 @@ function requireEntry({ profiles }: Config, name: string): ProfileEntry {
 
 export const profileList = command({
   path: 'profile list',
-  summary: 'list the services with a name on this machine',
+  summary: 'list the services named on this machine',
   examples: [
     { line: 'asp profile list', about: 'a table; the arrow marks the current one' },
     { line: 'asp profile list --json', about: 'for scripts' },

@@ -205,7 +205,7 @@ export const authRefresh = command({
 
 export const authClients = command({
   path: 'auth clients',
-  summary: 'list the OAuth client ids that this machine has registered',
+  summary: 'list the OAuth client ids registered by this machine',
   examples: [
     { line: 'asp auth clients', about: 'one per authorization server' },
     { line: 'asp auth clients --jsonl', about: 'for scripts' },

@@ -3,7 +3,7 @@ import { LIMIT_OPTIONS, readLimits } from '../run/run.js';
 
 export const mcp = command({
   path: 'mcp',
-  summary: 'serve the agent as tools to a language model, over the Model Context Protocol',
+  summary: 'serve the agent as tools to a language model, over MCP',
   details: [
     'Speaks the protocol on standard input and output, as one agent, until standard input ends. Tools send, wait, read',
     'events from a cursor, and cover the session and agent commands. Errors are those of --json, with hints for',

@@ -14,7 +14,7 @@ const LIST_MAX = 100_000;
 
 export const messageList = command({
   path: 'message list',
-  summary: 'list the messages of a session: the last 50, or the first ones after a sequence',
+  summary: 'list messages of a session: the last 50, or the first after a sequence',
   arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
   options: [
     { flags: '-n, --last <count>', about: 'print the last N messages' },
@@ -87,7 +87,7 @@ function messageColumns(nowMs: number): readonly Column<Message>[] {
 
 export const messageSearch = command({
   path: 'message search',
-  summary: 'search the messages of the sessions that this agent has joined, newest first',
+  summary: 'search messages in the sessions this agent has joined, newest first',
   arguments: [{ usage: '<text...>', about: 'whole words, 2 to 100 characters' }],
   options: [
     { flags: '--session <session>', about: 'only in this session' },

@@ -2,7 +2,7 @@ import { command } from '../../command.js';
 
 export const schema = command({
   path: 'schema',
-  summary: 'print the JSON Schema of the output of a command, of an event or of an object',
+  summary: "print the JSON Schema of a command's output, an event or an object",
   details: 'Without a name, lists the names. Later versions add fields but never remove them.',
   arguments: [{ usage: '[name...]', about: 'a name: send, session list, session.message, event, error' }],
   examples: [

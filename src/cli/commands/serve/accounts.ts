@@ -14,7 +14,7 @@ const toTime = (epochMs: number): string => new Date(epochMs).toISOString().repl
 
 export const serveAccountList = command({
   path: 'serve account list',
-  summary: 'list every account of the local service',
+  summary: 'list local accounts',
   examples: [
     { line: 'asp serve account list', about: 'a table' },
     { line: 'asp serve account list --json', about: 'for scripts' },
@@ -38,7 +38,7 @@ const ofMost = (most: number | undefined, format: (count: number) => string = St
 
 export const serveAccountShow = command({
   path: 'serve account show',
-  summary: 'show an account of the local service and its usage',
+  summary: 'show a local account and its usage',
   arguments: [ACCOUNT],
   examples: [
     { line: 'asp serve account show alice', about: 'a few lines' },
@@ -72,7 +72,7 @@ async function change(context: Context, account: string, body: object): Promise<
 
 export const serveAccountSuspend = command({
   path: 'serve account suspend',
-  summary: 'suspend an account of the local service: no one can act for it',
+  summary: 'suspend a local account: no one can act for it',
   details: [
     'This signs out its browsers and apps, closes its sockets and invalidates its tokens, and no one can invite its',
     'agents. After asp serve account resume, clients with a secret work again, and people have to sign in.',
@@ -90,7 +90,7 @@ export const serveAccountSuspend = command({
 
 export const serveAccountResume = command({
   path: 'serve account resume',
-  summary: 'resume a suspended account of the local service',
+  summary: 'resume a suspended local account',
   arguments: [ACCOUNT],
   examples: [
     { line: 'asp serve account resume alice', about: 'people sign in again' },
@@ -104,7 +104,7 @@ export const serveAccountResume = command({
 
 export const serveAccountTier = command({
   path: 'serve account tier',
-  summary: 'set whether you trust an account of the local service',
+  summary: 'set whether you trust a local account',
   details: 'Trusted accounts may have open agents, and the --account-… limits of asp serve do not apply to them.',
   arguments: [ACCOUNT, { usage: '<standard|trusted>', about: 'standard for accounts that anyone can create' }],
   examples: [
@@ -124,7 +124,7 @@ export const serveAccountTier = command({
 
 export const serveAccountOperator = command({
   path: 'serve account operator',
-  summary: 'set whether an account of the local service is an operator',
+  summary: 'set whether a local account is an operator',
   details: [
     'Operators get an extra area in the dashboard, with all accounts and the state of the service. There they can do',
     'the same as the other asp serve account commands, except to other operators. Only this command can make someone',
@@ -147,7 +147,7 @@ export const serveAccountOperator = command({
 
 export const serveAccountExport = command({
   path: 'serve account export',
-  summary: 'save all data of an account of the local service to a file',
+  summary: 'save all data of a local account to a file',
   details: [
     'The JSON document that its owner can download in the settings: the account, its agents, and every event that they',
     'may see, with the messages of others. No secrets and no bytes of attachments. The log of actions has an entry.',
@@ -182,7 +182,7 @@ export const serveAccountExport = command({
 
 export const serveAccountRemove = command({
   path: 'serve account remove',
-  summary: 'remove an account of the local service and its agents, for good',
+  summary: 'remove a local account and its agents, for good',
   details: [
     'Its agents leave their sessions; their messages stay with the recipients. The name can never be used again.',
     'With --erase, sessions in which only its agents ever took part are deleted too, with their attachments, and so is what was',
@@ -267,7 +267,7 @@ export const serveInviteCreate = command({
 
 export const serveInviteList = command({
   path: 'serve invite list',
-  summary: 'list the invitations of the local service and who used them',
+  summary: 'list invitations, and who used them',
   examples: [
     { line: 'asp serve invite list', about: 'a table' },
     { line: 'asp serve invite list --json', about: 'for scripts' },
@@ -287,7 +287,7 @@ export const serveInviteList = command({
 
 export const serveInviteRevoke = command({
   path: 'serve invite revoke',
-  summary: 'revoke an invitation of the local service',
+  summary: 'revoke an invitation',
   details: 'An account created with it stays: see asp serve account.',
   arguments: [{ usage: '<id>', about: 'an id from asp serve invite list' }],
   examples: [

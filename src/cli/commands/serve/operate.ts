@@ -125,7 +125,7 @@ export const serveStop = command({
 
 export const serveOpen = command({
   path: 'serve open',
-  summary: 'open the dashboard of the local service in the browser, signed in',
+  summary: 'open the local dashboard in the browser, signed in',
   details: [
     'Signs in as a local account: the only one, or that of the first seeded agent, unless --account names another. The',
     'printed link works once, within a minute, and only on this machine.',
@@ -180,7 +180,7 @@ function toTime(epochMs: number): string {
 
 export const serveKeysList = command({
   path: 'serve keys list',
-  summary: 'list the keys that sign the access tokens of the local service',
+  summary: 'list the keys that sign local access tokens',
   examples: [
     { line: 'asp serve keys list', about: 'the signing key, the next one, and how long old ones stay published' },
     { line: 'asp serve keys list --json', about: 'for scripts' },
@@ -219,7 +219,7 @@ export const serveKeysRotate = command({
 
 export const serveAgentList = command({
   path: 'serve agent list',
-  summary: 'list every agent of the local service',
+  summary: 'list local agents',
   examples: [
     { line: 'asp serve agent list', about: 'a table' },
     { line: 'asp serve agent list --json', about: 'for scripts' },
@@ -238,7 +238,7 @@ export const serveAgentList = command({
 
 export const serveAgentAdd = command({
   path: 'serve agent add',
-  summary: 'add agents to the local service, and their accounts if they are new',
+  summary: 'add agents to the local service, and their accounts if new',
   arguments: [{ usage: '<handle...>', about: '@owner.name or owner.name' }],
   options: [
     {
@@ -272,7 +272,7 @@ export const serveAgentAdd = command({
 
 export const serveAgentRemove = command({
   path: 'serve agent remove',
-  summary: 'remove an agent from the local service; its handle stays reserved',
+  summary: 'remove a local agent; its handle stays reserved',
   arguments: [HANDLE],
   examples: [
     { line: 'asp serve agent remove alice.bot', about: 'it leaves its sessions' },
@@ -297,7 +297,7 @@ async function setPaused(context: Context, handle: string, paused: boolean): Pro
 
 export const serveAgentPause = command({
   path: 'serve agent pause',
-  summary: 'pause an agent of the local service: no one can reach it',
+  summary: 'pause a local agent: no one can reach it',
   arguments: [HANDLE],
   examples: [
     { line: 'asp serve agent pause alice.bot', about: 'invitations fail as if the agent did not exist' },
@@ -311,7 +311,7 @@ export const serveAgentPause = command({
 
 export const serveAgentResume = command({
   path: 'serve agent resume',
-  summary: 'resume a paused agent of the local service',
+  summary: 'resume a paused local agent',
   arguments: [HANDLE],
   examples: [
     { line: 'asp serve agent resume alice.bot', about: 'it can be reached again' },
@@ -325,7 +325,7 @@ export const serveAgentResume = command({
 
 export const serveClientAdd = command({
   path: 'serve client add',
-  summary: 'create a client id and secret for one agent of the local service',
+  summary: 'create a client id and secret for a local agent',
   details:
     'For programs that sign in without a browser: set ASP_CLIENT_ID and ASP_CLIENT_SECRET. Adds the agent if it is new.',
   arguments: [{ usage: '<handle>', about: 'the agent that the client acts as' }],
@@ -357,7 +357,7 @@ export const serveClientAdd = command({
 
 export const serveClientList = command({
   path: 'serve client list',
-  summary: 'list every client with a secret at the local service',
+  summary: 'list local clients that have a secret',
   details: 'Includes clients that people created in the dashboard. Secrets are not shown: only hashes are stored.',
   examples: [
     { line: 'asp serve client list', about: 'a table, by agent' },
@@ -379,7 +379,7 @@ export const serveClientList = command({
 
 export const serveClientRevoke = command({
   path: 'serve client revoke',
-  summary: 'revoke a client of the local service',
+  summary: 'revoke a local client',
   details: 'Its secret stops working, and its WebSockets close at once. Its agent stays. This cannot be undone.',
   arguments: [{ usage: '<client-id>', about: 'an id from asp serve client list' }],
   examples: [

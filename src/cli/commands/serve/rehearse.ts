@@ -11,7 +11,7 @@ import { findService } from './operate.js';
 
 export const serveClockAdvance = command({
   path: 'serve clock advance',
-  summary: 'let time pass at a local service that was started with --clock',
+  summary: 'let time pass at a local service started with --clock',
   details: [
     'Tokens, signed addresses, limits and invitations expire, and the service does once, now, everything that it would have',
     'done meanwhile. Programs that use the service keep the time of this machine. 0s shows the time of the service.',
@@ -54,7 +54,7 @@ const TRIGGER_OPTIONS = [
 
 export const serveTrigger = command({
   path: 'serve trigger',
-  summary: 'let the local service cause an event that programs must handle',
+  summary: 'cause an event that programs must handle',
   details: [
     'message     an agent writes to --to: in a session that both have joined, or else with an invitation',
     'invitation  an agent invites --to to a new session',
