@@ -156,11 +156,9 @@ export async function answer(answering: Answering, event: Incoming): Promise<Run
     wasSent = result.outcome === 'replied';
     return result;
   } finally {
-    ticket.close(wasSent);
-    if (wasSent) {
-      answering.unanswered.forget(event.session_id);
-      await limits.written();
-    }
+    ticket.close(wasSent, event.payload.sequence);
+    if (wasSent) answering.unanswered.forget(event.session_id);
+    await limits.written();
   }
 }
 
@@ -268,6 +266,8 @@ function failureStop(event: Incoming, why: string): RequestError {
 
 /** The remaining work for a message that an earlier run replied to. */
 export async function answeredBefore(answering: Answering, event: Incoming): Promise<RunResult> {
+  answering.limits.recover(event.payload);
+  await answering.limits.written();
   if (answering.ends) await endSession(answering, event.session_id);
   return { ...aboutMessage(event), outcome: 'answered', exit_code: null, tries: 0 };
 }

@@ -47,8 +47,11 @@ export interface Ticket {
    * report usage.
    */
   spend(used: Usage): readonly LimitName[];
-  /** Releases the slot; a reply that was sent is counted from now on, even across runs. */
-  close(wasSent: boolean): void;
+  /**
+   * Releases the slot; a reply that was sent is counted from now on, even across runs. With the sequence of the message
+   * that it answers, it is counted only once.
+   */
+  close(wasSent: boolean, answered?: number): void;
 }
 
 /** Counts replies, and stops them. */
@@ -57,6 +60,10 @@ export interface Limits {
   begin(message: Answered | undefined): LimitName | Ticket;
   /** Resets the count of a session if a human wrote the message. */
   notice(message: Answered): void;
+  /** Counts the reply that an earlier run sent, unless that run did: it may have been killed in between. */
+  recover(message: Answered & Pick<Message, 'sequence'>): void;
+  /** The service was restored: later sequences in the session are gone and come again. */
+  goBack(sessionId: string, after: number): void;
   /** Resolves when the counts are on disk, so that a restart does not reset them. */
   written(): Promise<void>;
 }
@@ -69,6 +76,7 @@ const SAME_TEXT_MAX = 3;
 const CountsJson = z.looseObject({
   replies: z.record(z.string(), z.int().check(z.nonnegative())),
   sent_at: z.array(z.int()),
+  last: z.optional(z.record(z.string(), z.int())),
 });
 
 /** Without a path, the counts last as long as the process. */
@@ -76,6 +84,8 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   const path = progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}.limits.json`;
   const { data } = CountsJson.safeParse(parsed(path === undefined ? undefined : await readIfPresent(path)));
   const replies = new Map(Object.entries(data?.replies ?? {}));
+  /** The latest message of each session whose reply is counted. */
+  const last = new Map(Object.entries(data?.last ?? {}));
   const texts = new Map<string, { readonly text: string; readonly count: number }>();
   let sentAt = data?.sent_at ?? [];
   const reserved = new Map<string, number>();
@@ -92,7 +102,8 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     while (isDirty) {
       isDirty = false;
       if (path === undefined) return;
-      await replaceFile(path, `${JSON.stringify({ replies: Object.fromEntries(replies), sent_at: sentAt })}\n`);
+      const counts = { replies: Object.fromEntries(replies), sent_at: sentAt, last: Object.fromEntries(last) };
+      await replaceFile(path, `${JSON.stringify(counts)}\n`);
     }
   };
   const setReplies = (sessionId: string, count: number): void => {
@@ -120,8 +131,20 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   };
   const notice = ({ session_id: sessionId, sender }: Answered): void => {
     if (!rules.humans.includes(sender)) return;
-    setReplies(sessionId, 0);
+    if (replies.has(sessionId)) setReplies(sessionId, 0);
     texts.delete(sessionId);
+  };
+  const isCounted = (sessionId: string, sequence: number): boolean => sequence <= (last.get(sessionId) ?? 0);
+  const countReply = (sessionId: string | undefined, now: number, answered: number | undefined): void => {
+    if (sessionId !== undefined && answered !== undefined) {
+      if (isCounted(sessionId, answered)) return;
+      last.delete(sessionId);
+      last.set(sessionId, answered);
+      forgetOldest(last);
+    }
+    if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
+    if (rules.repliesPerHour > 0) sentAt.push(now);
+    isDirty = true;
   };
   const isFull = (sessionId: string): boolean =>
     isOver((replies.get(sessionId) ?? 0) + (reserved.get(sessionId) ?? 0), rules.replies);
@@ -129,6 +152,15 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
 
   return {
     notice,
+    recover(message) {
+      const { session_id: sessionId, sequence } = message;
+      if (isCounted(sessionId, sequence)) return;
+      notice(message);
+      countReply(sessionId, clock.now(), sequence);
+    },
+    goBack(sessionId, after) {
+      if (isCounted(sessionId, after)) last.set(sessionId, after);
+    },
     begin(message) {
       const sessionId = message?.session_id;
       const now = clock.now();
@@ -161,11 +193,9 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
           for (const name of unknown) blind.add(name);
           return unknown;
         },
-        close(wasSent) {
+        close(wasSent, answered) {
           reserve(sessionId, -1);
-          if (!wasSent) return;
-          if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
-          if (rules.repliesPerHour > 0) sentAt.push(now);
+          if (wasSent) countReply(sessionId, now, answered);
         },
       };
     },

@@ -139,9 +139,10 @@ class Agent {
 
   /** After a restore, the numbers of answered messages that are gone may be reused for other events. */
   async #goBack({ sessionId, after, from, epoch }: Extract<TailItem, { kind: 'restored' }>): Promise<void> {
-    const { context, points, progress } = this.#parts;
+    const { context, points, progress, limits } = this.#parts;
     points.goBack(sessionId, { after, epoch });
     progress.goBack(sessionId, { after, epoch });
+    limits.goBack(sessionId, after);
     await context.output.note(
       `${sessionId}: the service was restored to an earlier state. Events ${after + 1} to ${from} are gone; continuing after ${after}.`,
     );
