@@ -254,14 +254,18 @@ async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof 
   // The same answer to the same message is sent once.
   const identity = JSON.stringify([answered.id, content]);
   const key = `reply-${createHash('sha256').update(identity).digest('base64url')}`;
-  const metadata = { [IN_REPLY_TO]: answered.id, [HOPS]: readHops(answered) + 1 };
-  const write = {
-    operation: 'sendMessage',
-    path: { session_id: sessionId },
-    body: { content, metadata },
-    key,
-  } as const;
-  const { message_id, sequence } = await writeCounted(ground.context, caller.actor, write);
+  const marks = { [IN_REPLY_TO]: answered.id, [HOPS]: readHops(answered) + 1 };
+  const write = (waits: boolean) => {
+    const metadata = { ...marks, ...(waits && { [AWAITS_REPLY]: true }) };
+    const path = { session_id: sessionId };
+    const body = { content, metadata };
+    return writeCounted(ground.context, caller.actor, { operation: 'sendMessage', path, body, key });
+  };
+  const { message_id, sequence } = await write(waitS > 0).catch((error: unknown) => {
+    // An earlier call sent it with the other mark.
+    if (error instanceof ServiceError && error.code === 'IDEMPOTENCY_MISMATCH') return write(waitS === 0);
+    throw error;
+  });
   if (isLast === true) await endAfter(ground, caller, sessionId, key);
   return withReply(ground, caller, { session_id: sessionId, message_id, sequence }, waitS);
 }

@@ -116,6 +116,31 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
+  it('reply marks a message whose sender waits, and sends it once, no matter how long the calls wait', async () => {
+    const one = await toolsOf(alice);
+    const session = await bob.mustCreate({ invite: [alice.handle], initial_message: { content: 'Deploy?' } });
+    await alice.mustJoin(session);
+    const messages = async () =>
+      (await bob.mustReplay(session)).filter((event) => field(event, 'type') === 'session.message').slice(1);
+    const asking = one.call('reply', { session_id: session, text: 'Which one?', wait_s: 30 });
+    await until('the question', async () => (await messages()).length === 1);
+    const again = await one.call('reply', { session_id: session, text: 'Which one?' });
+    expect(again).toMatchObject({ isError: false });
+    await bob.mustSend(session, 'The red one');
+    const asked = await asking;
+    expect(asked.value.reply?.content).toBe('The red one');
+    expect(again.value.message_id).toBe(asked.value.message_id);
+    const told = await one.call('reply', { session_id: session, text: 'Done' });
+    const waited = await one.call('reply', { session_id: session, text: 'Done', wait_s: 0.1 });
+    expect(waited.value).toMatchObject({ message_id: told.value.message_id, reply: null });
+    const sent = (await messages()).filter((event) => field(event, 'payload.sender') === alice.handle);
+    expect(sent.map((event) => [field(event, 'payload.content'), field(event, 'payload.metadata')])).toEqual([
+      ['Which one?', { in_reply_to: expect.any(String), hops: 1, awaits_reply: true }],
+      ['Done', { in_reply_to: expect.any(String), hops: 1 }],
+    ]);
+    await one.close();
+  });
+
   it('in a group, a message that names no question is not the reply', async () => {
     const carol = await service.createAgent('carol');
     const one = await toolsOf(alice);
