@@ -32,15 +32,15 @@ export async function persist<Reply>(
   { clock, output }: AgentContext,
   signal: AbortSignal,
   call: () => Promise<Reply>,
-  onFirstFailure?: (error: RequestError) => Promise<void>,
+  onFirstFailure?: (error: Failure) => Promise<void>,
 ): Promise<Settled<Reply>> {
   for (let attempt = 0; ; attempt += 1) {
     try {
       return { kind: 'done', reply: await call() };
     } catch (error) {
-      if (!(error instanceof RequestError) || signal.aborted) throw error;
+      if (!isFailure(error) || signal.aborted) throw error;
       if (!error.isRetryable) {
-        if (isFatal(error)) throw error;
+        if (!(error instanceof RequestError) || isFatal(error)) throw error;
         return { kind: 'refused', error };
       }
       if (attempt === 0) await onFirstFailure?.(error);
@@ -61,9 +61,24 @@ export async function waitForService<Reply>(
   call: () => Promise<Reply>,
 ): Promise<Reply> {
   if (context.globals.retries === 0) return call();
-  const settled = await persist(context, signal, call, (error) => context.output.note(noConnection(error.code)));
+  const settled = await persist(context, signal, call, (error) => context.output.note(noteOf(error)));
   if (settled.kind === 'refused') throw settled.error;
   return settled.reply;
+}
+
+/** A failure of a request, or of what comes before it. */
+interface Failure extends Error {
+  readonly code: string;
+  readonly isRetryable: boolean;
+  readonly retryAfterMs?: number | undefined;
+}
+
+function isFailure(error: unknown): error is Failure {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && 'isRetryable' in error;
+}
+
+function noteOf({ code, message }: Failure): string {
+  return code === 'ASP_LOCAL_NOT_RUNNING' ? `${message} Waiting until it runs.` : noConnection(code);
 }
 
 /** The note for a person while the agent waits for the service. */

@@ -104,7 +104,8 @@ async function plainly<Value>(work: Promise<Value>): Promise<Value> {
   } catch (error) {
     if (error instanceof RequestError || !(error instanceof Error) || !('code' in error)) throw error;
     const why = 'why' in error && typeof error.why === 'string' ? ` ${capitalized(error.why)}` : '';
-    throw new RequestError({ code: String(error.code), message: `${error.message}${why}`, cause: error });
+    const isRetryable = 'isRetryable' in error && error.isRetryable === true;
+    throw new RequestError({ code: String(error.code), message: `${error.message}${why}`, isRetryable, cause: error });
   }
 }
 

@@ -743,6 +743,18 @@ describe('asp run', () => {
     }
   });
 
+  it('waits for a local service that was killed, and says so once', async () => {
+    service.running.kill('SIGKILL');
+    await service.running.ended;
+    const agent = home.start(['run', '-a', BOT, '--exec', 'echo here', '--from', ME]);
+    agents.push(agent);
+    await agent.until('stderr', /The local service is not running: it ended unexpectedly\. Waiting until it runs\./);
+    service = await serve();
+    await agent.until('stderr', /Answering as @alice\.bot/);
+    expect(agent.stderr().match(/Waiting until/g)).toHaveLength(1);
+    expect(await ask(await say(BOT, 'hello'), 'still?')).toBe('here');
+  });
+
   it('kill -9 right after each message arrives: one reply each', { timeout: 120_000 }, async () => {
     const sid = await asp('session', 'create', BOT);
     for (let number = 0; number < 8; number += 1) await say(sid, String(number));

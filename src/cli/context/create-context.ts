@@ -1,6 +1,7 @@
 import type { Client } from '../../client/client.js';
 import type { AccessTokenRequest, Resource } from '../../client/credentials/credential.js';
 import type { Transport } from '../../client/http/transport.js';
+import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { splitScope } from '../../wire/scope.js';
 import type { Program } from '../command.js';
 import { usageError } from '../errors.js';
@@ -90,9 +91,17 @@ function createServiceChoice(
   });
   const projectFile = lazy(() => findProjectFile({ environment, machine }));
   const config = lazy(() => readConfig(paths.configFile));
-  const found = lazy(() => findLocalService(paths, machine));
-  const localService = async () => ((await found())?.isRunning === true ? (await found())?.record : undefined);
-  const endedService = async () => ((await found())?.isRunning === false ? (await found())?.record : undefined);
+  let running: LocalServiceRecord | undefined;
+  /** Looks again as long as none runs: a command may wait for it. */
+  const localService = async () => {
+    const found = running === undefined ? await findLocalService(paths, machine) : undefined;
+    if (found?.isRunning === true) running = found.record;
+    return running;
+  };
+  const endedService = async () => {
+    const found = await findLocalService(paths, machine);
+    return found?.isRunning === false ? found.record : undefined;
+  };
   const flag = globals.profile;
   return {
     paths,

@@ -57,11 +57,13 @@ export function localNotRunning(ended: LocalServiceRecord | undefined): CliError
     return new CliError('ASP_LOCAL_NOT_RUNNING', {
       message: 'The local service is not running.',
       next: ['asp', 'serve'],
+      isRetryable: true,
     });
   return new CliError('ASP_LOCAL_NOT_RUNNING', {
     message: 'The local service is not running: it ended unexpectedly.',
     why: `it was process ${ended.pid}, at ${ended.url}.`,
     next: wordsThatStart(ended),
+    isRetryable: true,
   });
 }
 
