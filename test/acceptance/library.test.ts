@@ -19,6 +19,9 @@ import { createHome, type Home, json, type ServiceProcess, startServe } from './
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = join(ROOT, 'examples');
 
+/** `.ci/run` installs Jest beside the coding agents, because it brings 278 packages. */
+const JEST = join(process.env['ASP_TEST_AGENTS'] ?? 'nowhere', 'jest/bin/jest.js');
+
 /** The runtimes besides Node.js, and the commands with which they run a program. */
 const RUNTIMES = { Bun: ['bun', 'run'], Deno: ['deno', 'run', '--allow-all', '--node-modules-dir=manual'] };
 
@@ -61,19 +64,29 @@ describe('The examples, with the published package,', () => {
     );
   });
 
-  it.each([
+  it.for([
     ['the runner of Node.js', ['--test', 'examples/testing/node-test.test.mjs'], /^# pass 3$/m],
     ['Vitest', ['node_modules/vitest/vitest.mjs', 'run', 'examples/testing/vitest.test.mjs'], /3 passed/],
-  ])('test a program with a private service, under %s, and leave nothing behind', async (_, words, isPassed) => {
-    if (!existsSync(join(project, 'node_modules/vitest')))
-      symlinkSync(join(ROOT, 'node_modules/vitest'), join(project, 'node_modules/vitest'));
-    const temporary = mkdtempSync(join(home.directory, 'temporary-'));
-    const environment = { TMPDIR: temporary, NO_COLOR: '1' };
-    const ended = await home.spawn(process.execPath, words, { cwd: project, environment }).ended;
-    expect(ended.stdout + ended.stderr).toMatch(isPassed);
-    expect(ended.status).toBe(0);
-    expect(readdirSync(temporary).filter((name) => name.startsWith('asp'))).toEqual([]);
-  });
+    [
+      'Jest',
+      ['--experimental-vm-modules', JEST, '--testTimeout', '60000', '--testMatch', '**/jest.test.mjs'],
+      /^Tests: +3 passed, 3 total$/m,
+    ],
+  ] as const)(
+    'test a program with a private service, under %s, and leave nothing behind',
+    { timeout: 180_000 },
+    async ([runner, words, isPassed], { skip }) => {
+      skip(runner === 'Jest' && !existsSync(JEST), 'Jest not installed');
+      if (!existsSync(join(project, 'node_modules/vitest')))
+        symlinkSync(join(ROOT, 'node_modules/vitest'), join(project, 'node_modules/vitest'));
+      const temporary = mkdtempSync(join(home.directory, 'temporary-'));
+      const environment = { TMPDIR: temporary, NO_COLOR: '1' };
+      const ended = await home.spawn(process.execPath, words, { cwd: project, environment }).ended;
+      expect(ended.stdout + ended.stderr).toMatch(isPassed);
+      expect(ended.status).toBe(0);
+      expect(readdirSync(temporary).filter((name) => name.startsWith('asp'))).toEqual([]);
+    },
+  );
 
   it('share their errors with the test kit, and a program that closes its service exits', async () => {
     const program = `
