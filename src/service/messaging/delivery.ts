@@ -5,7 +5,7 @@ import type { Progress, ServiceContext } from '../core/context.js';
 import type { ReadEventRow } from '../store/events.js';
 import { findParticipation } from '../store/participants.js';
 import { envelopeText, readVisibleRows } from './events.js';
-import { closeForFault, encodeText, type LiveSocket } from './live-socket.js';
+import { type Asking, closeForFault, encodeText, type LiveSocket, toQuestion } from './live-socket.js';
 
 /** This many sessions are remembered. A forgotten one starts at the delivery cursor again. */
 const REMEMBERED_MAX = 1_024;
@@ -55,9 +55,9 @@ class Positions {
   #put(sessionId: string, value: Progress): void {
     this.#progress.delete(sessionId);
     this.#progress.set(sessionId, value);
+    if (this.#progress.size <= REMEMBERED_MAX) return;
     const [oldest] = this.#progress.keys();
-    if (this.#progress.size > REMEMBERED_MAX && oldest !== undefined && !this.#lastKnown.has(oldest))
-      this.#progress.delete(oldest);
+    if (oldest !== undefined && !this.#lastKnown.has(oldest)) this.#progress.delete(oldest);
   }
 }
 
@@ -68,39 +68,46 @@ const TOGETHER_MS = 100;
 
 /** The pauses of all sockets between two questions whether events have arrived, with few timers. */
 export interface Pauses {
-  /** Calls `onEnd` when the pause that begins now is over. */
-  begin(onEnd: () => void): void;
+  /** The pause of this delivery begins now. */
+  begin(delivery: Delivery): void;
   stop(): void;
 }
 
-export function createPauses(clock: Clock): Pauses {
-  let latest: { readonly sinceMs: number; readonly ends: (() => void)[] } | undefined;
+/** `toEnd` ends the pauses that it is given. */
+export function createPauses(clock: Clock, toEnd: (deliveries: readonly Delivery[]) => void): Pauses {
+  let latest: { readonly sinceMs: number; readonly deliveries: Delivery[] } | undefined;
   const cancels = new Set<() => void>();
   let isStopped = false;
   return {
-    begin(onEnd) {
+    begin(delivery) {
       if (isStopped) return;
       const nowMs = clock.monotonic();
       if (latest === undefined || nowMs - latest.sinceMs >= TOGETHER_MS) {
-        const ends: (() => void)[] = [];
-        latest = { sinceMs: nowMs, ends };
+        const deliveries: Delivery[] = [];
+        latest = { sinceMs: nowMs, deliveries };
         const cancel = clock.schedule(
           CONFIRM_INTERVAL_MS + TOGETHER_MS,
           () => {
             cancels.delete(cancel);
-            for (const end of ends) end();
+            toEnd(deliveries);
           },
           true,
         );
         cancels.add(cancel);
       }
-      latest.ends.push(onEnd);
+      latest.deliveries.push(delivery);
     },
     stop() {
       isStopped = true;
       for (const cancel of cancels) cancel();
     },
   };
+}
+
+/** How far a session was when its events were asked about. */
+interface Asked {
+  readonly sessionId: string;
+  readonly progress: Progress;
 }
 
 /** Few, because an event can be large, and events that do not fit the buffer are read again. */
@@ -115,8 +122,36 @@ export interface Frame {
   readonly bytes: Buffer;
 }
 
-export function toFrame(event: ReadEventRow): Frame {
+function toFrame(event: ReadEventRow): Frame {
   return { sequence: event.sequence, bytes: encodeText(envelopeText(event)) };
+}
+
+/** Consecutive events of a session on their way to many sockets. All of them get the same bytes. */
+export class Batch {
+  readonly sessionId: string;
+  readonly frames: readonly Frame[];
+  readonly first: number;
+  readonly last: number;
+  /** What the pong to the ping behind the last frame must say. */
+  readonly payload: Buffer;
+  readonly #ping: Buffer;
+  #lastAndPing: Buffer | undefined;
+
+  constructor(sessionId: string, events: readonly ReadEventRow[]) {
+    this.sessionId = sessionId;
+    this.frames = events.map(toFrame);
+    this.first = this.frames[0]?.sequence ?? 0;
+    this.last = this.frames.at(-1)?.sequence ?? 0;
+    const { payload, ping } = toQuestion(`${sessionId} ${this.last}`);
+    this.payload = payload;
+    this.#ping = ping;
+  }
+
+  /** The last frame, and the question whether everything has arrived. */
+  get lastAndPing(): Buffer {
+    this.#lastAndPing ??= Buffer.concat([...this.frames.slice(-1).map(({ bytes }) => bytes), this.#ping]);
+    return this.#lastAndPing;
+  }
 }
 
 /**
@@ -124,7 +159,7 @@ export function toFrame(event: ReadEventRow): Frame {
  * log, in order, by the participant's status at that moment. The position starts at the agent's delivery cursor, and
  * that cursor follows only after a pong has proved that the events arrived (D-12).
  */
-export class Delivery {
+export class Delivery implements Asking {
   readonly #context: ServiceContext;
   readonly #socket: LiveSocket;
   readonly #pauses: Pauses;
@@ -135,6 +170,8 @@ export class Delivery {
   #isSending = false;
   /** It asks for one pong at a time, and for the next one only after a pause. */
   #isAsking = false;
+  /** What the pong will prove. */
+  #asked: readonly Asked[] = [];
 
   constructor(context: ServiceContext, socket: LiveSocket, pauses: Pauses) {
     this.#context = context;
@@ -165,11 +202,23 @@ export class Delivery {
    * Delivers the next events of a session that the agent has joined, in order and without a gap. A socket that is
    * elsewhere in that session, or has no room, reads them from the log.
    */
-  give(sessionId: string, frames: readonly Frame[]): void {
+  give(batch: Batch): void {
     if (this.#isOver) return;
-    // With the question whether they have arrived.
-    if (this.#isAsking && frames.length === 1) this.#giveNext(sessionId, frames);
-    else this.#socket.together(() => this.#giveNext(sessionId, frames));
+    if (batch.frames.length === 1) this.#giveNext(batch);
+    else this.#socket.together(() => this.#giveNext(batch));
+  }
+
+  /** The events that were asked about have arrived. */
+  proved(): void {
+    const { agentId } = this.#socket;
+    for (const { sessionId, progress } of this.#asked) this.#context.inboxes.delivered(agentId, sessionId, progress);
+    this.#asked = [];
+    this.#pauses.begin(this);
+  }
+
+  /** The pause since the last proof is over. */
+  askAgain(): void {
+    this.#ask();
   }
 
   stop(): void {
@@ -180,21 +229,24 @@ export class Delivery {
     return this.#isStopped || !this.#socket.isOpen;
   }
 
-  #giveNext(sessionId: string, frames: readonly Frame[]): void {
-    const last = frames.at(-1)?.sequence ?? 0;
+  #giveNext(batch: Batch): void {
+    const { sessionId, last } = batch;
     const before = this.#positions.getProgress(sessionId)?.sent ?? 0;
     // The events being read from the log come first; otherwise they would be sent twice.
     const isBehind = this.#positions.isBehind(sessionId);
     let sent = before;
-    for (const { sequence, bytes } of frames) {
+    for (const { sequence, bytes } of batch.frames) {
       if (sequence <= sent) continue;
-      if (isBehind || sequence !== sent + 1 || !this.#socket.send(bytes)) break;
+      const asks = sequence === last && !this.#isAsking;
+      if (isBehind || sequence !== sent + 1 || !this.#socket.send(asks ? batch.lastAndPing : bytes)) break;
       sent = sequence;
       this.#context.meter.delivered();
     }
     if (sent > before) {
-      this.#positions.move(sessionId, { sent, readThrough: sent });
-      this.#expect(sessionId);
+      const progress = { sent, readThrough: sent };
+      this.#positions.move(sessionId, progress);
+      if (sent < last || this.#isAsking) this.#expect(sessionId);
+      else this.#expectProof(batch.payload, [{ sessionId, progress }]);
     }
     if (sent < last) this.offer(sessionId, sent, last);
   }
@@ -240,17 +292,21 @@ export class Delivery {
   #ask(): void {
     this.#isAsking = this.#expected.size > 0 && !this.#isOver;
     if (!this.#isAsking) return;
-    const batch: [sessionId: string, progress: Progress][] = [];
+    const asked: Asked[] = [];
     for (const sessionId of this.#expected) {
-      const at = this.#positions.getProgress(sessionId);
-      if (at !== undefined) batch.push([sessionId, at]);
+      const progress = this.#positions.getProgress(sessionId);
+      if (progress !== undefined) asked.push({ sessionId, progress });
     }
     this.#expected.clear();
-    this.#socket.confirm(() => {
-      const { agentId } = this.#socket;
-      for (const [sessionId, progress] of batch) this.#context.inboxes.delivered(agentId, sessionId, progress);
-      this.#pauses.begin(() => this.#ask());
-    });
+    this.#asked = asked;
+    this.#socket.ask(this);
+  }
+
+  /** The question has been sent. */
+  #expectProof(payload: Buffer, asked: readonly Asked[]): void {
+    this.#isAsking = true;
+    this.#asked = asked;
+    this.#socket.expect(payload, this);
   }
 }
 

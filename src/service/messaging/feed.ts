@@ -5,7 +5,7 @@ import { listEvents } from '../store/events.js';
 import { listDelivered, listPending, listPendingOfProcess, type PendingRow } from '../store/inboxes.js';
 import { listMembers, type MemberRow } from '../store/participants.js';
 import { findLastSequence } from '../store/sessions.js';
-import { createPauses, Delivery, type Frame, toFrame } from './delivery.js';
+import { Batch, createPauses, Delivery } from './delivery.js';
 import { readPage } from './events.js';
 import { closeForFault, type LiveSocket } from './live-socket.js';
 
@@ -18,6 +18,12 @@ const CHARACTERS_PER_CHANNEL_MAX = 1024 * 1024;
 /** Across all channels: each counts as its members, plus a few. */
 const WEIGHT_MAX = 200_000;
 const CHANNEL_WEIGHT = 4;
+
+/**
+ * One message can go to a thousand sockets. After this many, less than half a millisecond, everything else on the event
+ * loop gets its turn.
+ */
+const SOCKETS_PER_TURN = 32;
 
 /** Events that do not change who is joined. */
 const KEEPS_MEMBERS: ReadonlySet<string> = new Set(['session.message', 'session.disconnected', 'session.reconnected']);
@@ -64,9 +70,12 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   const audiences = new Map<string, Audience>();
   const channels = new Map<string, Channel>();
   const due = new Set<Channel>();
-  const pauses = createPauses(clock);
+  /** Continue with more sockets, one of them in each turn. */
+  const continuing: (() => void)[] = [];
   let weight = 0;
   let isTurnDue = false;
+  /** Sockets that were written to in this turn. */
+  let given = 0;
   let isStopped = false;
   let cancelPoll: (() => void) | undefined;
 
@@ -113,11 +122,23 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     isTurnDue = true;
     setImmediate(() => {
       isTurnDue = false;
-      for (const channel of [...due]) {
+      given = 0;
+      continuing.shift()?.();
+      for (const channel of due) {
+        if (given >= SOCKETS_PER_TURN) break;
         due.delete(channel);
         if (!channel.isBusy) void advance(channel);
       }
+      if (due.size > 0 || continuing.length > 0) takeTurn();
     });
+  };
+  /** Those that wait for it continue one after the other, each with as many sockets. */
+  const nextTurn = async (): Promise<void> => {
+    await new Promise<void>((resolve) => {
+      continuing.push(resolve);
+      takeTurn();
+    });
+    given = 0;
   };
   const advance = async (channel: Channel): Promise<void> => {
     channel.isBusy = true;
@@ -171,36 +192,47 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   };
 
   /** Sends to the sockets of agents that have joined. */
-  const giveTo = (
-    channel: Channel,
+  const giveTo = async (
+    { sessionId }: Channel,
     agentIds: readonly string[],
     events: readonly LoggedEvent[],
-  ): Promise<void> | void => {
-    const { sessionId } = channel;
-    let frames: Frame[] | undefined;
+  ): Promise<void> => {
+    let batch: Batch | undefined;
     const unknown: string[] = [];
     for (const agentId of agentIds) {
+      if (given >= SOCKETS_PER_TURN) await nextTurn();
       const audience = audiences.get(agentId);
       if (audience === undefined) continue;
-      frames ??= events.map(toFrame);
+      batch ??= new Batch(sessionId, events);
       let isKnown = true;
       for (const delivery of audience.deliveries.values())
-        if (delivery.knows(sessionId)) delivery.give(sessionId, frames);
+        if (delivery.knows(sessionId)) delivery.give(batch);
         else isKnown = false;
+      given += audience.deliveries.size;
       if (!isKnown) unknown.push(agentId);
     }
-    if (unknown.length > 0 && frames !== undefined) return beginFor(unknown, sessionId, frames);
+    if (unknown.length > 0 && batch !== undefined) await beginFor(unknown, batch);
   };
   /** A socket without deliveries of this session starts at its agent's delivery cursor, and before the new events. */
-  const beginFor = async (agentIds: readonly string[], sessionId: string, frames: readonly Frame[]): Promise<void> => {
-    const first = frames[0]?.sequence ?? 0;
+  const beginFor = async (agentIds: readonly string[], batch: Batch): Promise<void> => {
+    const { sessionId, first } = batch;
     const cursors = await context.database.behind.read((query) => listDelivered(query, sessionId, agentIds));
-    for (const agentId of agentIds)
+    for (const agentId of agentIds) {
+      if (given >= SOCKETS_PER_TURN) await nextTurn();
       for (const delivery of audiences.get(agentId)?.deliveries.values() ?? []) {
         if (!delivery.knows(sessionId)) delivery.begin(sessionId, Math.min(cursors.get(agentId) ?? 0, first - 1));
-        delivery.give(sessionId, frames);
+        delivery.give(batch);
+        given += 1;
       }
+    }
   };
+  const pauses = createPauses(clock, async (deliveries) => {
+    for (const delivery of deliveries) {
+      if (given >= SOCKETS_PER_TURN) await nextTurn();
+      delivery.askAgain();
+      given += 1;
+    }
+  });
   const offerToAgent = (agentId: string, sessionId: string, delivered: number, last: number): void => {
     for (const delivery of audiences.get(agentId)?.deliveries.values() ?? [])
       delivery.offer(sessionId, delivered, last);

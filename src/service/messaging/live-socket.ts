@@ -36,10 +36,21 @@ export function encodeText(text: string): Buffer {
   return frame;
 }
 
-function encodePing(text: string): Buffer {
-  const frame = encodeText(text);
-  frame[0] = PING_HEAD;
-  return frame;
+/** A ping, and what its pong must say. */
+export interface Question {
+  readonly payload: Buffer;
+  readonly ping: Buffer;
+}
+
+export function toQuestion(text: string): Question {
+  const ping = encodeText(text);
+  ping[0] = PING_HEAD;
+  return { payload: Buffer.from(text), ping };
+}
+
+/** Wants to know that everything sent before a question was read. */
+export interface Asking {
+  proved(): void;
 }
 
 const KEEP_ALIVE_MS = 20_000;
@@ -75,7 +86,8 @@ export class LiveSocket implements SocketOwner {
   /** Callers that wait for room in the buffer, and the bytes they need. */
   readonly #waiting: { readonly bytes: number; readonly resume: () => void }[] = [];
   #isDrainAwaited = false;
-  #asked: { readonly payload: string; readonly onProof: () => void } | undefined;
+  #asked: Buffer | undefined;
+  #asking: Asking | undefined;
   #asks = 0;
   #missedPings = 0;
   #frames = 0;
@@ -161,14 +173,21 @@ export class LiveSocket implements SocketOwner {
   }
 
   /**
-   * Calls `onProof` once the other side's WebSocket layer has proved that it has read everything sent before (RFC 6455
+   * Tells `asking` once the other side's WebSocket layer has proved that it has read everything sent before (RFC 6455
    * §5.5.2, §5.5.3). One question at a time.
    */
-  confirm(onProof: () => void): void {
+  ask(asking: Asking): void {
     if (!this.isOpen) return;
     this.#asks += 1;
-    this.#asked = { payload: String(this.#asks), onProof };
-    this.#connection.write(encodePing(this.#asked.payload));
+    const { payload, ping } = toQuestion(String(this.#asks));
+    this.expect(payload, asking);
+    this.#connection.write(ping);
+  }
+
+  /** The same when the question is sent already. */
+  expect(payload: Buffer, asking: Asking): void {
+    this.#asked = payload;
+    this.#asking = asking;
   }
 
   close(code: number, reason: string): void {
@@ -204,10 +223,9 @@ export class LiveSocket implements SocketOwner {
   }
 
   #takeProof(data: Buffer): void {
-    const asked = this.#asked;
-    if (asked === undefined || data.toString() !== asked.payload) return;
+    if (this.#asked?.equals(data) !== true) return;
     this.#asked = undefined;
-    asked.onProof();
+    this.#asking?.proved();
   }
 
   /** Ends a socket that sends far more frames than it has reason to: no rate limit counts frames. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
-import { toFrame } from '../../../src/service/messaging/delivery.js';
+import { Batch } from '../../../src/service/messaging/delivery.js';
 import { listEvents } from '../../../src/service/store/events.js';
 import type { Actor } from '../../support/actors.js';
 import { createTestClock } from '../../support/clock.js';
@@ -79,9 +79,8 @@ describe('a message', () => {
     const live = stage.signals.flatMap((signal) => (signal.kind === 'events' ? (signal.events ?? []) : []));
     const logged = await stage.read((query) => listEvents(query, id, 0, 10, 10));
     expect(logged).toHaveLength(contents.length);
-    expect(live.map((event) => toFrame(event).bytes.toString('hex'))).toEqual(
-      logged.map((event) => toFrame(event).bytes.toString('hex')),
-    );
+    const framesOf = (events: typeof logged) => new Batch(id, events).frames.map(({ bytes }) => bytes.toString('hex'));
+    expect(framesOf(live)).toEqual(framesOf(logged));
   });
 
   it('reaches an agent that joins and leaves while connected as far as its status allows', async () => {
