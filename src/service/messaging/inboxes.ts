@@ -1,12 +1,15 @@
 import type { Inboxes, ServiceContext } from '../core/context.js';
-import type { Transaction } from '../core/database.js';
+import type { Database, Transaction } from '../core/database.js';
 import { isOutage } from '../core/errors.js';
 import {
   advanceDeliveries,
   type DeliveryRow,
   findLastUnspread,
+  findNextParticipants,
   isUnspread,
+  listLargeSessions,
   listUnspread,
+  listUnspreadFor,
   type Reach,
   spreadToInboxes,
   takeUnspread,
@@ -18,6 +21,11 @@ const LAG_MS = 100;
 const RETRY_MS = 1_000;
 /** For each row of a page. Other writes wait for a transaction, so it changes no more than necessary. */
 const INBOXES_PER_ROW = 2.5;
+
+/** How many inboxes one statement changes. On SQLite the event loop stands still meanwhile. */
+function inboxesPerStep({ isExclusive, pageRows }: Database): number {
+  return isExclusive ? pageRows : pageRows * INBOXES_PER_ROW;
+}
 
 /** Inboxes and the work that fills them. */
 export interface InboxKeeper extends Inboxes {
@@ -71,7 +79,7 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
   };
   const writeDeliveries = async (): Promise<void> => {
     while (deliveries.size > 0) {
-      const rows = [...deliveries.values()].slice(0, database.pageRows * INBOXES_PER_ROW);
+      const rows = [...deliveries.values()].slice(0, inboxesPerStep(database));
       await database.behind.write((transaction) => advanceDeliveries(transaction, rows));
       for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
     }
@@ -98,11 +106,12 @@ export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database'
     async settleFor(agentId) {
       if (!mayBeBehind && bus.isReliable && running === undefined) return;
       const { pageRows } = database;
-      const rows = await database.read((query) => listUnspread(query, agentId, pageRows));
+      const rows = await database.read((query) => listUnspreadFor(query, agentId, pageRows));
       // So far behind that the rest of the page would have to be looked through, too.
       if (rows.length === pageRows) return run();
       const its = rows.filter(({ is_its: isIts }) => isIts === 1);
-      if (its.length > 0) await database.write((transaction) => spreadToInboxes(transaction, toReaches(its), agentId));
+      const alone = { first: agentId, last: agentId };
+      if (its.length > 0) await database.write((transaction) => spreadToInboxes(transaction, toReaches(its), alone));
     },
     delivered(agentId, sessionId, { sent, readThrough }) {
       const row = { agent_id: agentId, session_id: sessionId, sent, read_through: readThrough };
@@ -150,20 +159,58 @@ async function spreadAll({ database }: Pick<ServiceContext, 'database'>): Promis
   let limit = pageRows;
   let isBehind = true;
   while (isBehind) {
-    const { changed, isDone } = await database.behind.write((transaction) => spread(transaction, limit, last));
+    const ahead = database.isExclusive ? await spreadAhead(database, limit) : undefined;
+    const { changed, isDone } = await database.behind.write((transaction) => spread(transaction, limit, last, ahead));
     isBehind = !isDone;
     limit = changed > pageRows * INBOXES_PER_ROW ? Math.ceil(limit / 4) : Math.min(limit * 2, pageRows);
   }
+}
+
+/** What `spreadAhead` did. */
+interface Ahead {
+  readonly eventCount: number;
+  readonly sessionIds: ReadonlySet<string>;
+}
+
+/**
+ * Distributes the next events of large sessions in steps, each in its own transaction, before the transaction that takes
+ * these events. They are read once, so new events of a session that never pauses do not put off the end, and all its
+ * members get as far. An agent that joins or leaves meanwhile does so in a later event. If the process dies, the next one starts
+ * over.
+ */
+async function spreadAhead(database: Database, limit: number): Promise<Ahead> {
+  const step = inboxesPerStep(database);
+  const { eventCount, reaches } = await database.behind.read(async (query) => {
+    const events = await listUnspread(query, limit);
+    const all = toReaches(events);
+    const large = await listLargeSessions(
+      query,
+      all.map(({ session_id: id }) => id),
+      step,
+    );
+    return { eventCount: events.length, reaches: all.filter(({ session_id: id }) => large.has(id)) };
+  });
+  for (const reach of reaches) {
+    const { session_id: id } = reach;
+    const next = (after: string) => database.behind.read((query) => findNextParticipants(query, id, after, step));
+    for (let range = await next(''); range !== undefined; range = await next(range.last)) {
+      const agents = range;
+      await database.behind.write((transaction) => spreadToInboxes(transaction, [reach], agents));
+    }
+  }
+  return { eventCount, sessionIds: new Set(reaches.map(({ session_id: id }) => id)) };
 }
 
 async function spread(
   transaction: Transaction,
   limit: number,
   last: number,
+  ahead?: Ahead,
 ): Promise<{ readonly changed: number; readonly isDone: boolean }> {
-  let events = await takeUnspread(transaction, limit, 'free');
+  let events = await takeUnspread(transaction, ahead?.eventCount ?? limit, 'free');
   if (events.length === 0) events = await takeUnspread(transaction, limit, 'all');
-  const changed = events.length === 0 ? 0 : await spreadToInboxes(transaction, toReaches(events));
+  const reaches = toReaches(events).filter(({ session_id: id }) => ahead?.sessionIds.has(id) !== true);
+  const changed = reaches.length === 0 ? 0 : await spreadToInboxes(transaction, reaches);
   return { changed, isDone: !(await isUnspread(transaction, last)) };
 }
 

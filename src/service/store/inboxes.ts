@@ -1,5 +1,6 @@
 import type { SessionState } from '../../wire/schemas/session.js';
 import type { Dialect, Query, SqlValue, Transaction } from '../core/database.js';
+import { toValues } from './participants.js';
 
 /**
  * The unseen events of one session for one agent. Written after the commit, outside of anything that locks a session.
@@ -115,11 +116,7 @@ export async function takeUnspread(
        FROM taken JOIN event ON event.position = taken.position`,
       limit,
     );
-  const rows = await transaction.all<UnspreadRow>(
-    `SELECT position, session_id, sequence, type, created_at FROM event
-     WHERE position > (SELECT spread_position FROM inbox_progress) ORDER BY position LIMIT $1`,
-    limit,
-  );
+  const rows = await listUnspread(transaction, limit);
   const last = rows.at(-1);
   if (last !== undefined) await transaction.run('UPDATE inbox_progress SET spread_position = $1', last.position);
   return rows;
@@ -128,24 +125,29 @@ export async function takeUnspread(
 /** The next events that are in no inbox, without taking them. */
 const NEXT_UNSPREAD = {
   sqlite: `SELECT position, session_id, sequence, type, created_at FROM event
-    WHERE position > (SELECT spread_position FROM inbox_progress) ORDER BY position LIMIT $2`,
+    WHERE position > (SELECT spread_position FROM inbox_progress) ORDER BY position LIMIT $1`,
   postgres: `SELECT event.position, event.session_id, event.sequence, event.type, event.created_at
-    FROM (SELECT position FROM inbox_queue ORDER BY position LIMIT $2) AS queued
+    FROM (SELECT position FROM inbox_queue ORDER BY position LIMIT $1) AS queued
     JOIN event ON event.position = queued.position`,
 } as const;
 
-/** The first `limit` events that are in no inbox, each with 1 if the agent takes or took part in its session. */
-export function listUnspread(
+/** The first `limit` events that are in no inbox. */
+export function listUnspread(query: Query, limit: number): Promise<UnspreadRow[]> {
+  return query.all(NEXT_UNSPREAD[query.dialect], limit);
+}
+
+/** The same, each with 1 if the agent takes or took part in its session. */
+export function listUnspreadFor(
   query: Query,
   agentId: string,
   limit: number,
 ): Promise<(UnspreadRow & { readonly is_its: number })[]> {
   return query.all(
     `SELECT next.*, CASE WHEN EXISTS (SELECT 1 FROM participant
-       WHERE participant.session_id = next.session_id AND participant.agent_id = $1) THEN 1 ELSE 0 END AS is_its
+       WHERE participant.session_id = next.session_id AND participant.agent_id = $2) THEN 1 ELSE 0 END AS is_its
      FROM (${NEXT_UNSPREAD[query.dialect]}) AS next`,
-    agentId,
     limit,
+    agentId,
   );
 }
 
@@ -159,15 +161,54 @@ export interface Reach {
   readonly ended_at: number;
 }
 
+/** Those of these sessions that have, or had, at least `count` participants. */
+export async function listLargeSessions(
+  query: Query,
+  sessionIds: readonly string[],
+  count: number,
+): Promise<ReadonlySet<string>> {
+  const rows = await query.all<{ session_id: string }>(
+    `SELECT asked.value AS session_id FROM ${toValues(query.dialect, '$1')} AS asked WHERE (
+       SELECT COUNT(*) FROM (SELECT 1 FROM participant WHERE participant.session_id = asked.value LIMIT $2) AS its) = $2`,
+    JSON.stringify(sessionIds),
+    count,
+  );
+  return new Set(rows.map((row) => row.session_id));
+}
+
+/** Agents by their ids. */
+export interface AgentRange {
+  readonly first: string;
+  readonly last: string;
+}
+
+/** The next `limit` participants of a session after an agent; undefined: there are no more. */
+export async function findNextParticipants(
+  query: Query,
+  sessionId: string,
+  after: string,
+  limit: number,
+): Promise<AgentRange | undefined> {
+  const row = await query.get<{ first: string | null; last: string | null }>(
+    `SELECT MIN(agent_id) AS first, MAX(agent_id) AS last FROM (
+       SELECT agent_id FROM participant WHERE session_id = $1 AND agent_id > $2 ORDER BY agent_id LIMIT $3) AS next`,
+    sessionId,
+    after,
+    limit,
+  );
+  const { first = null, last = null } = row ?? {};
+  return first === null || last === null ? undefined : { first, last };
+}
+
 /**
  * Updates the inboxes of all participants up to there, by their current status: joined agents see every event, invited
  * agents see an end, and those who left see what happened before. An inbox that is already further is unchanged, so the
- * same events can be distributed twice. Returns how many inboxes changed. With `agentId`, only those of one agent.
+ * same events can be distributed twice. Returns how many inboxes changed. With `range`, only those of these agents.
  */
 export async function spreadToInboxes(
   transaction: Transaction,
   reaches: readonly Reach[],
-  agentId?: string,
+  range?: AgentRange,
 ): Promise<number> {
   const requested = recordsIn(transaction.dialect, '$1', {
     session_id: 'TEXT',
@@ -185,7 +226,7 @@ export async function spreadToInboxes(
          CASE participant.status WHEN 'joined' THEN asked.changed_at WHEN 'invited' THEN asked.ended_at
            ELSE participant.left_at END AS reached_at
        FROM ${requested} CROSS JOIN participant WHERE participant.session_id = asked.session_id
-         ${agentId === undefined ? '' : 'AND participant.agent_id = $2'}
+         ${range === undefined ? '' : 'AND participant.agent_id BETWEEN $2 AND $3'}
      ) AS reached WHERE NOT EXISTS (
        SELECT 1 FROM inbox AS its WHERE its.agent_id = reached.agent_id AND its.session_id = reached.session_id
          AND its.last_sequence >= reached.reach AND its.session_state = reached.session_state)
@@ -200,7 +241,7 @@ export async function spreadToInboxes(
        last_sequence = CASE WHEN excluded.last_sequence > inbox.last_sequence THEN excluded.last_sequence
          ELSE inbox.last_sequence END`,
     JSON.stringify(reaches),
-    ...(agentId === undefined ? [] : [agentId]),
+    ...(range === undefined ? [] : [range.first, range.last]),
   );
 }
 

@@ -188,6 +188,80 @@ describe('an inbox', () => {
     expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 452 });
   });
 
+  it('of a session that never pauses gets as far as those of all its other members', async () => {
+    const agents = await addAgents(25);
+    const id = await talk(agents);
+    const { database } = stage;
+    let sent = 0;
+    /** After each write of the fill, the session goes on, as long as `messages` last. */
+    const fill = (messages: number) => {
+      let left = messages;
+      return createInboxes({
+        ...stage.context,
+        database: {
+          ...database,
+          pageRows: 4,
+          behind: {
+            read: database.behind.read,
+            write: async (work) => {
+              const result = await database.behind.write(work);
+              if (left === 0) return result;
+              left -= 1;
+              sent = must(await stage.send(agents[0], id, { content: 'still here' })).sequence;
+              return result;
+            },
+          },
+        },
+      }).settle();
+    };
+    const furthest = async (): Promise<number[]> => {
+      const rows = await Promise.all(agents.map((agent) => inboxOf(agent, id)));
+      return rows.map((row) => row?.last_sequence ?? 0);
+    };
+    const { sequence: first } = must(await stage.send(agents[0], id, { content: 'first' }));
+    // The fill ends although the session does not pause, and no one was left out.
+    await fill(Number.POSITIVE_INFINITY);
+    expect(Math.min(...(await furthest()))).toBeGreaterThanOrEqual(first);
+    await fill(0);
+    // A message during a fill is left to the next one, for all of them.
+    must(await stage.send(agents[0], id, { content: 'second' }));
+    await fill(1);
+    await fill(0);
+    expect(await furthest()).toEqual(agents.map(() => sent));
+  });
+
+  it.runIf(TEST_STORE !== 'postgres')('is filled in small steps where a statement stops everything else', async () => {
+    const agents = await addAgents(25);
+    const id = await talk(agents);
+    const { database } = stage;
+    const changes: number[] = [];
+    const inboxes = createInboxes({
+      ...stage.context,
+      database: {
+        ...database,
+        pageRows: 4,
+        behind: {
+          read: database.behind.read,
+          write: (work) =>
+            database.behind.write((transaction) =>
+              work({
+                ...transaction,
+                run: async (sql, ...parameters) => {
+                  const count = await transaction.run(sql, ...parameters);
+                  if (sql.includes('INSERT INTO inbox')) changes.push(count);
+                  return count;
+                },
+              }),
+            ),
+        },
+      },
+    });
+    must(await stage.send(agents[0], id, { content: 'to all' }));
+    for (const { agentId } of agents) inboxes.delivered(agentId, id, { sent: 2, readThrough: 2 });
+    await inboxes.settle();
+    expect(changes).toEqual([4, 4, 4, 4, 4, 4, 1, 4, 4, 4, 4, 4, 4, 1]);
+  });
+
   it('never moves a delivery cursor back, and stays pending while there are unread events', async () => {
     const agents = await addAgents(2);
     const id = await talk(agents);
