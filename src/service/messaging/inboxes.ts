@@ -169,7 +169,8 @@ async function spreadAll({ database }: Pick<ServiceContext, 'database'>): Promis
 /** What `spreadAhead` did. */
 interface Ahead {
   readonly eventCount: number;
-  readonly sessionIds: ReadonlySet<string>;
+  /** How far the inboxes of each large session are filled. */
+  readonly reached: ReadonlyMap<string, number>;
 }
 
 /**
@@ -198,7 +199,7 @@ async function spreadAhead(database: Database, limit: number): Promise<Ahead> {
       await database.behind.write((transaction) => spreadToInboxes(transaction, [reach], agents));
     }
   }
-  return { eventCount, sessionIds: new Set(reaches.map(({ session_id: id }) => id)) };
+  return { eventCount, reached: new Map(reaches.map(({ session_id: id, sequence }) => [id, sequence])) };
 }
 
 async function spread(
@@ -209,7 +210,7 @@ async function spread(
 ): Promise<{ readonly changed: number; readonly isDone: boolean }> {
   let events = await takeUnspread(transaction, ahead?.eventCount ?? limit, 'free');
   if (events.length === 0) events = await takeUnspread(transaction, limit, 'all');
-  const reaches = toReaches(events).filter(({ session_id: id }) => ahead?.sessionIds.has(id) !== true);
+  const reaches = toReaches(events).filter(({ session_id: id, sequence }) => sequence > (ahead?.reached.get(id) ?? 0));
   const changed = reaches.length === 0 ? 0 : await spreadToInboxes(transaction, reaches);
   return { changed, isDone: !(await isUnspread(transaction, last)) };
 }
