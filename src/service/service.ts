@@ -380,8 +380,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     meter,
   });
   const rest = createRest({ context, verify: verifier.verify, exchanges: app.exchanges });
-  registerRest(app.fastify, rest);
-  const mcp = registerMcp(app.fastify, rest, options.version ?? '');
+  registerRest(app, rest);
+  const mcp = registerMcp(app, rest, options.version ?? '');
   registerDownloads(app.fastify, context);
   const health = createHealth(context);
   registerProbes(app.fastify, context, health);
@@ -390,8 +390,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, outsideNetwork };
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
   const dashboard = registerDashboard(
-    app.fastify,
-    registerAuthorizationServer(app.fastify, context, oauth),
+    app,
+    registerAuthorizationServer(app, context, oauth),
     createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
   );
   const request = createRequest();

@@ -25,6 +25,7 @@ import { createSemaphore } from '../core/semaphore.js';
 import type { Tracer, Watchers } from '../core/tracer.js';
 import { toNetwork } from '../oauth/attempts.js';
 import { type Answer, answerOfError, answerWith, JSON_TYPE, sendAnswer, toAnswer } from './answers.js';
+import { createOtherMethods, type OtherMethods, PATH_PARAMETER_MAX_LENGTH } from './other-methods.js';
 
 /** Writes an answer on a connection that has no response object, and closes it. */
 export function writeRawAnswer(socket: Duplex, answer: Answer): void {
@@ -264,8 +265,6 @@ function refusal(status: number) {
   return toAnswer(new ServiceError('VALIDATION_ERROR', 'The request is not valid HTTP for this service.', { status }));
 }
 
-const PATH_PARAMETER_MAX_LENGTH = 500;
-
 export interface AppOptions {
   /** Already bound; it gets the handler for its requests. */
   readonly server: Server;
@@ -285,14 +284,19 @@ export interface AppOptions {
 
 export interface App {
   readonly fastify: FastifyInstance;
+  readonly otherMethods: OtherMethods;
   readonly exchanges: Exchanges;
   /** From now on each connection ends with its next answer. */
   leave(): void;
 }
 
+/** What a part of the service needs to register its addresses. */
+export type AddressBook = Pick<App, 'fastify' | 'otherMethods'>;
+
 /** The common part of all HTTP in the service: the guard, the envelope for errors, and sending. */
 export function createApp(options: AppOptions): App {
   const exchanges = createExchanges(options.clock);
+  const otherMethods = createOtherMethods();
   let isLeaving = false;
   const answerError = (error: unknown, reply: FastifyReply): FastifyReply =>
     sendAnswer(reply, answerOfError(error, options.log, scopeOf(reply.request.raw), options.metadataUrl));
@@ -337,7 +341,7 @@ export function createApp(options: AppOptions): App {
   fastify.addHook('onResponse', (request, reply, done) => {
     // The route, not the address: it contains no ids, handles or signatures (D-59).
     const { url = '*' } = request.routeOptions;
-    const route = url.endsWith('*') ? 'none' : url;
+    const route = url.endsWith('*') ? (otherMethods.routeOf(request.raw) ?? 'none') : url;
     const { method } = request;
     const { statusCode: status, elapsedTime } = reply;
     options.meter.answered({ method, route, status, ms: elapsedTime });
@@ -349,12 +353,15 @@ export function createApp(options: AppOptions): App {
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', (_request, _payload, done) => done(null));
   fastify.setErrorHandler((error, _request, reply) => answerError(error, reply));
-  fastify.setNotFoundHandler(() => {
-    throw new ServiceError('NOT_FOUND');
+  fastify.setNotFoundHandler((request, reply) => {
+    const refusal = otherMethods.answer(request, reply);
+    if (refusal === undefined) throw new ServiceError('NOT_FOUND');
+    return refusal;
   });
   fastify.get(HEALTH_PATH, (_request, reply) => sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}')));
   return {
     fastify,
+    otherMethods,
     exchanges,
     leave() {
       isLeaving = true;

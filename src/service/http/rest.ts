@@ -1,19 +1,18 @@
 import multipart from '@fastify/multipart';
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ENDPOINT, ENDPOINT_ALIAS, type EndpointRow, endpointRow, type Operation } from '../../wire/endpoint.js';
 import { splitHandle } from '../../wire/handle.js';
 import { OPENAPI_PATH, READY_PATH } from '../../wire/health.js';
 import { toAttachmentId, toFileId } from '../../wire/id.js';
 import type { Attachment } from '../../wire/schemas/attachment.js';
 import type { Actor, ServiceContext } from '../core/context.js';
-import { ServiceError } from '../core/errors.js';
 import { answerWith, JSON_TYPE, sendAnswer } from './answers.js';
+import type { AddressBook } from './app.js';
+import { METHODS, methodNotAllowed } from './other-methods.js';
 import { answerCall, type Call, type PresentedReply, presentAsItIs, type Rest } from './pipeline.js';
 
 /** The version segment of {base_url} (spec: Versioning). */
 export const BASE_PATH = '/v1';
-
-const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /** One address of an endpoint row. */
 interface Route {
@@ -24,14 +23,19 @@ interface Route {
 }
 
 /** Mounts every row of the endpoint table, and every alias, below the base path. */
-export function registerRest(app: FastifyInstance, rest: Rest): void {
-  app.register(
+export function registerRest({ fastify, otherMethods }: AddressBook, rest: Rest): void {
+  const routes = listRoutes();
+  const allowed = listAllowed(routes);
+  for (const [url, methods] of allowed)
+    otherMethods.refuse(url, () => {
+      throw methodNotAllowed(methods);
+    });
+  fastify.register(
     async (scope) => {
       // The pipeline reads bodies, once it is known that the caller may send one.
       scope.removeAllContentTypeParsers();
       await scope.register(multipart);
       scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
-      const routes = listRoutes();
       for (const route of routes) {
         const { method } = endpointRow(route.operation);
         scope.route({
@@ -40,10 +44,31 @@ export function registerRest(app: FastifyInstance, rest: Rest): void {
           handler: (request, reply) => answerRoute(rest, toCall(rest, route, request, reply), reply),
         });
       }
-      for (const path of new Set(routes.map((route) => route.path))) refuseOtherMethods(scope, path, routes);
+      for (const [url, methods] of allowed)
+        for (const method of METHODS) {
+          // Another path has this method, and a parameter where this one has a fixed segment, such as `me`.
+          const isHidden = !methods.includes(method) && fastify.findRoute({ method, url }) !== null;
+          if (!isHidden) continue;
+          const handler = (): never => {
+            throw methodNotAllowed(methods);
+          };
+          scope.route({ method, url: url.slice(BASE_PATH.length), handler });
+        }
     },
     { prefix: BASE_PATH },
   );
+}
+
+/** The methods of each address. */
+function listAllowed(routes: readonly Route[]): ReadonlyMap<string, readonly string[]> {
+  const allowed = new Map<string, string[]>();
+  for (const { path, operation } of routes) {
+    const url = `${BASE_PATH}${toPattern(path)}`;
+    const { method } = endpointRow(operation);
+    const known = allowed.get(url) ?? [];
+    allowed.set(url, known.includes(method) ? known : [...known, method].sort());
+  }
+  return allowed;
 }
 
 async function answerRoute(rest: Rest, call: Call, reply: FastifyReply): Promise<FastifyReply> {
@@ -113,19 +138,6 @@ function presentFile(reply: unknown): PresentedReply {
   const { id, size, ...facts } = reply as Attachment & { readonly url?: string };
   const body = { ...facts, id: toFileId(id), size_bytes: size };
   return facts.url === undefined ? { body } : { body, location: facts.url };
-}
-
-function refuseOtherMethods(scope: FastifyInstance, path: string, routes: readonly Route[]): void {
-  const known = routes.filter((route) => route.path === path).map((route) => endpointRow(route.operation).method);
-  const method = METHODS.filter((candidate) => !(known as HTTPMethods[]).includes(candidate));
-  const allow = [...new Set(known)].sort().join(', ');
-  scope.route({
-    method,
-    url: toPattern(path),
-    handler: async () => {
-      throw new ServiceError('VALIDATION_ERROR', 'This method is not allowed here.', { status: 405, allow });
-    },
-  });
 }
 
 /** Endpoints for monitoring the service and for writing clients: whether it is ready, and its interface. */

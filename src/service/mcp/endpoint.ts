@@ -1,12 +1,14 @@
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { MCP_PATH, SUBSCRIPTIONS_MAX } from '../../wire/mcp.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import { scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { answerOfError, answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
+import type { AddressBook } from '../http/app.js';
+import { methodNotAllowed } from '../http/other-methods.js';
 import { type Rest, readBearer, requireShortQueue, takeBudget } from '../http/pipeline.js';
 import { readJsonBody } from '../http/request.js';
 import { createWorkBounds } from '../http/work-bounds.js';
@@ -28,7 +30,6 @@ interface Admitted {
   readonly release: () => void;
 }
 
-const OTHER_METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 /** The headers that the protocol needs. The package gets no others. */
 const HEADERS = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
 
@@ -36,7 +37,7 @@ const HEADERS = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method',
  * The Model Context Protocol over HTTP: one request, one answer, and no state in between. It has the checks of the REST
  * interface, in the same order, and its own kind of token.
  */
-export function registerMcp(app: FastifyInstance, rest: Rest, version: string): McpEndpoint {
+export function registerMcp({ fastify, otherMethods }: AddressBook, rest: Rest, version: string): McpEndpoint {
   const { context } = rest;
   const { mcpUrl } = context.settings.addresses;
   const metadataUrl = resourceMetadataUrl(mcpUrl);
@@ -72,20 +73,16 @@ export function registerMcp(app: FastifyInstance, rest: Rest, version: string): 
     return { actor, release };
   };
 
-  app.register(async (scope) => {
+  otherMethods.refuse(MCP_PATH, () => {
+    throw methodNotAllowed(['POST']);
+  });
+  fastify.register(async (scope) => {
     // Bodies are read once it is known that the caller may send one.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
     scope.setErrorHandler((error, _request, reply) =>
       sendAnswer(reply, answerOfError(error, context.log, scopeOf(reply.request.raw), metadataUrl)),
     );
-    scope.route({
-      method: [...OTHER_METHODS],
-      url: MCP_PATH,
-      handler: async () => {
-        throw new ServiceError('VALIDATION_ERROR', 'This method is not allowed here.', { status: 405, allow: 'POST' });
-      },
-    });
     scope.post(MCP_PATH, async (request, reply) => {
       const { actor, release } = await admit(request, reply);
       const message = await readJsonBody(request.raw, (body) => rest.bounds.receive(actor, body));

@@ -1,4 +1,4 @@
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Log } from '../core/context.js';
 import { isOutage, ServiceError } from '../core/errors.js';
 import { tooManyRequests } from '../oauth/attempts.js';
@@ -8,7 +8,6 @@ import { HEADERS_OF_REDIRECTS } from './layout.js';
 
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
 const BODY_MAX_BYTES = 64 * 1024;
-const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /** Accepts bodies of these types only, and leaves them undecoded. */
 export function acceptTypes(scope: FastifyInstance, types: string[]): void {
@@ -28,17 +27,11 @@ export function redirect(reply: FastifyReply, location: string): FastifyReply {
   return reply.code(303).headers(HEADERS_OF_REDIRECTS).header('location', location).send();
 }
 
-/** Answers every method that `url` has no route for with 405 and `Allow`. */
-export function refuseOtherMethods(scope: FastifyInstance, url: string, allowed: readonly HTTPMethods[]): void {
-  scope.route({
-    method: METHODS.filter((method) => !allowed.includes(method)),
-    url,
-    handler: async () => {
-      throw new OAuthError('invalid_request', 'This method is not allowed here.', undefined, {
-        status: 405,
-        headers: { allow: allowed.join(', ') },
-      });
-    },
+/** The refusal of a method by an address that has only the `allowed` ones. */
+export function methodRefusal(allowed: readonly string[]): OAuthError {
+  return new OAuthError('invalid_request', 'This method is not allowed here.', undefined, {
+    status: 405,
+    headers: { allow: allowed.join(', ') },
   });
 }
 
@@ -65,6 +58,7 @@ export function answerOAuthError(
   thrown: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
+  endpoint = request.routeOptions.url ?? '',
 ): FastifyReply {
   // The whole service gives the same answer while its database is down.
   if (isOutage(thrown)) throw thrown;
@@ -73,7 +67,7 @@ export function answerOAuthError(
   if (known === undefined) log.error('oauth_request_failed', thrown);
   const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   log.info('oauth_refused', {
-    endpoint: request.routeOptions.url ?? '',
+    endpoint,
     error: error.error,
     ...(error.detail !== undefined && { detail: error.detail }),
   });

@@ -6,6 +6,7 @@ import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import { findScope } from '../core/request-scope.js';
+import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
 import { OAuthError } from '../oauth/parameters.js';
@@ -28,7 +29,7 @@ import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
 import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
 import { deleteUsedChallengesBefore } from '../store/passkeys.js';
-import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, getHost, refuseOtherMethods } from './api-scope.js';
+import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, getHost, methodRefusal } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
 import { pageHeaders, renderErrorPage } from './layout.js';
@@ -47,15 +48,23 @@ const PUBLISHED = `public, max-age=${KEY_SET_MAX_AGE_S}`;
 
 /** Mounts the authorization server on the service's app. Everything it installs stays within its own scopes. */
 export function registerAuthorizationServer(
-  app: FastifyInstance,
+  { fastify, otherMethods }: AddressBook,
   context: ServiceContext,
   options: AuthorizationServerOptions,
 ): AuthorizationServer {
   const server = createAuthorizationServer(context, options);
-  app.register(async (scope) => registerPublished(scope, server));
-  app.register(async (scope) => registerForms(scope, server));
-  app.register(async (scope) => registerRegistration(scope, server));
-  app.register(async (scope) => registerPages(scope, server));
+  fastify.register(async (scope) => registerPublished(scope, server));
+  fastify.register(async (scope) => registerForms(scope, server));
+  fastify.register(async (scope) => registerRegistration(scope, server));
+  fastify.register(async (scope) => registerPages(scope, server));
+  for (const path of [PATH.token, PATH.revoke, PATH.register])
+    otherMethods.refuse(path, (request, reply, route) =>
+      answerOAuthError(context.log, methodRefusal(['POST']), request, reply.headers(API_HEADERS), route),
+    );
+  for (const [path, allowed] of PAGE_METHODS)
+    otherMethods.refuse(path, (request, reply, route) =>
+      answerPageError(server, methodRefusal(allowed), request, reply, route),
+    );
   return server;
 }
 
@@ -86,20 +95,20 @@ function registerForms(scope: FastifyInstance, server: AuthorizationServer): voi
   prepareApi(scope, server, [FORM_TYPE]);
   scope.post(PATH.token, async (request, reply) => answerToken(server, request, reply));
   scope.post(PATH.revoke, async (request, reply) => answerRevoke(server, request, reply));
-  for (const path of [PATH.token, PATH.revoke]) refuseOtherMethods(scope, path, ['POST']);
 }
 
 function registerRegistration(scope: FastifyInstance, server: AuthorizationServer): void {
   prepareApi(scope, server, ['application/json']);
   scope.post(PATH.register, async (request, reply) => answerRegister(server, request, reply));
-  refuseOtherMethods(scope, PATH.register, ['POST']);
 }
+
+const API_HEADERS = { 'cache-control': 'no-store', pragma: 'no-cache', 'x-content-type-options': 'nosniff' } as const;
 
 function prepareApi(scope: FastifyInstance, { context }: AuthorizationServer, types: string[]): void {
   acceptTypes(scope, types);
   scope.setErrorHandler((error, request, reply) => answerOAuthError(context.log, error, request, reply));
   scope.addHook('onRequest', async (_request, reply) => {
-    reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache', 'x-content-type-options': 'nosniff' });
+    reply.headers(API_HEADERS);
   });
 }
 
@@ -123,12 +132,13 @@ function registerPages(scope: FastifyInstance, server: AuthorizationServer): voi
   scope.post(PATH.passkey, async (request, reply) => signInWithPasskey(server, request, reply));
   scope.post(PATH.signUp, async (request, reply) => signUp(server, request, reply));
   scope.post(PATH.signOut, async (request, reply) => signOut(server, request, reply));
-  refuseOtherMethods(scope, PATH.authorize, ['GET', 'POST']);
-  refuseOtherMethods(scope, PATH.consent, ['GET']);
-  refuseOtherMethods(scope, PATH.signInLink, ['GET']);
-  for (const path of [PATH.signIn, PATH.newPassword]) refuseOtherMethods(scope, path, ['GET', 'POST']);
-  for (const path of [PATH.passkey, PATH.signUp, PATH.signOut]) refuseOtherMethods(scope, path, ['POST']);
 }
+
+const PAGE_METHODS: readonly (readonly [path: string, allowed: readonly string[]])[] = [
+  ...[PATH.authorize, PATH.signIn, PATH.newPassword].map((path) => [path, ['GET', 'POST']] as const),
+  ...[PATH.consent, PATH.signInLink].map((path) => [path, ['GET']] as const),
+  ...[PATH.passkey, PATH.signUp, PATH.signOut].map((path) => [path, ['POST']] as const),
+];
 
 /** No browser sends this header on its own. */
 function isForProgram(request: FastifyRequest): boolean {
@@ -155,9 +165,10 @@ function answerPageError(
   thrown: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
+  route?: string,
 ): FastifyReply {
   const { log } = server.context;
-  if (isForProgram(request)) return answerOAuthError(log, thrown, request, reply);
+  if (isForProgram(request)) return answerOAuthError(log, thrown, request, reply, route);
   const known = asOAuthError(thrown);
   if (known === undefined && thrown instanceof ServiceError) throw thrown;
   if (known === undefined) log.error('page_failed', thrown);

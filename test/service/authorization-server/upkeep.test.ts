@@ -2,6 +2,7 @@ import Fastify from 'fastify';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ServiceContext } from '../../../src/service/core/context.js';
 import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
+import { createOtherMethods } from '../../../src/service/http/other-methods.js';
 import { openSigningKeys, type SigningKeys } from '../../../src/service/oauth/access-tokens.js';
 import { createConfidentialClient, revokeConfidentialClient } from '../../../src/service/oauth/clients.js';
 import { createSignInLinks } from '../../../src/service/oauth/server.js';
@@ -21,7 +22,8 @@ type Stage = Awaited<ReturnType<typeof openStage>>;
 /** Opens an app with only the authorization server. */
 async function openApp(context: ServiceContext, keys: SigningKeys) {
   const app = Fastify();
-  registerAuthorizationServer(app, context, { keys, localSecret: 'secret', signInLinks: createSignInLinks(context) });
+  const options = { keys, localSecret: 'secret', signInLinks: createSignInLinks(context) };
+  registerAuthorizationServer({ fastify: app, otherMethods: createOtherMethods() }, context, options);
   await app.ready();
   return app;
 }
@@ -199,7 +201,8 @@ describe('The authorization server does not affect the rest of the service:', ()
     app.post('/elsewhere', async (incoming) => incoming.body);
     const keys = await openSigningKeys(stage.context);
     const signInLinks = createSignInLinks(stage.context);
-    registerAuthorizationServer(app, stage.context, { keys, localSecret: 's', signInLinks });
+    const options = { keys, localSecret: 's', signInLinks };
+    registerAuthorizationServer({ fastify: app, otherMethods: createOtherMethods() }, stage.context, options);
     const answer = await app.inject({ method: 'POST', url: '/elsewhere', payload: { a: 1 } });
     expect(answer.json()).toEqual({ a: 1 });
     expect(answer.headers['pragma']).toBeUndefined();

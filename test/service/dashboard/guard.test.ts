@@ -109,6 +109,21 @@ describe('Forms', () => {
     expect((await ada.open('/dashboard/agents')).text).toContain(ada.handle);
   });
 
+  it('a page answers 405 to every method that it does not have, whatever is sent', async () => {
+    const json = { headers: { ...cookiesOf(ada), 'content-type': 'application/json' }, body: '{}' };
+    for (const path of new Set([...shown, ...acting])) {
+      const allowed = [...(shown.includes(path) ? ['GET'] : []), ...(acting.includes(path) ? ['POST'] : [])];
+      for (const method of ['HEAD', 'GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].filter(
+        (one) => !allowed.includes(one),
+      )) {
+        const sent = ['HEAD', 'GET'].includes(method) ? { headers: cookiesOf(ada) } : json;
+        const answer = await request(`${stage.web}${filled(path)}`, { method, ...sent });
+        expect([method, path, answer.status, answer.headers['allow']]).toEqual([method, path, 405, allowed.join(', ')]);
+        expect(answer.headers['content-type']).toBe('text/html; charset=utf-8');
+      }
+    }
+  });
+
   it('a form with a repeated field is refused', async () => {
     const csrf = await csrfOf(ada);
     const answer = await request(`${stage.web}/dashboard/new-agent`, {

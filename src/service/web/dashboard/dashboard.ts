@@ -6,10 +6,11 @@ import { ServiceError } from '../../core/errors.js';
 import { findScope } from '../../core/request-scope.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, sendAnswer } from '../../http/answers.js';
+import type { AddressBook } from '../../http/app.js';
 import { PATH } from '../../oauth/metadata.js';
 import { OAuthError, type Parameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
-import { acceptTypes, asOAuthError, FORM_TYPE, redirect, refuseOtherMethods } from '../api-scope.js';
+import { acceptTypes, asOAuthError, FORM_TYPE, methodRefusal, redirect } from '../api-scope.js';
 import { forgedForm, matchesCsrf, requireSameOrigin, signInFor } from '../browser.js';
 import { describeDuration, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
@@ -282,28 +283,40 @@ export type Dashboard = Pick<LiveTranscripts, 'stop'>;
  * the service that the dashboard does not know are passed in.
  */
 export function registerDashboard(
-  app: FastifyInstance,
+  { fastify, otherMethods }: AddressBook,
   server: AuthorizationServer,
   furtherRows: readonly PageRow[],
 ): Dashboard {
   const live = createLiveTranscripts(server);
   const lists = createLiveLists(server);
   const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many people are sending files right now.' });
-  app.register(async (scope) => {
+  const rows = [...PAGE_ROWS, ...furtherRows];
+  for (const { path, show, act } of rows) {
+    const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
+    otherMethods.refuse(path, (request, reply) => answerFailure(server, methodRefusal(allowed), request, reply));
+  }
+  fastify.register(async (scope) => {
     acceptTypes(scope, [FORM_TYPE]);
     await scope.register(multipart);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
-    for (const row of [...PAGE_ROWS, ...furtherRows]) registerRow(scope, server, bodies, row);
+    for (const row of rows) registerRow(scope, server, bodies, row);
     registerAgentPage(scope, server);
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
-    scope.get('/*', GET_ALONE, async (request, reply) => answerStray(server, request, reply));
-    scope.get(`${PATH.dashboard}/*`, GET_ALONE, async (request, reply) =>
-      answerVisit(server, request, reply, async () => strayPage()),
+    scope.get(
+      '/*',
+      GET_ALONE,
+      async (request, reply) => otherMethods.answer(request, reply) ?? answerStray(server, request, reply),
+    );
+    scope.get(
+      `${PATH.dashboard}/*`,
+      GET_ALONE,
+      async (request, reply) =>
+        otherMethods.answer(request, reply) ?? answerVisit(server, request, reply, async () => strayPage()),
     );
   });
   // The caller is a script, so it gets errors in the form for programs.
-  app.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
-  app.get(`${PATH.dashboard}/live`, GET_ALONE, async (request, reply) => lists.open(request, reply));
+  fastify.get(LIVE_PATH, GET_ALONE, async (request, reply) => live.open(request, reply));
+  fastify.get(`${PATH.dashboard}/live`, GET_ALONE, async (request, reply) => lists.open(request, reply));
   return {
     stop() {
       live.stop();
@@ -335,8 +348,6 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, bodies
       }
     });
   }
-  const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
-  refuseOtherMethods(scope, path, allowed);
 }
 
 interface Posted {
