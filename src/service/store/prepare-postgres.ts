@@ -72,7 +72,7 @@ async function createSchema(query: Query, client: Client, schema: string, mustEx
     await client.query(VERSION_TABLE);
   const row = await query.get<{ version: number | null }>('SELECT MAX(version) AS version FROM schema_version');
   if (mustCreateSchema(row?.version ?? 0, mustExist))
-    for (const statement of schemaStatements('postgres')) await client.query(toPostgres(statement));
+    await client.query(schemaStatements('postgres').map(toPostgres).join(';\n'));
 }
 
 /**
