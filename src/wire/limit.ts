@@ -149,6 +149,8 @@ export const OWN_RATE_LIMIT = {
   exportAccount: { count: 10, window_ms: HOUR_MS },
   /** Downloads of single sessions. */
   exportSession: { count: 100, window_ms: HOUR_MS },
+  /** Pages of the dashboard, and news that an open page renders. */
+  viewPage: { count: 300, window_ms: MINUTE_MS },
   /** The others are counted per address. */
   registerClient: { count: 20, window_ms: HOUR_MS },
   signUp: { count: 20, window_ms: HOUR_MS },
@@ -156,6 +158,8 @@ export const OWN_RATE_LIMIT = {
   authorize: { count: 200, window_ms: 10 * MINUTE_MS },
   /** Each fetches a client document from a stranger's server. */
   fetchClientDocument: { count: 60, window_ms: HOUR_MS },
+  /** Public pages of agents. */
+  viewAgentPage: { count: 120, window_ms: MINUTE_MS },
 } as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
 /** The name of a rate limit that `asp serve` adds. */
 export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;

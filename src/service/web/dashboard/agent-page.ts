@@ -1,15 +1,18 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { encode } from 'uqr';
 import { isHandle } from '../../../wire/handle.js';
 import { parseSkills } from '../../agents/agents.js';
 import type { Addresses } from '../../core/context.js';
+import { ServiceError } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { getHost } from '../api-scope.js';
+import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, strangersLines, strangersText } from '../html.js';
 import { layOut, pageHeaders, renderErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
+import type { PageBounds } from './page-bounds.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
 /** The address of the page that an owner can share. */
@@ -52,12 +55,11 @@ function renderCode(address: string): Html {
 }
 
 /** A private, a removed and a nonexistent agent get the same page. */
-export function registerAgentPage(scope: FastifyInstance, server: AuthorizationServer): void {
+export function registerAgentPage(scope: FastifyInstance, server: AuthorizationServer, bounds: PageBounds): void {
   const { database, settings } = server.context;
-  scope.get<{ Params: { handle: string } }>('/agents/:handle', { exposeHeadRoute: false }, async (request, reply) => {
-    const { handle } = request.params;
+  const host = getHost(server);
+  const show = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
     const row = isHandle(handle) ? await database.read((query) => findAgentByHandle(query, handle)) : undefined;
-    const host = getHost(server);
     if (row === undefined || row.visibility !== 'public' || row.is_suspended === 1) {
       const title = 'Page not found';
       const message = 'This agent does not exist, or only its owner can see it.';
@@ -68,5 +70,19 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     }
     const colorCode = await prepareCode([row.card_body ?? '']);
     return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses, colorCode));
+  };
+  scope.get<{ Params: { handle: string } }>('/agents/:handle', { exposeHeadRoute: false }, async (request, reply) => {
+    try {
+      return await bounds.forStranger(request, () => show(request.params.handle, reply));
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
+      const waitS = error.options.retryAfterS ?? 1;
+      const title = 'Too many pages';
+      const message = `You opened too many pages. Try again in ${describeDuration(waitS)}.`;
+      return reply
+        .code(429)
+        .headers({ ...pageHeaders(), 'retry-after': String(waitS) })
+        .send(renderErrorPage({ host, title, message, code: error.code }));
+    }
   });
 }

@@ -57,6 +57,7 @@ import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
 import { countNeeds, showNeedsYou } from './needs-you.js';
 import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
+import { createPageBounds, type PageBounds } from './page-bounds.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
 import { showSearch } from './search.js';
 import { NEW_SESSION_PATH, showSessions } from './sessions.js';
@@ -287,7 +288,8 @@ export function registerDashboard(
   server: AuthorizationServer,
   furtherRows: readonly PageRow[],
 ): Dashboard {
-  const live = createLiveTranscripts(server);
+  const bounds = createPageBounds(server.context);
+  const live = createLiveTranscripts(server, bounds);
   const lists = createLiveLists(server);
   const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many people are sending files right now.' });
   const rows = [...PAGE_ROWS, ...furtherRows];
@@ -299,8 +301,8 @@ export function registerDashboard(
     acceptTypes(scope, [FORM_TYPE]);
     await scope.register(multipart);
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
-    for (const row of rows) registerRow(scope, server, bodies, row);
-    registerAgentPage(scope, server);
+    for (const row of rows) registerRow(scope, server, { bodies, bounds }, row);
+    registerAgentPage(scope, server, bounds);
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get(
       '/*',
@@ -325,10 +327,22 @@ export function registerDashboard(
   };
 }
 
-function registerRow(scope: FastifyInstance, server: AuthorizationServer, bodies: Semaphore, row: PageRow): void {
+interface RowParts {
+  readonly bodies: Semaphore;
+  readonly bounds: PageBounds;
+}
+
+function registerRow(
+  scope: FastifyInstance,
+  server: AuthorizationServer,
+  { bodies, bounds }: RowParts,
+  row: PageRow,
+): void {
   const { path, show, act } = row;
   if (show !== undefined) {
-    scope.get(path, GET_ALONE, async (request, reply) => answerVisit(server, request, reply, show));
+    scope.get(path, GET_ALONE, async (request, reply) =>
+      answerVisit(server, request, reply, (visit) => showInTurn(bounds, visit, show)),
+    );
   }
   if (act !== undefined) {
     scope.post(path, async (request, reply) => {
@@ -347,6 +361,26 @@ function registerRow(scope: FastifyInstance, server: AuthorizationServer, bodies
         release();
       }
     });
+  }
+}
+
+/** A page of the dashboard, as soon as the account may have another one. */
+async function showInTurn(bounds: PageBounds, visit: Visit, show: Required<PageRow>['show']): Promise<DashboardAnswer> {
+  let hasBegun = false;
+  try {
+    return await bounds.forAccount(visit.account.id, () => {
+      hasBegun = true;
+      return show(visit);
+    });
+  } catch (error) {
+    if (hasBegun || !(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
+    const waitS = error.options.retryAfterS ?? 1;
+    const view: View = {
+      title: 'Problem: Too many pages',
+      section: undefined,
+      main: html`<div class="stack"><div class="head"><h1>Too many pages</h1></div><p>You opened too many pages. Try again in ${describeDuration(waitS)}.</p></div>`,
+    };
+    return page(view, { status: 429, headers: { 'retry-after': String(waitS) } });
   }
 }
 

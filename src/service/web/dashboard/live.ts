@@ -6,6 +6,7 @@ import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } f
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type Browser, findAccountOf, isOfSameOrigin, type PageServer } from '../browser.js';
 import { renderComposer } from './compose.js';
+import type { PageBounds } from './page-bounds.js';
 import { markSeen } from './sessions.js';
 import {
   composerFor,
@@ -270,7 +271,7 @@ export interface Viewer {
 }
 
 /** The bus says when to check, and the log has the events; a lost notification costs a second. */
-export function createLiveTranscripts(server: AuthorizationServer): LiveTranscripts {
+export function createLiveTranscripts(server: AuthorizationServer, bounds: PageBounds): LiveTranscripts {
   const { bus, clock } = server.context;
   const streams = new Set<LiveStream>();
   let isStopping = false;
@@ -297,7 +298,10 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
       if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
       const viewer = toViewer(visit);
       const after = readStart(request, visit);
-      if (request.headers.accept === 'application/json') return answerPoll(server, reply, viewer, after);
+      if (request.headers.accept === 'application/json')
+        return bounds.forNews(viewer.accountId, (mustRender) =>
+          answerPoll(server, reply, viewer, { after, mustRender }),
+        );
       const seen = await server.context.database.read((query) =>
         findSeenSession(query, viewer.accountId, viewer.sessionId),
       );
@@ -331,16 +335,23 @@ export function createLiveTranscripts(server: AuthorizationServer): LiveTranscri
   };
 }
 
+interface Poll {
+  readonly after: number;
+  /** Call this before rendering events. */
+  readonly mustRender: () => Promise<void>;
+}
+
 /** Returns new events once, for a page whose browser has no stream left. */
 async function answerPoll(
   server: AuthorizationServer,
   reply: FastifyReply,
   viewer: Viewer,
-  after: number,
+  { after, mustRender }: Poll,
 ): Promise<FastifyReply> {
   const found = await readStep(server, viewer, after, true);
   if (found === 'signed-out') throw new ServiceError('UNAUTHORIZED');
   if (found === 'gone') throw new ServiceError('NOT_FOUND');
+  if (found.events.length > 0) await mustRender();
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
   await markSeen(server.context, viewer.accountId, viewer.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });

@@ -1,0 +1,47 @@
+import type { FastifyRequest } from 'fastify';
+import { REQUEST_WAIT_MAX_MS } from '../../../wire/limit.js';
+import type { ServiceContext } from '../../core/context.js';
+import { createSemaphore } from '../../core/semaphore.js';
+import { toNetwork } from '../../oauth/attempts.js';
+import { takeForAddress } from '../../oauth/server.js';
+
+/** Pages that one viewer gets at the same time; the others wait. */
+const AT_ONCE = { max: 2, waitingMax: 200, refusal: 'Too many pages are being opened.' } as const;
+
+/**
+ * Limits what one viewer may have rendered. A page of strangers' Markdown and code takes a hundred times as long as
+ * reading its data, and everyone else waits meanwhile.
+ */
+export interface PageBounds {
+  /** Reads and renders a page for an account. */
+  forAccount<T>(accountId: string, work: () => Promise<T>): Promise<T>;
+  /** The same for someone who is not signed in. */
+  forStranger<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T>;
+  /** Reads news for an open page of an account. The page asks every few seconds, so only news that it renders counts. */
+  forNews<T>(accountId: string, work: (mustRender: () => Promise<void>) => Promise<T>): Promise<T>;
+}
+
+export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits' | 'settings'>): PageBounds {
+  const { clock, limits } = context;
+  const viewers = createSemaphore({ ...AT_ONCE, patience: { clock, maxMs: REQUEST_WAIT_MAX_MS } });
+  const inTurn = async <T>(viewer: string, work: () => Promise<T>): Promise<T> => {
+    const release = await viewers.acquire(viewer);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  };
+  const take = (accountId: string): Promise<void> => limits.take('viewPage', accountId);
+  return {
+    async forAccount(accountId, work) {
+      await take(accountId);
+      return inTurn(accountId, work);
+    },
+    async forStranger(request, work) {
+      await takeForAddress(context, 'viewAgentPage', request);
+      return inTurn(toNetwork(request.ip), work);
+    },
+    forNews: (accountId, work) => inTurn(accountId, () => work(() => take(accountId))),
+  };
+}
