@@ -1,4 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { startCommandGuard } from '../../src/cli/commands/run/run-command.js';
 import { createPrinter } from '../../src/cli/commands/tail/consume.js';
 import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
@@ -246,6 +249,27 @@ describe('secrets', () => {
       ASP_STORE_PASSPHRASE: 'x',
     };
     expect(childEnvironment(given, { A: '1', B: undefined })).toEqual({ PATH: '/bin', A: '1' });
+  });
+
+  it.skipIf(process.platform !== 'linux')('are not in the environment of the shell that watches over commands', () => {
+    const machine = { platform: process.platform, processStart: () => undefined } as unknown as Context['machine'];
+    vi.stubEnv('ASP_TOKEN', 'CANARY-token');
+    const guard = startCommandGuard({ environment: process.env, machine });
+    vi.unstubAllEnvs();
+    const environ = readFileSync(`/proc/${guard.identity?.pid}/environ`, 'utf8');
+    guard.close();
+    expect(environ).toContain('PATH=');
+    expect(environ).not.toContain('CANARY');
+  });
+
+  it('are removed wherever a program is started, except for asp itself and extensions', () => {
+    const folder = join(import.meta.dirname, '../../src/cli');
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+    const passing = files.filter((name) => {
+      const source = readFileSync(join(folder, name), 'utf8');
+      return /\bspawn\(/.test(source) && !/\benv(?::| =) childEnvironment\(/.test(source);
+    });
+    expect(passing.sort()).toEqual(['commands/demo/play.ts', 'commands/serve/background.ts', 'terminal/extension.ts']);
   });
 });
 

@@ -8,6 +8,7 @@ import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import { childEnvironment } from '../../terminal/child-environment.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
 
 const KILL_AFTER_MS = 2_000;
@@ -174,9 +175,13 @@ while is_alive && [ $tries -lt 20 ]; do sleep 0.1; tries=$((tries + 1)); done
 for group in $groups; do kill -s KILL -- "-$group"; done
 `;
 
-export function startCommandGuard({ machine }: Context): CommandGuard {
+export function startCommandGuard({ environment, machine }: Pick<Context, 'environment' | 'machine'>): CommandGuard {
   if (machine.platform === 'win32') return { identity: undefined, watch: () => () => {}, close: () => {} };
-  const child = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  const child = spawn('/bin/sh', ['-c', SCRIPT], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: childEnvironment(environment),
+    detached: true,
+  });
   // Commands run even without a guard.
   child.on('error', () => {});
   child.stdin.on('error', () => {});

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 
 import { beatEvery } from '../../../kit/beat.js';
 import type { Context } from '../../context/context.js';
+import { childEnvironment } from '../../terminal/child-environment.js';
 
 const PROGRAM = 'systemd-notify';
 /** After sending its line, `systemd-notify` waits until systemd has read it. */
@@ -70,7 +71,7 @@ function readWatchdogMs({ environment, machine }: Pick<Context, 'environment' | 
 /** Undefined, or why it failed. */
 function runNotify({ environment, clock }: Pick<Context, 'environment' | 'clock'>, line: string) {
   return new Promise<string | undefined>((resolve) => {
-    const child = spawn(PROGRAM, [line], { env: { ...environment }, stdio: 'ignore' });
+    const child = spawn(PROGRAM, [line], { env: childEnvironment(environment), stdio: 'ignore' });
     const cancel = clock.schedule(LONGEST_SEND_MS, () => child.kill('SIGKILL'), true);
     const end = (failure: string | undefined): void => {
       cancel();

@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
+import { childEnvironment } from '../../terminal/child-environment.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { readSettings, type Settings } from './settings.js';
 
@@ -178,7 +179,7 @@ function runProgram(
   [program = '', ...words]: readonly string[],
 ): Promise<{ readonly failure: string | undefined }> {
   return new Promise((done) => {
-    const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...environment } });
+    const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'], env: childEnvironment(environment) });
     let text = '';
     child.stderr.on('data', (chunk: Buffer) => {
       text = `${text}${chunk}`.slice(-OUTPUT_MAX);
