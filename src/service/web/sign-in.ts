@@ -4,7 +4,7 @@ import { createAccount } from '../agents/accounts.js';
 import { type Activity, recordActivity } from '../agents/activity.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { isFromThisMachine } from '../http/app.js';
+import { isFromThisMachine, isOfAnotherUser } from '../http/app.js';
 import { PATH } from '../oauth/metadata.js';
 import { getBody, getQuery, type Parameters, readParameters } from '../oauth/parameters.js';
 import { hashSecret } from '../oauth/secret.js';
@@ -573,7 +573,8 @@ export async function enterByLink(
 ): Promise<FastifyReply> {
   const { database } = server.context;
   const secret = readParameters(getQuery(request.raw.url ?? '')).one('once');
-  const isHere = isFromThisMachine(request.raw);
+  // Every user of this machine can read the link on the command line of the browser.
+  const isHere = isFromThisMachine(request.raw) && !(await isOfAnotherUser(request.raw));
   const accountId = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
   if (accountId === undefined) return refuseLink(server, reply);
   const account = await database.read((query) => findAccount(query, accountId));
@@ -586,7 +587,8 @@ function refuseLink(server: AuthorizationServer, reply: FastifyReply): FastifyRe
   const page = renderErrorPage({
     host: getHost(server),
     title: 'This link has expired',
-    message: 'Sign-in links work once, for one minute, on the machine that created them.',
+    message:
+      'Sign-in links work once, for one minute, on the machine that created them, for the user who runs the service there.',
     advice: 'Run “asp serve open” again for a new one.',
     code: 'access_denied',
     onward: { href: PATH.signIn, label: 'Sign in' },

@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
 
 import type { ServiceOptions } from '../../../src/service/service.js';
@@ -64,6 +66,19 @@ describe('a link that signs in as a local account', () => {
     mustDeny(await ask({ account: 'three' }), 400, 'VALIDATION_ERROR');
     mustDeny(await ask({ account: '' }), 400, 'VALIDATION_ERROR');
   });
+
+  it.skipIf(process.platform !== 'linux' || process.getuid?.() !== 0)(
+    'works for the user who runs the service, and not for another who sees it on a command line',
+    async () => {
+      await start();
+      const url = await mustMake();
+      const script = "fetch(process.argv[1], { redirect: 'manual' }).then(({ status }) => console.log(status))";
+      const visitAs = async (uid: number): Promise<string> =>
+        (await promisify(execFile)(process.execPath, ['-e', script, url], { uid, cwd: '/' })).stdout.trim();
+      expect(await visitAs(65_534)).toBe('403');
+      expect(await visitAs(0)).toBe('303');
+    },
+  );
 
   it('is mentioned on the sign-in page for people at this machine, if there is a local account', async () => {
     await start();
