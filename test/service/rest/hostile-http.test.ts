@@ -141,7 +141,7 @@ describe('A proposal of another protocol is ignored, and the request is answered
     ]);
   });
 
-  it('and costs the connection no memory, however many follow', async () => {
+  it('and costs the connection no memory, no matter how many follow', async () => {
     const warnings: Error[] = [];
     const collect = (warning: Error): void => void warnings.push(warning);
     process.on('warning', collect);
