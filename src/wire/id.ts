@@ -19,12 +19,6 @@ export function isId(kind: IdKind, text: string): boolean {
   return text.length === ID_PREFIX[kind].length + 26 && ID_PATTERN[kind].test(text);
 }
 
-/** The kind of id that `text` claims to be by its prefix, or undefined. */
-export function kindOfId(text: string): IdKind | undefined {
-  for (const kind of Object.keys(ID_PREFIX) as IdKind[]) if (text.startsWith(ID_PREFIX[kind])) return kind;
-  return undefined;
-}
-
 const toPattern = (kind: IdKind): RegExp => new RegExp(`^${ID_PREFIX[kind]}${ULID}$`);
 
 /** The form of each kind of id. */

@@ -1,3 +1,4 @@
+import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import type { PageOptions } from '../options.js';
 import type { Context } from './context.js';
 
@@ -33,7 +34,6 @@ export async function collectPages<Item>(
  */
 export async function collectMatching<Item>(
   { limit, isAll, cursor }: PageOptions,
-  pageMax: number,
   readPage: (query: { limit: number; cursor?: string }) => Promise<Page<Item>>,
   isMatch: (item: Item) => boolean,
 ): Promise<Page<Item>> {
@@ -42,7 +42,7 @@ export async function collectMatching<Item>(
   let next: string | null = cursor ?? null;
   do {
     const from: { cursor?: string } = next === null ? {} : { cursor: next };
-    let page = await readPage({ limit: pageMax, ...from });
+    let page = await readPage({ limit: LIST_LIMIT_MAX, ...from });
     const last = page.items.flatMap((item, at) => (isMatch(item) ? [at] : []))[wanted - items.length - 1];
     if (last !== undefined && last < page.items.length - 1) page = await readPage({ limit: last + 1, ...from });
     items.push(...page.items.filter(isMatch));

@@ -27,15 +27,11 @@ export interface LocalService {
 const USUAL_PORT = '8744';
 
 /** The record that a local service left; undefined if there is none that can be trusted. */
-export async function findLocalService(
-  paths: Paths,
-  probe: LocalServiceProbe,
-  name: string = LOCAL_SERVICE_NAME,
-): Promise<LocalService | undefined> {
+export async function findLocalService(paths: Paths, probe: LocalServiceProbe): Promise<LocalService | undefined> {
   try {
     // Anyone who can write or replace this file decides where credentials go.
     await requireOwnDirectory(paths.runtimeDirectory);
-    const text = await readPrivateFile(localServiceFile(paths, name));
+    const text = await readPrivateFile(localServiceFile(paths, LOCAL_SERVICE_NAME));
     if (text === undefined) return undefined;
     const schema = await import('../../wire/schemas/local-service.js');
     const record = schema.LocalServiceRecord.parse(JSON.parse(text));

@@ -37,8 +37,9 @@ export interface LoginRecords {
   remove(key: LoginKey): Promise<boolean>;
 }
 
-/** Records in `directory`. Keychains are never searched: some crash on items of other programs. */
-export function openLoginRecords(directory: string): LoginRecords {
+/** The records of this user. Keychains are never searched: some crash on items of other programs. */
+export function openLoginRecords({ directories }: Pick<LoginContext, 'directories'>): LoginRecords {
+  const directory = `${directories.state}/logins`;
   const getPath = (key: LoginKey): string => join(directory, `${toName(key)}.json`);
   const read = async (path: string): Promise<Login | undefined> => {
     const text = await readPrivateFile(path).catch((error: unknown) => {
@@ -79,7 +80,7 @@ export async function requireLogin(
   context: LoginContext,
   key: LoginKey,
 ): Promise<{ store: SecretStore; item: LoginItem; login: Login | undefined }> {
-  const login = await openLoginRecords(`${context.directories.state}/logins`).find(key);
+  const login = await openLoginRecords(context).find(key);
   const store = await openStore(context, login?.store ?? context.kind);
   const item = await readItem(store, key);
   if (login?.ended != null && (item === undefined || digest(item.rt) === login.ended.digest))
@@ -133,7 +134,7 @@ const PROBE_KEY: LoginKey = { baseUrl: 'probe', handle: null };
 
 /** The logins of this OS user, in the keychain or in files. */
 export function openLogins(context: LoginContext): Logins {
-  const records = openLoginRecords(`${context.directories.state}/logins`);
+  const records = openLoginRecords(context);
   return {
     kind: context.kind,
     probe: () => probe(context),
@@ -162,7 +163,7 @@ async function probe(context: LoginContext): Promise<void> {
 
 async function save(context: LoginContext, input: NewLogin): Promise<Login> {
   const { refreshToken, accessTokens, ...facts } = input;
-  const records = openLoginRecords(`${context.directories.state}/logins`);
+  const records = openLoginRecords(context);
   const before = await records.find(input);
   const store = await openStore(context, context.kind);
   const key = randomBytes(KEY_BYTES);
@@ -192,7 +193,7 @@ async function remove(
   key: LoginKey,
   options: { isLocalOnly?: boolean; signal?: AbortSignal },
 ): Promise<Removal> {
-  const records = openLoginRecords(`${context.directories.state}/logins`);
+  const records = openLoginRecords(context);
   const login = await records.find(key);
   const store = await openStore(context, login?.store ?? context.kind);
   const item = await readItem(store, key);

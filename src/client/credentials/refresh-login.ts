@@ -162,7 +162,7 @@ async function judge(
       cause: error,
     });
   const interrupted = await wasInterrupted(context, key, spent);
-  const records = openLoginRecords(`${context.directories.state}/logins`);
+  const records = openLoginRecords(context);
   const login = await records.find(key);
   if (login !== undefined) {
     const atMs = context.transport.clock.now();

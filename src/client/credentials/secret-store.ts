@@ -19,8 +19,8 @@ export function storeUnavailable(message: string, cause?: unknown): RequestError
 }
 
 /** The store exists but is locked. */
-export function storeLocked(message: string, cause?: unknown): RequestError {
-  return new RequestError({ code: 'ASP_STORE_LOCKED', message, isRetryable: false, cause });
+export function storeLocked(message: string): RequestError {
+  return new RequestError({ code: 'ASP_STORE_LOCKED', message, isRetryable: false });
 }
 
 /** The file name of a login: the same for every process, and it reveals nothing. */

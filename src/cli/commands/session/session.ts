@@ -73,7 +73,7 @@ async function listOfAgent(context: Context, { state, handle, ...options }: List
   const isPlain = state !== 'invited' && handle === undefined;
   const page = isPlain
     ? await collectPages(options, LIST_LIMIT_MAX, readPage)
-    : await collectMatching(options, LIST_LIMIT_MAX, readPage, (session) => isListed(session, handle, me));
+    : await collectMatching(options, readPage, (session) => isListed(session, handle, me));
   await context.output.list(page, sessionColumns(context.clock.now()));
   await rememberAll(context, page.items);
   return page;
@@ -84,7 +84,6 @@ async function listOfAccount(context: Context, { state, handle, ...options }: Li
   const { callAsAccount } = await import('../../context/account.js');
   const page = await collectMatching(
     options,
-    LIST_LIMIT_MAX,
     async (query) => {
       const { reply } = await callAsAccount(context, 'listAccountSessions', { query: { ...query, ...inState(state) } });
       return { items: reply.sessions, next_cursor: reply.next_cursor };
