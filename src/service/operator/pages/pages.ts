@@ -4,21 +4,24 @@ import {
   actDisconnectApp,
   actDistrustAccount,
   actEraseAccount,
+  actInvite,
   actPasswordLink,
   actPauseAgent,
   actRemoveAccount,
   actResume,
   actRevokeClient,
+  actRevokeInvitation,
   actSuspend,
   actTrustAccount,
   showAccount,
   showAccounts,
   showEraseAccount,
   showFormOfAccount,
+  showFormOfInvitations,
+  showInvitations,
   showRemoveAccount,
 } from './accounts.js';
 import { forOperators } from './area.js';
-import { actInvite, actRevoke, showFormOfInvitations, showInvitations } from './invitations.js';
 import { createKeyRows } from './keys.js';
 import { showLog } from './log.js';
 import { createOverview, type OverviewSources } from './overview.js';
@@ -45,6 +48,6 @@ const ROWS: readonly PageRow[] = [
   { path: `${ACCOUNT}/erase`, show: showEraseAccount, act: actEraseAccount },
   { path: `${ACCOUNT}/remove`, show: showRemoveAccount, act: actRemoveAccount },
   { path: INVITATIONS, show: showInvitations, act: actInvite },
-  { path: `${INVITATIONS}/:id/revoke`, show: showFormOfInvitations, act: actRevoke },
+  { path: `${INVITATIONS}/:id/revoke`, show: showFormOfInvitations, act: actRevokeInvitation },
   { path: `${OPERATOR_AREA}/log`, show: showLog },
 ];
