@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import type { Clock } from '../kit/clock.js';
+import { parseIfJson } from '../kit/parse-json.js';
 import { readIfPresent, replaceFile } from '../kit/private-file.js';
 import { readHops } from '../wire/message.js';
 import type { Message } from '../wire/schemas/message.js';
@@ -82,7 +83,7 @@ const CountsJson = z.looseObject({
 /** Without a path, the counts last as long as the process. */
 export async function openLimits(rules: LimitRules, clock: Clock, progressPath: string | undefined): Promise<Limits> {
   const path = progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}.limits.json`;
-  const { data } = CountsJson.safeParse(parsed(path === undefined ? undefined : await readIfPresent(path)));
+  const { data } = CountsJson.safeParse(parseIfJson(path === undefined ? undefined : await readIfPresent(path)));
   const replies = new Map(Object.entries(data?.replies ?? {}));
   /** The latest message of each session whose reply is counted. */
   const last = new Map(Object.entries(data?.last ?? {}));
@@ -213,12 +214,4 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
 function forgetOldest(map: Map<string, unknown>): void {
   const [oldest] = map.keys();
   if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
-}
-
-function parsed(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? '');
-  } catch {
-    return undefined;
-  }
 }

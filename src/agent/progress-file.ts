@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
-
 import { RequestError } from '../client/client.js';
+import { parseIfJson } from '../kit/parse-json.js';
 import { isFileError, readIfPresent, replaceFile } from '../kit/private-file.js';
 import { AwaitedReplies, AwaitedReply } from './awaited-replies.js';
 import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from './cursors.js';
@@ -129,7 +129,7 @@ const ProgressJson = z.extend(CursorsJson, {
 
 function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return NOTHING_FOUND;
-  const { data } = ProgressJson.safeParse(parsed(text));
+  const { data } = ProgressJson.safeParse(parseIfJson(text));
   if (data !== undefined) {
     const { since: sinceMs, guard, awaited = {} } = data;
     return { sinceMs, guard, sessions: cursorsFromJson(data), awaited: Object.entries(awaited) };
@@ -138,12 +138,4 @@ function parseProgress(path: string, text: string | undefined): Found {
     code: 'ASP_USAGE',
     message: `${path} is not a cursor file. Remove it to start over, or name a different one.`,
   });
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,3 +1,4 @@
+import { parseIfJson } from '../../kit/parse-json.js';
 import { readIfPresent } from '../../kit/private-file.js';
 import { type Argument, command, describeTable } from '../command.js';
 import type { Context } from '../context/context.js';
@@ -126,10 +127,8 @@ function change(config: Config, key: Key, value: string | undefined): Config {
 
 /** A command as a JSON list of arguments, run without a shell. */
 function readCommand(text: string): readonly string[] {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (Array.isArray(value) && value.every((word): word is string => typeof word === 'string')) return value;
-  } catch {}
+  const value = parseIfJson(text);
+  if (Array.isArray(value) && value.every((word): word is string => typeof word === 'string')) return value;
   throw usageError('credential_command is a JSON list of strings: ["program","argument"].');
 }
 

@@ -1,9 +1,9 @@
 import type * as z from 'zod/mini';
-
 import type { Client } from '../../client/client.js';
 import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { describeRequest } from '../../client/http/send.js';
 import type { HttpRequest } from '../../client/http/transport.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
@@ -61,7 +61,7 @@ export async function openOperator(
   if (answer.status < 300) return answer.body;
   const chunks: Uint8Array[] = [];
   for await (const chunk of answer.body) chunks.push(chunk);
-  const document = parse(Buffer.concat(chunks).toString('utf8'));
+  const document = parseIfJson(Buffer.concat(chunks).toString('utf8'));
   throw refusal(document, answer.status, describeRequest(sent), OPERATOR_ENDPOINT[operation].path);
 }
 
@@ -76,7 +76,7 @@ export async function callOperator<Name extends OperatorOperation>(
   const transport = await context.transport();
   const sent = toRequest(context, record, operation, input);
   const answer = await transport.send(sent).catch(refuseUnlessRunning(record));
-  const document = parse(answer.body.toString('utf8'));
+  const document = parseIfJson(answer.body.toString('utf8'));
   const { status } = answer;
   const request = describeRequest(sent);
   if (status >= 300) throw refusal(document, status, request, path);
@@ -107,14 +107,6 @@ export async function connectAsLocal(
   const service = { baseUrl: record.url, authUrl: record.auth_url, wsUrl: record.ws_url };
   const credential = createClientCredential({ ...over, service, clientId, clientSecret });
   return { client: connect({ ...over, service, credential }), clientId };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The service's own code decides the exit code, as for every other endpoint. */

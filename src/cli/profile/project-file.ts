@@ -1,5 +1,6 @@
 import { promises } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseIfJson } from '../../kit/parse-json.js';
 
 import { isFileError, isUnsafeFile, readTrustedFile, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
@@ -46,12 +47,8 @@ const unusable = (path: string, why: string): CliError =>
 /** Errors do not show the contents of the file: it may not be the file it seems to be. */
 export function parseProjectFile(path: string, text: string): ProjectFile {
   const refuse = (why: string): CliError => unusable(path, why);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw refuse('it is not JSON');
-  }
+  const value = parseIfJson(text);
+  if (value === undefined) throw refuse('it is not JSON');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('it must contain an object');
   if (Object.keys(value).some((key) => key !== 'profile' && key !== 'agent'))
     throw refuse('it may contain only profile and agent');

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
 import { join } from 'node:path';
-
 import * as z from 'zod/mini';
+import { parseIfJson } from '../../kit/parse-json.js';
 
 import { isUnsafeFile, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
@@ -62,7 +62,7 @@ async function seal(secret: string, passphrase: string, name: string): Promise<z
 }
 
 async function unseal(text: string, passphrase: string | undefined, name: string): Promise<string> {
-  const content: unknown = parse(text);
+  const content = parseIfJson(text);
   const plain = Plain.safeParse(content);
   if (plain.success) return plain.data.secret;
   const sealed = Sealed.safeParse(content);
@@ -84,12 +84,4 @@ function deriveKey(passphrase: string, salt: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) =>
     scrypt(passphrase, salt, KEY_BYTES, SCRYPT, (error, key) => (error === null ? resolve(key) : reject(error))),
   );
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

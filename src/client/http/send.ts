@@ -1,6 +1,6 @@
 import type * as z from 'zod/mini';
-
 import { wait } from '../../kit/clock.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import { isRetryableStatus } from '../../wire/error.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
@@ -307,9 +307,5 @@ export function readDocument<Schema extends z.ZodMiniType>(
 
 function parseJson(answer: HttpAnswer): unknown {
   if (answer.headers['content-encoding'] !== undefined) return undefined;
-  try {
-    return JSON.parse(answer.body.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  return parseIfJson(answer.body.toString('utf8'));
 }

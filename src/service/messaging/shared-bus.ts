@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { type Clock, systemClock } from '../../kit/clock.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import type { Bus, NewEvents, Signal } from '../core/bus.js';
 import type { Calls } from '../core/database.js';
 
@@ -228,7 +229,8 @@ function inParts<T>(list: readonly T[], size: number): T[][] {
 
 /** Anyone who can reach the channel may have sent the text: anything but a notification of this version is ignored. */
 function readNotification(text: string): NotificationText | undefined {
-  return NotificationText.safeParse(parseJson(text)).data;
+  if (text.length > TEXT_MAX_LENGTH) return undefined;
+  return NotificationText.safeParse(parseIfJson(text)).data;
 }
 
 function toSignals({ sessions = [], revoked = [] }: NotificationText): Signal[] {
@@ -236,13 +238,4 @@ function toSignals({ sessions = [], revoked = [] }: NotificationText): Signal[] 
     ...sessions.map(([sessionId, first, last]) => ({ kind: 'events' as const, sessionId, first, last })),
     ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),
   ];
-}
-
-function parseJson(text: string): unknown {
-  if (text.length > TEXT_MAX_LENGTH) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../../kit/clock.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import { ClientDocument } from '../../wire/schemas/oauth.js';
 import type { ServiceContext } from '../core/context.js';
 import { isOutsideUrl, type OutsideNetwork, requestOutside } from '../core/public-internet.js';
@@ -112,7 +113,7 @@ async function fetchOrRefuse(
 }
 
 function readDocument(clientId: string, text: string): ClientDocument {
-  const document = ClientDocument.safeParse(parseJson(text));
+  const document = ClientDocument.safeParse(parseIfJson(text));
   if (!document.success) throw unusable('The description of the application is malformed.');
   const { client_id, redirect_uris, grant_types, token_endpoint_auth_method, client_secret } = document.data;
   if (client_id !== clientId) throw unusable('The description of the application names another client_id.');
@@ -124,15 +125,6 @@ function readDocument(clientId: string, text: string): ClientDocument {
   const usable = redirect_uris.filter(isRegistrableRedirectUri);
   if (usable.length === 0) throw unusable('The application has no redirect URI that works here.');
   return { ...document.data, redirect_uris: usable };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 /** From here on it is a public client like a registered one, until it is no longer used. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { parseIfJson } from '../../kit/parse-json.js';
 
 import { ServiceError } from '../core/errors.js';
 
@@ -36,7 +37,7 @@ export function decodeCursor<const Start extends Position>(
   const position = text.slice(CHECK_LENGTH);
   const isIntact =
     decoded.toString('base64url') === cursor && text.slice(0, CHECK_LENGTH) === computeCheck(scope, position);
-  const read = isIntact ? readPosition(position) : undefined;
+  const read = isIntact ? parseIfJson(position) : undefined;
   if (!isAlike(read, start)) throw new ServiceError('VALIDATION_ERROR', 'The cursor is not one of this list.');
   return read;
 }
@@ -46,14 +47,6 @@ function isAlike<Start extends Position>(read: unknown, start: Start): read is S
   const fits = (item: unknown, index: number): boolean =>
     typeof item === typeof start[index] && (typeof item !== 'number' || Number.isSafeInteger(item));
   return Array.isArray(read) && read.length === start.length && read.every(fits);
-}
-
-function readPosition(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Detects a foreign or damaged cursor; it is not a security measure. */

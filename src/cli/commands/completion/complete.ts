@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseIfJson } from '../../../kit/parse-json.js';
 import { readSmallFile, recall } from '../../context/completion-memory.js';
 import { ALIAS_NAME, isStrings, LOCAL, PROFILE_NAME } from '../../profile/config.js';
 import { type Host, type Paths, resolvePaths } from '../../profile/paths.js';
@@ -71,12 +72,8 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** The members of a JSON file; none if it cannot be read. */
 function readMembers(path: string): Members {
-  try {
-    const value: unknown = JSON.parse(readSmallFile(path));
-    return typeof value === 'object' && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
+  const value = parseIfJson(readSmallFile(path));
+  return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
 function readAliases(configFile: string | undefined): [name: string, words: string[]][] {

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { findIncoming, type Incoming, type Produced, type Responder } from '../../../agent/answer.js';
 import { createRelations, type FindRelation } from '../../../agent/relation.js';
+import { parseIfJson } from '../../../kit/parse-json.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
@@ -236,13 +237,7 @@ function readEvent(line: string, where: string): EventEnvelope {
     usageError(`${where}${field === '' ? '' : `: ${field}`} is not an event.`, {
       why: 'a recording has one event on each line, as JSON: asp session export, or asp tail.',
     });
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    throw refuse('');
-  }
-  const event = EventEnvelope.safeParse(value);
+  const event = EventEnvelope.safeParse(parseIfJson(line));
   if (!event.success) throw refuse(event.error.issues[0]?.path.join('.') ?? '');
   const message = isMessageEvent(event.data) ? Message.safeParse(event.data.payload) : undefined;
   if (message?.success === false) throw refuse(['payload', ...(message.error.issues[0]?.path ?? [])].join('.'));

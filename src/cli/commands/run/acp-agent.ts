@@ -2,6 +2,7 @@ import * as z from 'zod/mini';
 import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import { backoffMs, type Clock, orAborted, wait } from '../../../kit/clock.js';
+import { parseIfJson } from '../../../kit/parse-json.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -469,7 +470,7 @@ const SessionsJson = z.looseObject({
 async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<AcpSessions> {
   const path = progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}.acp.json`;
   const { command } = rules;
-  const { data } = SessionsJson.safeParse(parsed(path === undefined ? undefined : await readIfPresent(path)));
+  const { data } = SessionsJson.safeParse(parseIfJson(path === undefined ? undefined : await readIfPresent(path)));
   const sessions = new Map(data?.command === command ? Object.entries(data.sessions) : []);
   const left = data?.questions ?? [];
   /** Whether the question of each session is open. */
@@ -522,12 +523,4 @@ async function openAcpSessions({ rules, progressPath }: AcpAgentParts): Promise<
 function dropOldest(map: Map<string, unknown>): void {
   const [oldest] = map.keys();
   if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
-}
-
-function parsed(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? '');
-  } catch {
-    return undefined;
-  }
 }

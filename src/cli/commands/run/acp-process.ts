@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import * as z from 'zod/mini';
-
 import { toJsonLine } from '../../../kit/json-line.js';
+import { parseIfJson } from '../../../kit/parse-json.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
@@ -119,7 +119,7 @@ export function startAcpProcess(
     await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);
   };
   const take = async (line: string): Promise<void> => {
-    const { data } = Frame.safeParse(parsed(line));
+    const { data } = Frame.safeParse(parseIfJson(line));
     if (data === undefined) return passOver(line);
     const { id, method, params, result, error } = data;
     if (method !== undefined) {
@@ -171,14 +171,6 @@ export function startAcpProcess(
     ended,
     end,
   };
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Calls `take` for each line that is not blank, one after the other: while it is busy, the program waits to write. */
