@@ -49,7 +49,7 @@ export async function run(
     // The end of a mock is often a signal, and what it saw until then is its result.
     const isResult = error instanceof CliError && error.code === 'ASP_NOT_AS_EXPECTED';
     if (signal.aborted && !isOutputLost && !isResult) return 1;
-    const { reportFailure } = await import('./report-failure.js');
+    const { reportFailure } = await import('./context/describe-failure.js');
     const { globals, context, command, isDeadlinePassed } = progress;
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
     const deadlineMs = context?.deadline?.afterMs;

@@ -1,4 +1,5 @@
 import { certificateAdvice, isRefusedConnection, type Outcome, RequestError } from '../../client/http/request-error.js';
+import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import { oauthExitCode } from '../../wire/oauth.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
@@ -6,10 +7,13 @@ import type { Command } from '../command.js';
 import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
 import { localNotRunning } from '../profile/local-service.js';
 import { loginArgs, type ResolvedProfile } from '../profile/resolve-profile.js';
-import type { Failure } from '../terminal/failure.js';
+import { type Failure, failureLine, failureText } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
+import { isColoured, loadStyle } from '../terminal/style.js';
 import { durationText } from '../values.js';
+import type { Surroundings } from './context.js';
 import { type ErrorContext, findErrorContext } from './explain.js';
+import { type Globals, guessFormat } from './globals.js';
 import { type ScopeOptions, withScopeOptions } from './in-place.js';
 
 /** The changes that a command has made at the service so far. */
@@ -303,4 +307,21 @@ function withKey(argv: readonly string[], key: string): readonly string[] {
   const end = argv.indexOf('--');
   const at = end === -1 ? argv.length : end;
   return [...argv.slice(0, at), '--idempotency-key', key, ...argv.slice(at)];
+}
+
+/** Reports a failure on stderr, in the requested format, and returns its exit code. */
+export async function reportFailure(
+  error: unknown,
+  facts: RunFacts,
+  { streams, environment }: Surroundings,
+  globals: Globals | undefined,
+): Promise<number> {
+  const failure = describeFailure(error, facts);
+  const format = globals?.format ?? guessFormat(facts.argv, environment);
+  if (format === 'human') {
+    const style = await loadStyle(isColoured(globals?.color ?? 'auto', environment, streams.stderr.isTerminal));
+    const width = streams.stderr.isTerminal ? textWidth(streams.stderr) : undefined;
+    await streams.stderr.write(failureText(failure, style, width));
+  } else await streams.stderr.write(failureLine(failure));
+  return failure.exitCode;
 }
