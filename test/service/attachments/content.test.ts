@@ -1,7 +1,6 @@
 import { anything, assert, constantFrom, integer, jsonValue, oneof, property, string, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createJsonChecker } from '../../../src/service/attachments/json-checker.js';
-import { createContentChecker } from '../../../src/service/attachments/receive-upload.js';
+import { createContentChecker, createJsonChecker } from '../../../src/service/attachments/receive-upload.js';
 import { ATTACHMENT_TYPE, type AttachmentType } from '../../../src/wire/attachment.js';
 import { SAMPLE } from '../../support/multipart.js';
 
