@@ -1,6 +1,7 @@
 // Takes screenshots of the dashboard of a private service, in which agents have talked, with Chromium. `npm run
-// photograph` takes the two pictures of the README. `npm run screenshots` takes every linked page in both themes and
-// three widths, and saves them in screenshots/. CHROMIUM names the browser if it is not /usr/bin/chromium.
+// photograph` takes the two pictures of the README. `npm run screenshots` takes every linked page, and the states that
+// only a form or a new account shows, in both themes and three widths, and saves them in screenshots/;
+// `npm run screenshots -- 320 dark` takes only those. CHROMIUM names the browser if it is not /usr/bin/chromium.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -64,6 +65,24 @@ function addStrangers() {
   asp('send', invoice, 'Thanks, I have it.', '--as', '@ada.planner');
 }
 
+/** Lets an agent remember the strangers that it refuses, and blocks one. */
+async function prepareTrust(page) {
+  asp('block', 'add', '@bob.pest', '--as', '@ada.builder');
+  await page.goto(`${new URL(page.url()).origin}/dashboard/agents/builder`);
+  await page.locator('#inbound_policy-hold').check();
+  await press(page, 'Save');
+}
+
+/** Adds what is on Needs you only after something happened to an agent, and until someone dismisses it. */
+function addIncidents(session) {
+  const ping = ['--field', 'content=Ping?', '--as', '@ada.planner'];
+  const { sequence } = JSON.parse(asp('api', `sessions/${session}/messages`, ...ping));
+  const report = ['--typed', `sequence=${sequence}`, '--field', 'reason=max_replies', '--as', '@ada.builder'];
+  asp('api', `sessions/${session}/unanswered`, ...report);
+  const knock = ['send', '@ada.builder', 'Hello, may I ask something?', '--as', '@bob.helper'];
+  spawnSync(process.execPath, [program, ...knock], { cwd: home, env: environment });
+}
+
 /** Takes the README's pictures: a session, and the list of sessions in the dark theme. */
 async function photographTwo(link, session) {
   const page = await signIn(link, { width: 1080, height: 900 }, 'light', 1.5);
@@ -72,52 +91,231 @@ async function photographTwo(link, session) {
   await page.evaluate(() => scrollTo(0, 0));
   await page.screenshot({ path: `${root}docs/dashboard.png` });
   console.log('docs/dashboard.png');
-  const list = await signIn(
-    asp('serve', 'open', '--no-browser', '--account', 'ada'),
-    { width: 1080, height: 640 },
-    'dark',
-    1.5,
-  );
+  const list = await signIn(openLinkOf('ada'), { width: 1080, height: 640 }, 'dark', 1.5);
   await list.goto(`${new URL(link).origin}/dashboard/sessions`);
   await list.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => undefined);
   await list.screenshot({ path: `${root}docs/sessions.png` });
   console.log('docs/sessions.png');
 }
 
-const WIDTHS = [320, 768, 1440];
-const THEMES = ['light', 'dark'];
+/** Those that the command line names, or all. */
+const choose = (all) => {
+  const named = all.filter((one) => process.argv.includes(String(one)));
+  return named.length > 0 ? named : all;
+};
+const WIDTHS = choose([320, 768, 1440]);
+const THEMES = choose(['light', 'dark']);
 
-/** Takes one page of each kind that the dashboard links to. */
-async function photographAll(link) {
+/** Takes one page of each kind that the dashboard links to, and the states that no link leads to. */
+async function photographAll(link, session) {
   const folder = join(root, 'screenshots');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
+  const { origin } = new URL(link);
   const first = await signIn(link, { width: 1440, height: 900 }, 'light', 1);
   asp('serve', 'account', 'operator', 'ada', 'yes');
+  await prepareTrust(first);
   const pages = await crawl(first);
-  const cookies = await first.context().cookies();
+  const ada = await first.context().cookies();
+  const newcomer = await signUp(origin);
+  const many = await signIn(openLinkOf('max'), { width: 1440, height: 900 }, 'light', 1);
+  const max = await many.context().cookies();
+  const clientId = await register(origin);
+  let count = 0;
   for (const colorScheme of THEMES)
     for (const width of WIDTHS) {
-      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
-      const page = await context.newPage();
-      const shoot = (kind, address) =>
-        photographWhole(page, address, join(folder, `${kind}-${width}-${colorScheme}.png`));
-      await shoot('sign-in', `${new URL(link).origin}/oauth/sign-in`);
-      await context.addCookies(cookies);
-      for (const [kind, address] of pages) await shoot(kind, address);
-      await context.close();
+      const visit = async (cookies, work) => {
+        const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+        await context.addCookies(cookies);
+        await work(await context.newPage());
+        await context.close();
+      };
+      const pathOf = (kind) => join(folder, `${kind}-${width}-${colorScheme}.png`);
+      const shootAll = (kinds) => async (page) => {
+        for (const [kind, address, act] of kinds) {
+          await page.goto(address.startsWith('/') ? origin + address : address);
+          await act?.(page);
+          await photographShown(page, pathOf(kind));
+          count += 1;
+        }
+      };
+      await visit([], shootAll(strangerStates(clientId)));
+      addIncidents(session);
+      await visit(ada, shootAll([...pages, ...ownerStates(clientId)]));
+      await visit(newcomer, shootAll(newcomerStates(clientId)));
+      await visit(max, shootAll([['consent-many', authorizePath(clientId)]]));
     }
-  console.log(`screenshots/: ${pages.size + 1} pages, ${THEMES.length} themes, ${WIDTHS.length} widths`);
+  console.log(
+    `screenshots/: ${count / THEMES.length / WIDTHS.length} pages, ${THEMES.length} themes, ${WIDTHS.length} widths`,
+  );
 }
+
+const openLinkOf = (account) => asp('serve', 'open', '--no-browser', '--account', account);
+
+/** Creates an account on the sign-in page, and returns its cookies. */
+async function signUp(origin) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${origin}/oauth/sign-in`);
+  await page.locator('#new-username').fill('nia');
+  await page.getByLabel('Your name').fill('Nia');
+  await page.locator('#new-password').fill('correct horse battery');
+  await page.getByRole('button', { name: 'Create account' }).click();
+  await page.waitForLoadState();
+  return context.cookies();
+}
+
+const CALLBACK = 'http://127.0.0.1/callback';
+
+/** Registers an application, so that its consent page can be opened. */
+async function register(origin) {
+  const about = await (await fetch(`${origin}/.well-known/oauth-authorization-server`)).json();
+  const answer = await fetch(about.registration_endpoint, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      client_name: 'asp on build-7',
+      redirect_uris: [CALLBACK],
+      token_endpoint_auth_method: 'none',
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+    }),
+  });
+  const { client_id: id } = await answer.json();
+  return id;
+}
+
+function authorizePath(clientId, more = {}) {
+  const scope = 'agents:read agents:write sessions:read sessions:write allowlist:read allowlist:write events:subscribe';
+  const parameters = {
+    response_type: 'code',
+    client_id: clientId,
+    redirect_uri: CALLBACK,
+    code_challenge: 'a'.repeat(43),
+    code_challenge_method: 'S256',
+    scope,
+    ...more,
+  };
+  return `/oauth/authorize?${new URLSearchParams(parameters)}`;
+}
+
+/** Presses a button and waits for the page that answers. */
+const press = async (page, name) => {
+  await page.getByRole('button', { name }).first().click();
+  await page.waitForLoadState();
+};
+
+/** A page is its name, its address, and what to do there before the picture. */
+const strangerStates = (clientId) => [
+  ['sign-in', '/oauth/sign-in'],
+  [
+    'sign-in-refused',
+    '/oauth/sign-in',
+    async (page) => {
+      await page.locator('summary').first().click();
+      await page.locator('#username').fill('nobody');
+      await page.locator('#password').fill('not the password');
+      await press(page, 'Sign in');
+    },
+  ],
+  [
+    'sign-up-refused',
+    '/oauth/sign-in',
+    async (page) => {
+      const fold = page.locator('summary', { hasText: 'Create an account' });
+      if (await fold.isVisible()) await fold.click();
+      await page.locator('#new-username').fill('Not A Name');
+      await page.getByLabel('Your name').fill('Some Body');
+      await page.locator('#new-password').fill('correct horse battery');
+      await press(page, 'Create account');
+    },
+  ],
+  ['sign-in-for-app', authorizePath(clientId)],
+  ['consent-unknown-app', authorizePath('unknown')],
+  ['public-agent', '/agents/@ada.planner'],
+  ['public-agent-missing', '/agents/@ada.nobody'],
+];
+
+const newcomerStates = (clientId) => [
+  ...['needs-you', 'agents', 'sessions', 'clients', 'new-client', 'applications', 'settings'].map((name) => [
+    `empty-${name}`,
+    `/dashboard/${name}`,
+  ]),
+  ['empty-search', '/dashboard/search?q=nothing'],
+  ['consent-no-agent', authorizePath(clientId)],
+];
+
+const ownerStates = (clientId) => [
+  ['consent', authorizePath(clientId)],
+  ['consent-missing-agent', authorizePath(clientId, { agent_handle: '@bob.helper' })],
+  ['consent-asked-agent', authorizePath(clientId, { agent_handle: '@ada.builder' })],
+  [
+    'consent-refused',
+    authorizePath(clientId),
+    async (page) => {
+      await page.locator('#agent-new').check();
+      await page.getByLabel('Handle', { exact: true }).fill('Not A Handle');
+      await press(page, 'Allow');
+    },
+  ],
+  ['none', '/dashboard/none'],
+  ['account-menu', '/dashboard/agents', (page) => page.getByRole('button', { name: /^Account/ }).click()],
+  ['search-found', '/dashboard/search?q=deploy'],
+  ['search-none', '/dashboard/search?q=xylophone'],
+  ['sessions-none', '/dashboard/sessions?with=@bob.nobody'],
+  [
+    'new-agent-refused',
+    '/dashboard/new-agent',
+    async (page) => {
+      await page.locator('#name').fill('No Name');
+      await page.locator('#display-name').fill(' ');
+      await press(page, 'Create agent');
+    },
+  ],
+  [
+    'profile-refused',
+    '/dashboard/agents/planner/profile',
+    async (page) => {
+      await page.locator('#skill-1-about').fill('Plans a week');
+      await press(page, 'Save profile');
+    },
+  ],
+  [
+    'client-secret',
+    '/dashboard/new-client?agent=planner',
+    async (page) => {
+      await page.locator('#name').fill('Nightly build');
+      await press(page, 'Create API credential');
+    },
+  ],
+  ['client-one', '/dashboard/clients', (page) => page.locator('.row-link').first().click()],
+  ['clients-some', '/dashboard/clients'],
+  ['knocks-some', '/dashboard/agents/builder/knocks'],
+  ['blocks-some', '/dashboard/agents/builder/blocks'],
+  [
+    'needs-you-undo',
+    '/dashboard/needs-you',
+    async (page) => {
+      await press(page, /^Dismiss/);
+    },
+  ],
+  [
+    'needs-you-undone',
+    '/dashboard/needs-you',
+    async (page) => {
+      await press(page, /^Dismiss/);
+      await press(page, /^Undo/);
+    },
+  ],
+];
 
 const LOOK_HEIGHT = 900;
 const HEIGHT_MAX = 8_000;
 
 /** Uses a window as tall as the page, so that sticky elements cover nothing. */
-async function photographWhole(page, address, path) {
+async function photographShown(page, path) {
   const { width } = page.viewportSize();
-  await page.goto(address);
-  await page.waitForLoadState('networkidle', { timeout: 1_000 }).catch(() => undefined);
+  await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined);
   const height = await page.evaluate(() => document.documentElement.scrollHeight);
   await page.setViewportSize({ width, height: Math.min(Math.max(height, LOOK_HEIGHT), HEIGHT_MAX) });
   await page.evaluate(() => scrollTo(0, 0));
@@ -158,12 +356,14 @@ async function signIn(link, viewport, colorScheme, deviceScaleFactor) {
   return page;
 }
 
+const MANY = Array.from({ length: 12 }, (_, index) => `max.worker-${index + 1}`);
+const AGENTS = ['ada.planner', 'ada.builder', 'bob.helper', 'bob.pest', ...MANY].join(',');
 const isAll = process.argv.includes('--all');
-const service = spawn(
-  process.execPath,
-  [program, 'serve', '--seed', 'ada.planner,ada.builder,bob.helper', '--port', '0', '--data', 'memory'],
-  { cwd: home, env: environment, stdio: ['ignore', 'pipe', 'inherit'] },
-);
+const service = spawn(process.execPath, [program, 'serve', '--seed', AGENTS, '--port', '0', '--data', 'memory'], {
+  cwd: home,
+  env: environment,
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
 let browser;
 try {
   await new Promise((resolve) => service.stdout.once('data', resolve));
@@ -187,12 +387,12 @@ try {
   addStrangers();
   if (isAll) addMore(session);
 
-  const link = asp('serve', 'open', '--no-browser', '--account', 'ada');
+  const link = openLinkOf('ada');
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu'],
   });
-  await (isAll ? photographAll(link) : photographTwo(link, session));
+  await (isAll ? photographAll(link, session) : photographTwo(link, session));
 } finally {
   await browser?.close();
   const gone = new Promise((resolve) => service.once('close', resolve));
