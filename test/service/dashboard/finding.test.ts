@@ -115,6 +115,16 @@ describe('The list of sessions, again', () => {
     expect(await list('?state=invited')).not.toContain(asked);
   });
 
+  it('has a session once in which one own agent is invited and another has joined', async () => {
+    const starter = await createActor(stage.desk.place, stage.operator, 'sixth', { owner: 'ada' });
+    const helper = await createActor(stage.desk.place, stage.operator, 'fifth', { owner: 'ada' });
+    const shared = await starter.mustCreate({ topic: 'Between us', invite: [helper.handle] });
+    expect((await list()).filter((id) => id === shared)).toHaveLength(1);
+    expect((await list())[0]).toBe(shared);
+    await helper.mustJoin(shared);
+    expect((await list()).filter((id) => id === shared)).toHaveLength(1);
+  });
+
   it('shows the last message that the account may see, the number of events, and what no one has read', async () => {
     const [mine, other] = [
       await createActor(stage.desk.place, stage.operator, 'fifth', { owner: 'ada' }),

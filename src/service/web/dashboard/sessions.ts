@@ -282,12 +282,14 @@ export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
     const agent = agents.find(({ name }) => name === filter.agent);
     const mistakes = findMistakes(filter, agent !== undefined);
     const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, filter, agent?.id);
-    const listed = toListed(visit, await showAll(visit, query, found.rows), found.next);
-    const isTop = isFirstList(filter) && listed.trail.length === 0;
+    const isTop = isFirstList(filter) && visit.query.one('after') === undefined;
     const limit = WAITING_SHOWN;
     const waiting = isTop
       ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit })
       : { rows: [], next: undefined };
+    const isAbove = ({ session: { id } }: AccountSession): boolean => waiting.rows.some((row) => row.session.id === id);
+    const rows = found.rows.filter((row) => !isAbove(row));
+    const listed = toListed(visit, await showAll(visit, query, rows), found.next);
     const view = renderSessions({
       listed,
       waiting: await showAll(visit, query, waiting.rows),
