@@ -98,7 +98,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await told('Added to the allowlist.');
     await page.getByLabel('Add to allowlist').fill('@bob.helper not-a-handle @carol.*');
     await press('Add');
-    await page.getByRole('alert').getByText('“not-a-handle” is not a handle.').waitFor();
+    await page.getByRole('alert').filter({ hasText: '“not-a-handle” is not a handle.' }).waitFor();
     expect(await page.getByLabel('Add to allowlist').inputValue()).toBe('@bob.helper not-a-handle @carol.*');
     await press('Remove @wanda.*');
     await told('Removed from the allowlist.');

@@ -29,8 +29,11 @@ export interface Field {
   readonly suggestions?: readonly string[];
 }
 
-/** The texts of a control and the attributes that tie them to it. The first mistake in a form has the focus. */
-function tie(
+/**
+ * The texts of a control and the attributes that tie them to it. The first mistake in a form has the focus; if it is
+ * the only one, it is not in a list above the form as well.
+ */
+export function tie(
   { id, hint }: { readonly id: string; readonly hint?: Html | string },
   mistakes: readonly Mistake[],
 ): { readonly notes: Html; readonly attributes: Html } {
@@ -40,7 +43,7 @@ function tie(
   );
   return {
     notes: html`${hint !== undefined && html`<span class="hint" id="${id}-hint">${hint}</span>`}
-${mistake !== undefined && html`<span class="mistake" id="${id}-mistake">${mistake.message}</span>`}`,
+${mistake !== undefined && html`<span class="mistake" id="${id}-mistake"${mistakes.length === 1 && html` role="alert"`}>${mistake.message}</span>`}`,
     attributes: html`${described.length > 0 && html` aria-describedby="${described.join(' ')}"`}${mistake !== undefined && html` aria-invalid="true"`}${mistake !== undefined && mistake === mistakes[0] && html` autofocus`}`,
   };
 }
@@ -160,6 +163,12 @@ export function renderProblem(title: string, mistakes: readonly Mistake[]): Html
 <h2 id="problem-title">${title}</h2>
 <ul>${mistakes.map(({ field, message }) => html`<li>${field === undefined ? message : html`<a href="#${field}">${message}</a>`}</li>`)}</ul>
 </section>`;
+}
+
+/** The mistakes of a form whose fields show their own: a list, unless the only one is shown at its field. */
+export function renderMistakes(mistakes: readonly Mistake[]): Html | undefined {
+  const isShownThere = mistakes.length === 1 && mistakes[0]?.field !== undefined;
+  return isShownThere ? undefined : renderProblem('There is a problem', mistakes);
 }
 
 /** Hidden fields. */

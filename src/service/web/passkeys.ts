@@ -26,20 +26,20 @@ import { type Html, html } from './html.js';
 /** The host that passkeys belong to, or the reason why there can be none. */
 export type PasskeyPlace =
   | { readonly kind: 'usable'; readonly host: string; readonly origin: string }
-  | { readonly kind: 'unusable'; readonly why: string };
+  | { readonly kind: 'unusable'; readonly why: Html };
 
 /** Browsers use passkeys at host names only, over https or on this machine (Web Authentication Level 3 §5.1.3). */
 export function findPasskeyPlace(webUrl: string): PasskeyPlace {
   const { protocol, hostname, origin, port } = new URL(webUrl);
   if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) {
     const advice = isLoopbackHost(hostname)
-      ? `Start it with --public-url http://localhost:${port} to use them on this machine.`
-      : 'The operator can set one with --public-url.';
-    const why = `Passkeys need a host name, and this service is at the IP address ${hostname}. ${advice}`;
+      ? html`Start it with <code class="wrap">--public-url http://localhost:${port}</code> to use them on this machine.`
+      : html`The operator can set one with <code>--public-url</code>.`;
+    const why = html`Passkeys need a host name, and this service is at the IP address ${hostname}. ${advice}`;
     return { kind: 'unusable', why };
   }
   if (protocol !== 'https:' && hostname !== 'localhost' && !hostname.endsWith('.localhost'))
-    return { kind: 'unusable', why: 'Passkeys need https, and this service is at an http address.' };
+    return { kind: 'unusable', why: html`Passkeys need https, and this service is at an http address.` };
   return { kind: 'usable', host: hostname, origin };
 }
 

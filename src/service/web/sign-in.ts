@@ -38,7 +38,7 @@ import {
   renewBrowser,
   requireSameOrigin,
 } from './browser.js';
-import { describeDuration, type Field, hidden, type Mistake, renderField, renderProblem } from './form.js';
+import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes } from './form.js';
 import { type Html, html, strangersText } from './html.js';
 import { layOut, pageHeaders, renderErrorPage, renderSignedInPage } from './layout.js';
 import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
@@ -72,7 +72,7 @@ export function renderSignInPage(page: SignInPage): string {
   const title = isSignUp ? 'Create your account' : 'Sign in';
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p class="soft">${renderPurpose(page)}</p></div>
-${renderProblem('There is a problem', page.mistakes)}
+${renderMistakes(page.mistakes)}
 ${isSignUp ? renderSignUpForm(page) : renderSignInForm(page)}
 <hr class="rule">
 ${
@@ -176,7 +176,7 @@ export function renderNewPasswordPage({ host, csrf, path, once, username, mistak
   const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. This signs out every browser and app of this account, and removes its passkeys.</p></div>
-${renderProblem('There is a problem', mistakes)}
+${renderMistakes(mistakes)}
 <form method="post" action="${path}" class="stack" aria-label="${title}">
 ${hidden({ once, csrf })}
 <input type="text" name="username" value="${username}" autocomplete="username" hidden>

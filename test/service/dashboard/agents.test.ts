@@ -168,7 +168,7 @@ describe('A mistake in a form', () => {
     const chosen = { inbound_policy: 'open', visibility: 'private', can_initiate_sessions: undefined };
     const page = await ada.press(path, /^save$/i, chosen);
     const open = ['inbound_policy-open'];
-    expect(mistakesOf(page)).toEqual({ told: open, beside: open, focused: open });
+    expect(mistakesOf(page)).toEqual({ told: [], beside: open, focused: open });
     const form = mustFindForm(page, /^save$/i);
     expect(form.values).toMatchObject({ inbound_policy: 'open', visibility: 'private' });
     expect(form.ticked).toEqual({});
@@ -227,6 +227,36 @@ describe('Changing an agent', () => {
       skill_1_about: 'only this',
     });
     expect(mustFindForm(await ada.open(`${path}/profile`), /^save profile$/i).values['display_name']).toBe(name);
+  });
+
+  it('profile: a skill’s name and its description have their own mistakes, which are said once', async () => {
+    const { path } = await newAgent();
+    const press = (values: Record<string, string>) => ada.press(`${path}/profile`, /^save profile$/i, values);
+    const nameless = await press({ skill_1_about: 'only this' });
+    expect(nameless.text).toContain('Give this skill a name of 1 to 100 characters.');
+    expect(mistakesOf(nameless)).toEqual({ told: [], beside: ['skill-1'], focused: ['skill-1'] });
+    const lengthy = await press({ skill_1: 'sort', skill_1_about: 'x'.repeat(1001) });
+    expect(lengthy.text).toContain('Shorten this description to 1000 characters.');
+    expect(mistakesOf(lengthy)).toEqual({ told: [], beside: ['skill-1-about'], focused: ['skill-1-about'] });
+  });
+
+  it('profile: more rows for skills come without saving, up to 20, and keep what was typed', async () => {
+    const { path } = await newAgent();
+    const names = (page: Page) =>
+      Object.keys(mustFindForm(page, /^save profile$/i).values).filter((name) => /^skill_\d+$/.test(name));
+    const add = (page: Page, values: Record<string, string> = {}) =>
+      ada.browser.submit(page, mustFindForm(page, /^add skill rows$/i), values, /^add skill rows$/i);
+    let page = await ada.open(`${path}/profile`);
+    expect(names(page)).toHaveLength(2);
+    page = await add(page, { display_name: 'Renamed', skill_1: 'sort', skill_2: 'count' });
+    expect([page.answer.status, names(page).length]).toEqual([200, 4]);
+    expect(page.answer.text).toMatch(/id="skill-3"[^>]* autofocus/);
+    expect(mustFindForm(page, /^save profile$/i).values).toMatchObject({ display_name: 'Renamed', skill_2: 'count' });
+    expect(bodyOf(await ada.open(`${path}/profile`))).not.toContain('Renamed');
+    for (let more = 0; more < 8; more += 1) page = await add(page);
+    expect(names(page)).toHaveLength(20);
+    expect(page.text).not.toContain('Add skill rows');
+    expect(mustFindForm(page, /^save profile$/i).buttons[0]?.label).toBe('Save profile');
   });
 
   it('no one can invite a paused agent, and a resumed one can be invited again', async () => {
@@ -307,7 +337,7 @@ describe('The allowlist of an agent', () => {
     const page = await ada.press(list, /^add$/i, { entry: thousand(9) });
     expect(page.answer.status).toBe(400);
     expect(page.text).toContain('An allowlist has at most 10000 entries.');
-    expect(mistakesOf(page)).toEqual({ told: ['entry'], beside: ['entry'], focused: ['entry'] });
+    expect(mistakesOf(page)).toEqual({ told: [], beside: ['entry'], focused: ['entry'] });
     expect(mustFindForm(page, /^add$/i).values['entry']).toBe(thousand(9));
   });
 

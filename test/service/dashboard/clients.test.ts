@@ -194,7 +194,7 @@ describe('A client', () => {
     for (const agent of ['agent-49', `@${max.username}.agent-49`])
       expect((await submit(agent)).text).toContain(`acts as @${max.username}.agent-49`);
     const refused = await submit('agent-50');
-    expect(refused.answer.text).toMatch(/<a href="#agent">You have no agent with this name\.<\/a>/);
+    expect(refused.answer.text).toMatch(/id="agent-mistake" role="alert">You have no agent with this name\.</);
     expect(mustFindForm(refused, CREATE).values).toMatchObject({ agent: 'agent-50' });
     const chosen = await max.open('/dashboard/new-client?agent=agent-7');
     expect(mustFindForm(chosen, CREATE).values).toMatchObject({ agent: 'agent-7' });

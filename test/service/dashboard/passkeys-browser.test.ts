@@ -391,7 +391,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(await findViolations(page)).toEqual([]);
     await page.getByLabel('Password').fill('not the password');
     await press(page, 'Continue');
-    await page.getByRole('alert').getByText('The password is wrong.').waitFor();
+    await page.getByRole('alert').filter({ hasText: 'The password is wrong.' }).waitFor();
     await page.getByLabel('Password').fill(person.password);
     await press(page, 'Continue');
     await page.getByRole('button', { name: 'Create passkey' }).waitFor();

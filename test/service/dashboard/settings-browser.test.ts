@@ -66,7 +66,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await page.keyboard.press('Tab');
     await page.keyboard.type(FRESH);
     await page.keyboard.press('Enter');
-    await page.getByRole('alert').getByText('The password is wrong.').waitFor();
+    await page.getByRole('alert').filter({ hasText: 'The password is wrong.' }).waitFor();
     expect(await page.locator('#current-password:focus').count()).toBe(1);
     await page.keyboard.type(ada.password);
     await page.keyboard.press('Tab');

@@ -19,7 +19,7 @@ import {
   renderArea,
   renderChoices,
   renderField,
-  renderProblem,
+  renderMistakes,
   renderTick,
 } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
@@ -69,7 +69,7 @@ export function renderAgentPage({ agent, note, undo, mistakes }: AgentFrame, tab
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
 <div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
 <nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
-${renderNote(note, undo)}${renderProblem('There is a problem', mistakes)}
+${renderNote(note, undo)}${renderMistakes(mistakes)}
 ${body}</div>`;
   const title = `${tab === 'overview' ? '' : `${TABS[tab].label} · `}${agent.canonical_handle}`;
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'agents', main };
@@ -217,8 +217,10 @@ export interface ProfileValues {
 
 export interface ProfilePage extends AgentFrame {
   readonly values: ProfileValues;
-  /** The maximum number of skills in the form. */
+  /** The number of skills for which the form has room. */
   readonly skillCount: number;
+  /** The first of the rows that someone asked for. */
+  readonly firstNewRow: number | undefined;
 }
 
 export function renderProfile(page: ProfilePage): View {
@@ -231,17 +233,21 @@ export function renderProfile(page: ProfilePage): View {
     autocomplete: 'off',
     maxLength: 100,
   };
-  const skills = Array.from({ length: skillCount }, (_, index) => renderSkill(values, index, mistakes));
+  const skills = Array.from({ length: skillCount }, (_, index) => renderSkill(page, index));
+  // After the button that saves: a browser presses the first one when someone presses Enter.
+  const more =
+    skillCount < SKILLS_MAX &&
+    html`<button class="button plain" name="${ROWS}" value="${skillCount}" formnovalidate>Add skill rows</button>`;
   const body = html`<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
 ${renderField(displayName, mistakes)}
 ${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to this agent. Markdown works.' }, mistakes)}
 <fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask this agent to do. Empty rows are ignored.</p><div class="skills">${skills}</div></fieldset>
-<div class="row-actions"><button class="button primary">Save profile</button><a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
+<div class="row-actions"><button class="button primary">Save profile</button>${more}<a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
   return renderAgentPage(page, 'profile', body);
 }
 
-function renderSkill(values: ProfileValues, index: number, mistakes: readonly Mistake[]): Html {
+function renderSkill({ values, mistakes, firstNewRow }: ProfilePage, index: number): Html {
   const { name = '', description = '' } = values.skills[index] ?? {};
   const number = index + 1;
   const field: Field = {
@@ -252,6 +258,7 @@ function renderSkill(values: ProfileValues, index: number, mistakes: readonly Mi
     autocomplete: 'off',
     maxLength: 100,
     isRequired: false,
+    hasFocus: index === firstNewRow,
   };
   return html`<div class="skill">${renderField(field, mistakes)}${renderArea({ id: `skill-${number}-about`, name: `skill_${number}_about`, label: `What skill ${number} does`, value: description, maxLength: 1000, rows: 1 }, mistakes)}</div>`;
 }
@@ -394,6 +401,8 @@ async function readGrants({ context, account }: Visit, query: Query, agentId: st
 const getAddress = ({ part }: Visit): string => `/dashboard/agents/${part('name')}`;
 
 const EMPTY_SKILL_ROWS = 2;
+/** The button that adds rows for skills sends the number of rows that the form has. */
+const ROWS = 'rows';
 
 export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
   return profileOf(visit, { mistakes: [], status: 200 });
@@ -401,6 +410,7 @@ export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
 
 export async function actProfile(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, actor } = visit;
+  if (form.one(ROWS) !== undefined) return profileAgain(visit, form, { mistakes: [], status: 200 });
   const values = readProfile(form);
   const read = UpdateAgentRequest.safeParse({
     display_name: values.displayName,
@@ -415,10 +425,17 @@ export async function actProfile(visit: Visit, form: Parameters): Promise<Dashbo
 }
 
 export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return profileOf(visit, refusal, readProfile(form));
+  const rows = Number(form.one(ROWS));
+  return profileOf(visit, refusal, readProfile(form), rows > 0 ? rows : undefined);
 }
 
-async function profileOf(visit: Visit, { mistakes, status }: Refusal, typed?: ProfileValues): Promise<DashboardAnswer> {
+/** With what was typed, and with more rows for skills than the form had. */
+async function profileOf(
+  visit: Visit,
+  { mistakes, status }: Refusal,
+  typed?: ProfileValues,
+  rows?: number,
+): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
   const row = await context.database.read((view) => requireAgent(visit, view));
   const values = typed ?? toValues(row);
@@ -429,7 +446,8 @@ async function profileOf(visit: Visit, { mistakes, status }: Refusal, typed?: Pr
     mistakes,
     now: context.clock.now(),
     values,
-    skillCount: Math.min(SKILLS_MAX, values.skills.length + EMPTY_SKILL_ROWS),
+    skillCount: Math.min(SKILLS_MAX, Math.max(values.skills.length, rows ?? 0) + EMPTY_SKILL_ROWS),
+    firstNewRow: rows,
   });
   return page(view, { status });
 }

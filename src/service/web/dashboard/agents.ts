@@ -6,7 +6,7 @@ import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { type FirstStepsRow, findFirstSteps } from '../../store/agents.js';
 import { LISTS_SCRIPT } from '../assets.js';
-import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem, renderSelection } from '../form.js';
+import { type Field, hidden, type Mistake, renderArea, renderField, renderMistakes, renderSelection } from '../form.js';
 import { type Html, html, renderAgentFace, TICK } from '../html.js';
 import type { ProfileValues } from './agent.js';
 import {
@@ -172,7 +172,7 @@ export function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAge
   };
   const main = html`<div class="narrow stack">${renderTrail('Agents', '/dashboard/agents')}
 <h1>New agent</h1>
-${renderProblem('There is a problem', mistakes)}
+${renderMistakes(mistakes)}
 <form method="post" action="/dashboard/new-agent" class="card stack">${hidden({ csrf, key })}
 ${[name, displayName].map((field) => renderField(field, mistakes))}
 ${renderArea({ id: 'description', name: 'description', label: 'Description (optional)', value: filled.description ?? '', maxLength: 1000, rows: 3 }, mistakes)}
@@ -236,13 +236,12 @@ interface Issue {
 
 /** The mistakes for the issues of a schema, each once, in the order of `known`; skills come last. */
 export function readMistakes(issues: readonly Issue[], known: Readonly<Record<string, Mistake>>): Mistake[] {
-  const mistakes = issues.map(({ path: [field, index] }): Mistake => {
+  const mistakes = issues.map(({ path: [field, index, part] }): Mistake => {
     if (field === 'skills') {
       const id = `skill-${Number(index ?? 0) + 1}`;
-      return {
-        field: id,
-        message: 'Give each skill a name of 1 to 100 characters, and a description of at most 1000.',
-      };
+      return part === 'description'
+        ? { field: `${id}-about`, message: 'Shorten this description to 1000 characters.' }
+        : { field: id, message: 'Give this skill a name of 1 to 100 characters.' };
     }
     return known[String(field)] ?? { message: 'This form is invalid.' };
   });

@@ -25,7 +25,7 @@ import {
   type Mistake,
   renderChoices,
   renderField,
-  renderProblem,
+  renderMistakes,
   renderSelection,
   renderTicks,
 } from '../form.js';
@@ -166,7 +166,7 @@ ${renderSelection(EXPIRY, page.expiry, mistakes)}
     html`<p>An API credential acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
   );
   const main = html`<div class="narrow stack">${renderTrail('API credentials', '/dashboard/clients')}<h1>New API credential</h1>
-${renderProblem('There is a problem', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
+${renderMistakes(mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
   return {
     title: mistakes.length > 0 ? 'Problem: New API credential' : 'New API credential',
     section: 'clients',
@@ -192,14 +192,14 @@ export function renderClient(page: ClientPage): View {
   const path = `/dashboard/clients/${client.id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
 <div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
-${renderNote(note)}${renderProblem('There is a problem', mistakes)}${secret !== undefined && renderSecret(client, secret, baseUrl)}
-<div class="columns"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
+${renderNote(note)}${renderMistakes(mistakes)}${secret !== undefined && renderSecret(client, secret, baseUrl)}
+<div class="columns"><div class="stack"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
 <dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown only once, at creation' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div>${renderExpiry(client, now)}</dl></section>
-<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div>
 ${renderRename(page)}
 <section class="card stack-tight" aria-labelledby="replace"><h2 id="replace">Replace or revoke</h2>
 <p class="soft small">With a new secret, the old one can keep working until every program has the new one.</p>
-<div class="row-actions"><a class="button plain" href="${path}/rotate">New secret…</a><a class="button plain quiet-danger" href="${path}/revoke">Revoke this API credential…</a></div></section></div>`;
+<div class="row-actions"><a class="button plain" href="${path}/rotate">New secret…</a><a class="button plain quiet-danger" href="${path}/revoke">Revoke this API credential…</a></div></section></div>
+<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div></div>`;
   return { title: mistakes.length > 0 ? `Problem: ${client.name}` : client.name, section: 'clients', main };
 }
 

@@ -5,7 +5,7 @@ import type { Parameters } from '../../oauth/parameters.js';
 import { markConfirmed, wasConfirmedSince } from '../../store/browser-sessions.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { PASSKEY_SCRIPT } from '../assets.js';
-import { type Field, hidden, renderField, renderProblem } from '../form.js';
+import { type Field, hidden, renderField, renderMistakes } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
 import {
   addPasskey,
@@ -39,7 +39,7 @@ const CONFIRMED_FOR_MS = 10 * 60 * 1000;
 
 interface PasskeysSection {
   readonly passkeys: readonly PasskeyRow[];
-  readonly noPasskeys: string | undefined;
+  readonly noPasskeys: Html | undefined;
   readonly now: number;
 }
 
@@ -50,8 +50,8 @@ export function renderPasskeys({ passkeys, noPasskeys, now }: PasskeysSection): 
     noPasskeys === undefined &&
     passkeys.length < PASSKEYS_MAX &&
     html`<a class="button plain small-button" href="${PATH}/new">Add a passkey</a>`;
-  return html`<section class="stack-tight" aria-labelledby="passkeys"><div class="between"><h2 id="passkeys">Passkeys</h2>${add}</div>
-<p class="soft">${about}</p>
+  return html`<section class="stack-tight" aria-labelledby="passkeys"><div class="card stack-tight"><div class="between"><h2 id="passkeys">Passkeys</h2>${add}</div>
+<p class="soft">${about}</p></div>
 ${passkeys.length > 0 && html`<ul class="rows">${passkeys.map((one) => renderPasskey(one, now))}</ul>`}</section>`;
 }
 
@@ -82,7 +82,7 @@ async function newPasskeyView(visit: Visit, { mistakes }: Refusal, name = ''): P
   const toView = (content: Html, script?: string): View => ({
     title: mistakes.length > 0 ? `Problem: ${title}` : title,
     section: undefined,
-    main: html`<div class="narrow stack">${renderTrail(BACK.label, BACK.path)}<h1>${title}</h1>${renderProblem('There is a problem', mistakes)}
+    main: html`<div class="narrow stack">${renderTrail(BACK.label, BACK.path)}<h1>${title}</h1>${renderMistakes(mistakes)}
 ${content}</div>`,
     ...(script !== undefined && { script }),
   });

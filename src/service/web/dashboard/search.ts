@@ -14,7 +14,7 @@ import { type FoundMessage, SEARCH_OFF, searchAccountMessages } from '../../mess
 import { listAgentsOfAccount } from '../../store/agents.js';
 import { toSearchPhrases, toSearchTerms } from '../../store/search.js';
 import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
-import { type Field, type Mistake, renderField, renderProblem } from '../form.js';
+import { type Field, type Mistake, renderField, renderMistakes } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { getPublicPath } from './agent-page.js';
@@ -54,13 +54,13 @@ function renderSearch({ q, found, mistakes, now }: SearchPage): View {
     name: 'q',
     label: 'Words in messages, topics, or agents',
     value: q,
-    hint: html`Finds whole words; all of them must occur. A handle such as <code>@bob.helper</code> lists the sessions with it.`,
+    hint: html`Finds texts with all of these words. A handle such as <code>@bob.helper</code> finds its sessions.`,
     autocomplete: 'off',
     maxLength: SEARCH_QUERY_MAX_LENGTH,
     hasFocus: found === undefined && mistakes.length === 0,
   };
   const form = html`<form method="get" action="${PATH}" role="search" class="search-form">${renderField(field, mistakes)}<button class="button primary">Search</button></form>`;
-  const main = html`<div class="stack">${renderHeading({ title: 'Search' })}${renderProblem('There is a problem', mistakes)}${form}${found && renderFound(q, found, now)}</div>`;
+  const main = html`<div class="stack">${renderHeading({ title: 'Search' })}${renderMistakes(mistakes)}${form}${found && renderFound(q, found, now)}</div>`;
   const title = q === '' ? 'Search' : `${untrustedText(q)} · Search`;
   return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'search', main };
 }

@@ -10,7 +10,7 @@ import {
   listAccountSessions,
 } from '../../store/browser-sessions.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
-import { type Field, hidden, type Mistake, renderField, renderProblem, renderTick } from '../form.js';
+import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick } from '../form.js';
 import { type Html, html } from '../html.js';
 import { renderDeletedPage } from '../layout.js';
 import { findPasskeyPlace, PASSKEYS_MAX } from '../passkeys.js';
@@ -59,7 +59,7 @@ export interface SettingsPage {
   readonly form: { readonly mistakes: readonly Mistake[]; readonly disconnectsApps: boolean };
   readonly passkeys: readonly PasskeyRow[];
   /** Why there can be no passkeys; undefined: there can. */
-  readonly noPasskeys: string | undefined;
+  readonly noPasskeys: Html | undefined;
   readonly browsers: Listed<ShownBrowser>;
   readonly csrf: string;
   readonly note: NoteName | undefined;
@@ -68,7 +68,7 @@ export interface SettingsPage {
 
 export function renderSettings(page: SettingsPage): View {
   const { mistakes } = page.form;
-  const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderProblem('There is a problem', mistakes)}
+  const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderMistakes(mistakes)}
 ${renderNameForm(page)}
 ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
 ${renderPasskeys(page)}
@@ -172,7 +172,7 @@ export function renderDeleteAccount({ username, hasPassword, csrf, mistakes, typ
   };
   const title = 'Delete your account?';
   const main = html`<div class="narrow stack">${renderTrail('Settings', PATH)}<h1>${title}</h1>
-${renderProblem('There is a problem', mistakes)}
+${renderMistakes(mistakes)}
 <form method="post" action="${PATH}/delete" class="card stack">${hidden({ csrf })}
 <ul class="points"><li>Your agents leave their sessions, and no one can reach them anymore.</li>
 <li>All browsers and connected apps are signed out, and API credentials stop working.</li>
