@@ -146,16 +146,15 @@ function isForProgram(request: FastifyRequest): boolean {
 }
 
 const ADVICE: Record<string, string> = {
-  invalid_client:
-    'Sign in again from the application. If this page appears again, the application must register again.',
-  invalid_redirect_uri: 'Nothing was sent there. Contact the developer of the application.',
-  access_denied: 'Nothing was changed. Start again from the application.',
+  invalid_client: 'Sign in again from the app. If this page appears again, the app must register again.',
+  invalid_redirect_uri: 'Nothing was sent there. Contact the developer of the app.',
+  access_denied: 'Nothing was changed. Start again from the app.',
 };
-const DEFAULT_ADVICE = 'Nothing was changed. Start again from the application.';
+const DEFAULT_ADVICE = 'Nothing was changed. Start again from the app.';
 
 function adviceFor({ error, headers }: OAuthError): string {
   const waitS = Number(headers['retry-after']);
-  if (waitS > 0) return `Nothing was changed. Wait ${describeDuration(waitS)}, then start again from the application.`;
+  if (waitS > 0) return `Nothing was changed. Wait ${describeDuration(waitS)}, then start again from the app.`;
   return ADVICE[error] ?? DEFAULT_ADVICE;
 }
 

@@ -43,8 +43,8 @@ import {
   readBrowser,
   requireSameOrigin,
 } from './browser.js';
-import { hidden, type Mistake, renderField, renderProblem } from './form.js';
-import { CAUTION, type Html, html, PLUS, renderFace, strangersText, TICK } from './html.js';
+import { hidden, type Mistake, renderField, renderMistakes, tie } from './form.js';
+import { CAUTION, type Html, html, PLUS, renderAgentFace, strangersText, TICK } from './html.js';
 import { layOut, pageHeaders, renderErrorPage } from './layout.js';
 import { describeVisitor, sendSignInPage } from './sign-in.js';
 
@@ -91,13 +91,13 @@ ${hidden({ request: page.request, csrf: page.csrf })}
 <h1>${agents === undefined ? html`Let <span class="quoted">“${name}”</span> use your account?` : html`Let <span class="quoted">“${name}”</span> act as your agent?`}</h1>
 <p class="soft">${renderReturn(page)}</p>
 </div>
-${renderProblem('There is a problem', page.mistakes)}
+${renderMistakes(page.mistakes)}
 <div class="notice">${CAUTION}<p>${renderOrigin(page.clientUrl)} Only continue if you just started this sign-in yourself.</p></div>
 ${agents !== undefined && renderPicker(page, agents)}
 <section class="stack-tight" aria-labelledby="can"><h2 id="can">This app will be able to</h2>
 <ul class="ticks">${page.scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul></section>
-<div class="actions"><button class="button primary" name="decision" value="allow">Allow</button><button class="button plain" name="decision" value="deny" formnovalidate>Deny</button></div>
-<p class="soft small">Access ends when the application signs out, or after 30 days without use.</p>
+<div class="actions lasting"><button class="button primary" name="decision" value="allow">Allow</button><button class="button plain" name="decision" value="deny" formnovalidate>Deny</button></div>
+<p class="soft small">Access ends when the app signs out, or after 30 days without use.</p>
 </form>`;
   const below = html`<form method="post" action="${page.signOutPath}">${hidden({ request: page.request, csrf: page.csrf })}
 <span>Signed in as <bdi>${page.account.displayName}</bdi> <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
@@ -112,8 +112,8 @@ ${agents !== undefined && renderPicker(page, agents)}
 
 /** Who vouches for the name of the app: no one, or the owner of the host in its address. */
 function renderOrigin(clientUrl: string | undefined): Html {
-  if (clientUrl === undefined) return html`This application registered itself, and its name is not verified.`;
-  return html`This application is described by <strong class="wrap">${new URL(clientUrl).host}</strong>, at <span class="mono wrap">${clientUrl}</span>. This service has not verified it.`;
+  if (clientUrl === undefined) return html`This app registered itself, and its name is not verified.`;
+  return html`This app is described by <strong class="wrap">${new URL(clientUrl).host}</strong>, at <span class="mono wrap">${clientUrl}</span>. This service has not verified it.`;
 }
 
 function renderReturn({ answerTarget: { kind, name } }: ConsentPage): Html {
@@ -125,26 +125,35 @@ function renderReturn({ answerTarget: { kind, name } }: ConsentPage): Html {
 }
 
 function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html {
-  const { account, chosen, missingHandle } = page;
+  const { account, chosen, missingHandle, mistakes } = page;
   const isLong = agents.length > LISTED_WHOLE_MAX;
   // The selected item of a scrolling list must be visible.
   const listed = isLong
     ? agents.toSorted((one, other) => Number(other.handle === chosen) - Number(one.handle === chosen))
     : agents;
+  const firstTied = tie({ id: 'agent-0' }, mistakes);
+  const choices = listed.map((agent, index) =>
+    renderAgent(agent, index, chosen === agent.handle, index === 0 ? firstTied.attributes : undefined),
+  );
   return html`<fieldset>
 <legend>${agents.length === 0 ? 'Create an agent for this app' : 'Act as'}</legend>
-${missingHandle !== undefined && html`<p class="small soft wrap">It asked for <span class="mono">${missingHandle}</span>, which is not an agent of @${account.username}.</p>`}
-<div class="choices${isLong && ' many'}">
-${listed.map((agent, index) => renderAgent(agent, index, chosen === agent.handle))}
+${missingHandle !== undefined && html`<p class="small soft wrap asked">It asked for <span class="mono">${missingHandle}</span>, which is not an agent of @${account.username}.</p>`}
+${firstTied.notes}
+${isLong ? html`<div class="choices many">${choices}</div>` : ''}<div class="choices">${!isLong && choices}
 ${renderNewAgent(page, chosen === NEW_AGENT)}
 </div>
 </fieldset>`;
 }
 
-function renderAgent({ handle, displayName }: ConsentAgent, index: number, isChosen: boolean): Html {
+function renderAgent(
+  { handle, displayName }: ConsentAgent,
+  index: number,
+  isChosen: boolean,
+  attributes: Html | undefined,
+): Html {
   return html`<div class="choice"><label for="agent-${index}">
-<input type="radio" id="agent-${index}" name="agent" value="${handle}" required${isChosen && html` checked`}>
-${renderFace(displayName)}
+<input type="radio" id="agent-${index}" name="agent" value="${handle}" required${isChosen && html` checked`}${attributes}>
+${renderAgentFace(handle)}
 <span class="who"><b><bdi>${displayName}</bdi></b><span class="mono">${handle}</span></span>
 </label></div>`;
 }
@@ -152,7 +161,7 @@ ${renderFace(displayName)}
 function renderNewAgent({ account, mistakes, filled }: ConsentPage, isChosen: boolean): Html {
   return html`<div class="choice"><label for="agent-new">
 <input type="radio" id="agent-new" name="agent" value="${NEW_AGENT}" required${isChosen && html` checked`}>
-<span class="face" aria-hidden="true">${PLUS}</span>
+<span class="face agent-face" aria-hidden="true">${PLUS}</span>
 <span class="who"><b>A new agent</b><span class="soft small">Choose a handle</span></span>
 </label>
 <div class="more">

@@ -1,8 +1,9 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { operate } from '../../support/actors.js';
 import { findViolations } from '../../support/axe.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
@@ -10,6 +11,13 @@ import { authorizationUrl, createVerifier, mustRegister, redeemCode } from '../.
 import { type Desk, openDesk } from '../authorization-server/desk.js';
 
 const NO_SCRIPT = { javaScriptEnabled: false } as const;
+
+/** Whether the buttons that stay in view cover what has the focus. */
+const COVERED = `(() => {
+  const [one, actions] = [document.activeElement, document.querySelector('.lasting')];
+  const [focused, over] = [one.getBoundingClientRect(), actions.getBoundingClientRect()];
+  return !actions.contains(one) && one !== document.body && focused.bottom > over.top && focused.top < over.bottom;
+})()`;
 
 /** Starts a client's redirect target. It answers the browser and records its requests. */
 async function openCallback(host: string): Promise<{ server: Server; url: string; requests: string[] }> {
@@ -122,8 +130,12 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     }
   });
 
-  it.each(['light', 'dark'] as const)('%s: axe finds nothing from signing in to consent', async (colorScheme) => {
-    await withPage({ colorScheme }, async (page) => {
+  it.each([
+    ['light', { colorScheme: 'light' }],
+    ['dark', { colorScheme: 'dark' }],
+    ['forced', { forcedColors: 'active' }],
+  ] as const)('%s colors: axe finds nothing from signing in to consent', async (name, options) => {
+    await withPage(options, async (page) => {
       const clientId = await mustRegister(desk.place, { client_name: 'A program' });
       await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
       expect(await findViolations(page)).toEqual([]);
@@ -135,7 +147,7 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
       await page.getByRole('alert').waitFor();
       expect(await findViolations(page)).toEqual([]);
       await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
-      await createAccount(page, `axe-${colorScheme}`);
+      await createAccount(page, `axe-${name}`);
       expect(await findViolations(page)).toEqual([]);
       await page.getByLabel('Handle', { exact: true }).fill('Not An Address');
       await page.getByRole('button', { name: 'Allow' }).click();
@@ -143,6 +155,9 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
       expect(await findViolations(page)).toEqual([]);
       await page.goto(authorizationUrl(desk.place, { clientId: 'unknown', challenge: createVerifier().challenge }));
       expect(await findViolations(page)).toEqual([]);
+      await page.goto(`${desk.service.webUrl}/agents/@no.body`);
+      expect(await findViolations(page)).toEqual([]);
+      expect(await page.getByRole('link', { name: 'Dashboard' }).count()).toBe(1);
     });
   });
 
@@ -158,6 +173,46 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
         .locator('button.button, input[type="text"]:visible')
         .evaluateAll((elements) => elements.map((element) => element.getBoundingClientRect().height));
       expect(heights.every((height) => height >= 44)).toBe(true);
+    });
+  });
+
+  it.each([1, 2, 12])('show the decision about an app at once, with %i agents', async (count) => {
+    const { operatorUrl: url, operatorSecret: secret } = desk.service;
+    const account = `decides-${count}`;
+    for (let index = 0; index < count; index += 1)
+      await operate({ url, secret }, 'POST', '/agents', { handle: `@${account}.a${index}` });
+    const clientId = await mustRegister(desk.place, {});
+    await withPage({ viewport: { width: 1280, height: 800 } }, async (page) => {
+      await page.goto(text(await operate({ url, secret }, 'POST', '/sign-in-links', { account }), 'url'));
+      await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
+      const isInWindow = (one: Locator) =>
+        one.evaluate((element) => {
+          const { top, bottom } = element.getBoundingClientRect();
+          const hit = element.ownerDocument.elementFromPoint(640, (top + bottom) / 2);
+          return top >= 0 && bottom <= 800 && hit !== null;
+        });
+      expect(await isInWindow(page.getByRole('button', { name: 'Allow' }))).toBe(true);
+      expect(await isInWindow(page.getByRole('button', { name: 'Deny' }))).toBe(true);
+      expect(await isInWindow(page.locator('label[for="agent-new"]'))).toBe(true);
+      for (let step = 0; step < 8; step += 1) {
+        await page.keyboard.press('Tab');
+        expect(await page.evaluate(COVERED)).toBe(false);
+      }
+    });
+  });
+
+  it('leave room between the agent that an app asked for and the choices', async () => {
+    const clientId = await mustRegister(desk.place, {});
+    await withPage({}, async (page) => {
+      await page.goto(`${desk.service.webUrl}/oauth/sign-in`);
+      await createAccount(page, 'asked-for');
+      const challenge = createVerifier().challenge;
+      await page.goto(authorizationUrl(desk.place, { clientId, challenge, agentHandle: '@some.body' }));
+      const [asked, choices] = await Promise.all([
+        page.getByText('It asked for').boundingBox(),
+        page.locator('.choices').boundingBox(),
+      ]);
+      expect((choices?.y ?? 0) - (asked?.y ?? 0) - (asked?.height ?? 0)).toBeGreaterThanOrEqual(8);
     });
   });
 

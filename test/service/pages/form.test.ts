@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { type ConsentPage, renderConsentPage } from '../../../src/service/web/authorize.js';
-import { renderProblem } from '../../../src/service/web/form.js';
+import { renderMistakes, renderProblem } from '../../../src/service/web/form.js';
 import { AGENT_SCOPES } from '../../../src/wire/scope.js';
 
 describe('An error of a whole form', () => {
@@ -10,6 +10,19 @@ describe('An error of a whole form', () => {
       /^<section [^>]*tabindex="-1" autofocus/,
     );
     expect(renderProblem('There is a problem', [{ field: 'a', message: 'No.' }])?.markup).not.toContain('autofocus');
+  });
+});
+
+describe('The list of mistakes above a form', () => {
+  it('is left out if the only mistake is shown at its field', () => {
+    expect(renderMistakes([{ field: 'a', message: 'No.' }])).toBeUndefined();
+    expect(renderMistakes([])).toBeUndefined();
+  });
+
+  it('names several mistakes, and one that belongs to no field', () => {
+    const both = ['a', 'b'].map((field) => ({ field, message: 'No.' }));
+    expect(renderMistakes(both)?.markup).toContain('href="#b"');
+    expect(renderMistakes([{ message: 'Too many.' }])?.markup).toContain('Too many.');
   });
 });
 
@@ -38,6 +51,21 @@ describe('The agents of a consent page', () => {
     const html = renderConsentPage(pageOf(9, '@ada.a7'));
     expect(html).toContain('class="choices many"');
     expect(handlesOf(html)).toEqual([7, 0, 1, 2, 3, 4, 5, 6, 8].map((index) => `@ada.a${index}`));
+  });
+
+  it('leave the choice of a new one outside the list that scrolls', () => {
+    const [, list = '', rest = ''] = renderConsentPage(pageOf(9)).split('<div class="choices');
+    expect([list.includes('@ada.a8'), list.includes('agent-new'), rest.includes('agent-new')]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+  });
+
+  it('say that one must be chosen, next to them', () => {
+    const html = renderConsentPage({ ...pageOf(2), mistakes: [{ field: 'agent-0', message: 'Choose an agent.' }] });
+    expect(html).toContain('<span class="mistake" id="agent-0-mistake" role="alert">Choose an agent.</span>');
+    expect(html).not.toContain('There is a problem');
   });
 
   it('are in a plain list if there are few', () => {

@@ -66,7 +66,15 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
       return reply
         .code(404)
         .headers(pageHeaders())
-        .send(renderErrorPage({ host, title, message, code: 'NOT_FOUND' }));
+        .send(
+          renderErrorPage({
+            host,
+            title,
+            message,
+            code: 'NOT_FOUND',
+            onward: { href: '/dashboard', label: 'Dashboard' },
+          }),
+        );
     }
     const colorCode = await prepareCode([row.card_body ?? '']);
     return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses, colorCode));
