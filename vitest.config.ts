@@ -55,9 +55,15 @@ const ON_SQLITE_ALONE = [
     (name) => `authorization-server/${name}`,
   ),
   // What a browser does with a page is the same on each store; other tests ask for the pages on both.
-  ...['finding-browser', 'live-browser', 'look-browser', 'notify-browser', 'settings-browser', 'times-browser'].map(
-    (name) => `dashboard/${name}`,
-  ),
+  ...[
+    'finding-browser',
+    'live-browser',
+    'look-browser',
+    'notify-browser',
+    'push-browser',
+    'settings-browser',
+    'times-browser',
+  ].map((name) => `dashboard/${name}`),
 ].map((name) => `test/service/${name}.test.ts`);
 
 /** These start programs and import little of the sources. */

@@ -49,6 +49,7 @@ import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
+import { startWebPush, type WebPush } from './web/dashboard/web-push.js';
 
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
 
@@ -203,6 +204,8 @@ export interface ServiceOptions {
   /** Agents, and their accounts, that exist from the start. */
   readonly seeds?: readonly LocalAgent[];
   readonly version?: string;
+  /** Sends push notifications, with this contact for push services: a `mailto:` or `https:` URL. Undefined: none. */
+  readonly webPush?: string | undefined;
   /** Only for tests: replaces the public internet for requests to URLs that strangers choose. */
   readonly outsideNetwork?: OutsideNetwork;
   readonly clock?: Clock;
@@ -300,6 +303,11 @@ function findBackups({ data, databaseUrl }: ServiceOptions): ReadBackups | undef
 async function openTracer(options: TraceOptions, context: ServiceGround): Promise<Tracer> {
   const { createTracer } = await import('./operator/traces.js');
   return createTracer(options, context);
+}
+
+async function openWebPush(context: ServiceContext, network: OutsideNetwork | undefined): Promise<WebPush | undefined> {
+  const { webPush: contact } = context.settings;
+  return contact === undefined ? undefined : startWebPush(context, { contact, network });
 }
 
 async function openBucket(bucket: NonNullable<ServiceOptions['bucket']>, log: Log): Promise<AttachmentBucket> {
@@ -424,6 +432,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   if (listener !== undefined) useListener(listener);
   inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
+  const webPush = await openWebPush(context, outsideNetwork);
 
   let stopping: Promise<void> | undefined;
   return {
@@ -452,6 +461,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
           realtime: attached,
           inboxes,
           stopHousekeeping,
+          webPush,
           operator,
           watch,
           health,
@@ -471,6 +481,7 @@ interface Running {
   readonly realtime: Realtime;
   readonly inboxes: InboxKeeper;
   readonly stopHousekeeping: () => Promise<void>;
+  readonly webPush: WebPush | undefined;
   readonly operator: OperatorServer;
   readonly watch: Watch;
   readonly health: Health;
@@ -490,6 +501,7 @@ async function stopAll(running: Running): Promise<void> {
   const steps = [
     running.mcp.close,
     realtime.stop,
+    async () => running.webPush?.stop(),
     inboxes.stop,
     health.stop,
     stopHousekeeping,
@@ -541,6 +553,7 @@ function createContext(
       accountPolicy: { ...DEFAULT_ACCOUNT_POLICY, ...options.accountPolicy },
       presenceGraceMs: options.presenceGraceMs,
       retentionMs: options.retentionMs,
+      webPush: options.webPush,
       isBehindProxy: options.isBehindProxy === true,
       isAddressShared: isAddressShared({ ...options, isBehindProxy: options.isBehindProxy === true }),
     },

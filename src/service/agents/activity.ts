@@ -29,6 +29,8 @@ export const ACTIVITY = {
   'credential-revoked': { label: 'API credential revoked', isAlert: false },
   'name-changed': { label: 'Name changed', isAlert: false },
   'password-changed': { label: 'Password changed', isAlert: false },
+  'push-on': { label: 'Push notifications turned on', isAlert: false },
+  'push-off': { label: 'Push notifications turned off', isAlert: false },
   'browser-ended': { label: 'Browser signed out', isAlert: false },
   'browsers-ended': { label: 'All other browsers signed out', isAlert: false },
   'data-exported': { label: 'All data downloaded', isAlert: false },

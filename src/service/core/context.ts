@@ -76,6 +76,8 @@ export interface Settings {
   readonly presenceGraceMs: number | undefined;
   /** Ended sessions are deleted this long after their last event. Undefined: never. */
   readonly retentionMs?: number | undefined;
+  /** The contact that push services get; undefined: this service sends no push notifications. */
+  readonly webPush?: string | undefined;
   readonly isBehindProxy: boolean;
   /**
    * Behind a proxy that may not be trusted, all clients have this machine's address: limits by address would hit

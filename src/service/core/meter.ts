@@ -4,6 +4,9 @@ import type { Budget, LimitName, RateLimits } from './rate-limits.js';
 /** What `--retention` deletes. */
 export type DeletedKind = 'sessions' | 'events' | 'attachments';
 
+/** The result of a try to send a push notification. */
+export type PushOutcome = 'sent' | 'gone' | 'retried' | 'failed' | 'dropped';
+
 /** Collects metrics. Its inputs never name an agent, an account, a session or message content. */
 export interface Meter {
   /** `route` is a route pattern, one of a fixed set. */
@@ -36,6 +39,8 @@ export interface Meter {
   deleted(counts: Readonly<Record<DeletedKind, number>>): void;
   /** Spans that were not exported. */
   spansDropped(count: number): void;
+  /** A push notification was sent to a browser, or was not. */
+  pushed(outcome: PushOutcome): void;
   /** An injected failure; `fault` is one of a fixed set. */
   injected(fault: string): void;
 }
@@ -56,6 +61,7 @@ export const unmetered: Meter = {
   refreshTokenReused: () => {},
   deleted: () => {},
   spansDropped: () => {},
+  pushed: () => {},
   injected: () => {},
 };
 

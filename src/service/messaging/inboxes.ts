@@ -1,4 +1,4 @@
-import type { Inboxes, ServiceContext } from '../core/context.js';
+import type { Inboxes, ServiceContext, Settings } from '../core/context.js';
 import type { Database, Transaction } from '../core/database.js';
 import { isOutage } from '../core/errors.js';
 import {
@@ -15,6 +15,7 @@ import {
   takeUnspread,
   type UnspreadRow,
 } from '../store/inboxes.js';
+import { queueForPush } from '../store/push.js';
 
 /** How far inboxes and delivery cursors may stay behind: events within this time are written together. */
 const LAG_MS = 100;
@@ -34,13 +35,19 @@ export interface InboxKeeper extends Inboxes {
   stop(): Promise<void>;
 }
 
+type InboxesContext = Pick<ServiceContext, 'clock' | 'database' | 'bus' | 'log'> & PushSetting;
+
+interface PushSetting {
+  readonly settings?: Pick<Settings, 'webPush'>;
+}
+
 /**
  * Keeps the inboxes of all agents slightly behind the log, and delivery cursors slightly behind the sockets, without
  * delaying anyone. The events to distribute are those past a position that moves in the same transaction, so if a
  * process dies, the next one continues; the cursors of a process that dies are lost, and their events are delivered
  * again.
  */
-export function createInboxes(context: Pick<ServiceContext, 'clock' | 'database' | 'bus' | 'log'>): InboxKeeper {
+export function createInboxes(context: InboxesContext): InboxKeeper {
   const { clock, database, bus, log } = context;
   const deliveries = new Map<string, DeliveryRow>();
   /** Until the first check it is unknown what an earlier process left behind. */
@@ -152,7 +159,8 @@ function further(one: DeliveryRow, other: DeliveryRow): DeliveryRow {
  * Distributes everything that was committed before the call, including what others have committed or are distributing
  * now.
  */
-async function spreadAll({ database }: Pick<ServiceContext, 'database'>): Promise<void> {
+async function spreadAll({ database, settings }: Pick<ServiceContext, 'database'> & PushSetting): Promise<void> {
+  const isPushOn = settings?.webPush !== undefined;
   const last = await database.behind.read(findLastUnspread);
   if (last === undefined) return;
   const { pageRows } = database;
@@ -160,7 +168,9 @@ async function spreadAll({ database }: Pick<ServiceContext, 'database'>): Promis
   let isBehind = true;
   while (isBehind) {
     const ahead = database.isExclusive ? await spreadAhead(database, limit) : undefined;
-    const { changed, isDone } = await database.behind.write((transaction) => spread(transaction, limit, last, ahead));
+    const { changed, isDone } = await database.behind.write((transaction) =>
+      spread(transaction, { limit, last, ahead, isPushOn }),
+    );
     isBehind = !isDone;
     limit = changed > pageRows * INBOXES_PER_ROW ? Math.ceil(limit / 4) : Math.min(limit * 2, pageRows);
   }
@@ -202,16 +212,23 @@ async function spreadAhead(database: Database, limit: number): Promise<Ahead> {
   return { eventCount, reached: new Map(reaches.map(({ session_id: id, sequence }) => [id, sequence])) };
 }
 
+interface Spread {
+  readonly limit: number;
+  /** Everything up to this position has to be distributed. */
+  readonly last: number;
+  readonly ahead: Ahead | undefined;
+  readonly isPushOn: boolean;
+}
+
 async function spread(
   transaction: Transaction,
-  limit: number,
-  last: number,
-  ahead?: Ahead,
+  { limit, last, ahead, isPushOn }: Spread,
 ): Promise<{ readonly changed: number; readonly isDone: boolean }> {
   let events = await takeUnspread(transaction, ahead?.eventCount ?? limit, 'free');
   if (events.length === 0) events = await takeUnspread(transaction, limit, 'all');
   const reaches = toReaches(events).filter(({ session_id: id, sequence }) => sequence > (ahead?.reached.get(id) ?? 0));
   const changed = reaches.length === 0 ? 0 : await spreadToInboxes(transaction, reaches);
+  if (isPushOn) await queueForPush(transaction, events);
   return { changed, isDone: !(await isUnspread(transaction, last)) };
 }
 

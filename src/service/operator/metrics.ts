@@ -121,6 +121,12 @@ function createMeter(registers: Registry[]): Meter {
     help: 'Spans that could not be exported.',
     registers,
   });
+  const pushes = new Counter({
+    name: 'asp_web_push_total',
+    help: 'Push notifications to browsers, by outcome.',
+    labelNames: ['outcome'],
+    registers,
+  });
   const faults = new Counter({
     name: 'asp_injected_faults_total',
     help: 'Faults injected on purpose, by kind.',
@@ -128,6 +134,7 @@ function createMeter(registers: Registry[]): Meter {
     registers,
   });
   for (const kind of ['sessions', 'events', 'attachments']) deletions.inc({ kind }, 0);
+  for (const outcome of ['sent', 'gone', 'retried', 'failed', 'dropped']) pushes.inc({ outcome }, 0);
   for (const limit of Object.keys(LIMIT)) refusals.inc({ limit }, 0);
   for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
   return {
@@ -153,6 +160,7 @@ function createMeter(registers: Registry[]): Meter {
       for (const [kind, count] of Object.entries(counts)) deletions.inc({ kind }, count);
     },
     spansDropped: (count) => spans.inc(count),
+    pushed: (outcome) => pushes.inc({ outcome }),
     injected: (fault) => faults.inc({ fault }),
   };
 }

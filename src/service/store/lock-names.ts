@@ -13,6 +13,9 @@ export const inviterLock = (agentId: string): string => `inviter ${agentId}`;
 /** The words by which an account and its agents are found. */
 export const accountLock = (accountId: string): string => `account ${accountId}`;
 
+/** The push notifications of an account. */
+export const pushLock = (accountId: string): string => `push ${accountId}`;
+
 /** One logical operation (spec: Idempotency, rule 2). */
 export const keyLock = (actorId: string, endpoint: string, keyHash: string): string =>
   `key ${actorId} ${endpoint} ${keyHash}`;

@@ -430,3 +430,20 @@ export function listPresences(
     limit,
   );
 }
+
+/** An agent of an account that is invited to each of the sessions with open invitations, newest session first. */
+export async function listInvitedAgents(
+  query: Query,
+  accountId: string,
+  limit: number,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await query.all<{ session_id: string; handle: string }>(
+    `SELECT participant.session_id, MIN(participant.handle) AS handle FROM agent CROSS JOIN participant
+     WHERE agent.account_id = $1 AND agent.removed_at IS NULL AND participant.agent_id = agent.id
+       AND participant.status = 'invited' AND participant.session_state = 'active'
+     GROUP BY participant.session_id ORDER BY participant.session_id DESC LIMIT $2`,
+    accountId,
+    limit,
+  );
+  return new Map(rows.map((row) => [row.session_id, row.handle]));
+}

@@ -6,7 +6,7 @@ import { OperatorError } from '../core/errors.js';
 type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 32;
+export const SCHEMA_VERSION = 33;
 
 export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
 
@@ -93,6 +93,29 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
+  // Browsers that notify their person while no page is open (web-push.ts). Signing out ends this.
+  `CREATE TABLE push_subscription (
+    session_hash TEXT PRIMARY KEY REFERENCES account_session (id_hash) ON DELETE CASCADE,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    endpoint TEXT NOT NULL UNIQUE,
+    p256dh TEXT NOT NULL,
+    auth TEXT NOT NULL,
+    created_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX push_subscription_by_account ON push_subscription (account_id, created_at)`,
+  // Accounts of these for which something may have come up, one row for each event, filled behind the log (inboxes.ts).
+  `CREATE TABLE push_queue (
+    account_id TEXT NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (account_id, position)
+  )`,
+  // The entries of Needs you about which they were notified.
+  `CREATE TABLE push_notified (
+    account_id TEXT NOT NULL,
+    need TEXT NOT NULL,
+    notified_at BIGINT NOT NULL,
+    PRIMARY KEY (account_id, need)
+  )`,
   `CREATE TABLE passkey (
     id TEXT PRIMARY KEY,
     credential_id TEXT NOT NULL UNIQUE,
@@ -312,6 +335,7 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX unanswered_by_time ON unanswered (agent_id, reported_at)`,
   `CREATE INDEX unanswered_by_session ON unanswered (session_id)`,
+  `CREATE INDEX unanswered_by_age ON unanswered (reported_at)`,
 
   `CREATE TABLE attachment (
     id TEXT PRIMARY KEY,
@@ -447,6 +471,8 @@ const SCHEMA: readonly Statement[] = [
   // The one secret of this service, from which keys are derived for each purpose.
   `CREATE TABLE service_key (
     secret TEXT NOT NULL,
+    -- Identify the service to push services; null until they are needed.
+    push_keys TEXT,
     -- Of the folder or bucket of the attachments; null until a service has used one.
     attachments_home TEXT
   )`,

@@ -11,8 +11,10 @@ type Asset =
   | 'lists.js'
   | 'notify.js'
   | 'passkey.js'
+  | 'push.js'
   | 'streams.js'
-  | 'tabs.js';
+  | 'tabs.js'
+  | 'worker.js';
 
 /** The files in the folder `assets`, inserted by the build. */
 declare const ASP_ASSETS: Readonly<Record<Asset, string>>;
@@ -34,3 +36,9 @@ export const LISTS_SCRIPT = ASP_ASSETS['lists.js'];
 
 /** Asks the browser for a passkey. */
 export const PASSKEY_SCRIPT = ASP_ASSETS['passkey.js'];
+
+/** Subscribes the browser to push notifications. */
+export const PUSH_SCRIPT = ASP_ASSETS['push.js'];
+
+/** The service worker: shows push notifications while no page is open. */
+export const WORKER_SCRIPT = ASP_ASSETS['worker.js'];

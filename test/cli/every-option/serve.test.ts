@@ -352,6 +352,11 @@ const TABLE: Table = {
         return err.includes('FEATURE_NOT_AVAILABLE') ? 403 : 200;
       }),
     ),
+    '--web-push': shown(
+      '--web-push mailto:operator@asp.example',
+      200,
+      served(MEMORY, async ({ origin }) => (await request(`${origin}/dashboard/worker.js`)).status),
+    ),
     '--drain-delay': shown(
       '--drain-delay 2s',
       [503, 200],

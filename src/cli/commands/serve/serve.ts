@@ -82,6 +82,11 @@ const OPTIONS = [
     choices: ['builtin', 'off'],
   },
   {
+    flags: '--web-push <contact>',
+    about:
+      'let people turn on push notifications; the service then sends requests to the push service of each of their browsers, with this mailto: or https: contact (default off)',
+  },
+  {
     flags: '--drain-delay <duration>',
     about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
   },

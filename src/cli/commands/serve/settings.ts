@@ -151,6 +151,19 @@ const time = <Standard extends number | undefined>(
     standard,
   );
 
+const CONTACT_MAX_LENGTH = 200;
+
+/** A contact for push services, in case this service misbehaves. Apple's refuses those of a local host. */
+function readContact(text: string, source: string): string {
+  const url = URL.canParse(text) && text.length <= CONTACT_MAX_LENGTH ? new URL(text) : undefined;
+  const isMail = url?.protocol === 'mailto:' && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(url.pathname);
+  const isPage = url?.protocol === 'https:' && url.hostname.includes('.');
+  if (isMail || isPage) return text;
+  throw usageError(`${source} '${text}' is not a contact.`, {
+    why: 'write mailto:you@example.org, or the https: address of a page that names one.',
+  });
+}
+
 /** Each includes those before it. */
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -202,6 +215,7 @@ export const SETTING = {
   ),
   retention: time<number | undefined>(undefined, RETENTION_MS),
   search: choice(['builtin', 'off'], 'builtin'),
+  'web-push': setting<string | undefined>(z.string(), readContact, undefined),
   'drain-delay': time<number>(0, { max: 60 * 60_000 }),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),

@@ -398,6 +398,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     participantsMax: settings['max-participants'],
     presenceGraceMs: settings['presence-grace'],
     retentionMs: settings.retention,
+    webPush: settings['web-push'],
     metricsPort: settings['metrics-port'],
     faults: faults && { ...injected, faults },
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },
@@ -453,6 +454,8 @@ async function announce(
 ): Promise<void> {
   if (service.metricsUrl !== undefined) await output.note(`Metrics are at ${service.metricsUrl}.`);
   if (service.tracesUrl !== undefined) await output.note(`Traces go to ${service.tracesUrl}.`);
+  if (settings['web-push'] !== undefined)
+    await output.note('Push notifications are on: requests go to the push services of people’s browsers.');
   if (settings.inject !== undefined)
     await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);
   if (settings.clock !== undefined)

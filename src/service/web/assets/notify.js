@@ -6,7 +6,10 @@
   const SWITCH = 'asp-notify',
     KNOWN = 'asp-notified';
   const isAble = Boolean(window.Notification && window.follow);
-  const isOn = () => isAble && Notification.permission === 'granted' && localStorage.getItem(SWITCH) === 'on';
+  // The service worker shows them then (worker.js).
+  const isPushed = () => document.querySelector('[data-pushed]') !== null;
+  const isOn = () =>
+    isAble && !isPushed() && Notification.permission === 'granted' && localStorage.getItem(SWITCH) === 'on';
 
   const show = (key, title, body, path) => {
     const note = new Notification(title, { body, tag: key });
@@ -64,7 +67,8 @@
         one.hidden = !one.dataset.when.split(' ').includes(state);
     };
     const sayUsual = () => {
-      if (!window.isSecureContext) say('insecure');
+      if (isPushed()) say('pushed');
+      else if (!window.isSecureContext) say('insecure');
       else if (!isAble) say('unable');
       else say(Notification.permission === 'denied' ? 'denied' : 'able');
     };

@@ -10,6 +10,7 @@ import type { AddressBook } from '../../http/app.js';
 import { PATH } from '../../oauth/metadata.js';
 import { OAuthError, type Parameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
+import { hasPushSubscription } from '../../store/push.js';
 import { acceptTypes, asOAuthError, FORM_TYPE, methodRefusal, redirect } from '../api-scope.js';
 import { forgedForm, matchesCsrf, requireSameOrigin, signInFor } from '../browser.js';
 import { describeDuration, hiddenEntries } from '../form.js';
@@ -51,7 +52,7 @@ import {
   showRotateClient,
 } from './clients.js';
 import { actExport, showSessionDownload } from './export.js';
-import { frameHeaders, HELP_PATH, NEEDS_PATH, renderFrame, renderHelp, type View } from './frame.js';
+import { type Frame, frameHeaders, HELP_PATH, NEEDS_PATH, renderFrame, renderHelp, type View } from './frame.js';
 import { actAllowKnock, actBlockKnock, actDismissKnock, actRestoreKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
@@ -59,6 +60,7 @@ import { countNeeds, showNeedsYou } from './needs-you.js';
 import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
 import { createPageBounds, type PageBounds } from './page-bounds.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
+import { actPushOff, actPushOn, sendWorker, WORKER_PATH } from './push-settings.js';
 import { showSearch } from './search.js';
 import { NEW_SESSION_PATH, showSessions } from './sessions.js';
 import {
@@ -246,6 +248,8 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: '/dashboard/settings/passkeys/new', show: showNewPasskey, act: actNewPasskey },
   { path: '/dashboard/settings/passkeys/confirm', act: actConfirm },
   { path: '/dashboard/settings/passkeys/:id/remove', show: showRemovePasskey, act: actRemovePasskey },
+  { path: '/dashboard/settings/push', act: actPushOn, activity: 'push-on' },
+  { path: '/dashboard/settings/push/remove', act: actPushOff, activity: 'push-off' },
   { path: '/dashboard/settings/browsers/end', act: actEndBrowser, activity: 'browser-ended' },
   { path: '/dashboard/settings/browsers/end-others', act: actEndOtherBrowsers, activity: 'browsers-ended' },
   { path: '/dashboard/applications', show: showApplications },
@@ -303,6 +307,7 @@ export function registerDashboard(
     scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
     for (const row of rows) registerRow(scope, server, { bodies, bounds }, row);
     registerAgentPage(scope, server, bounds);
+    scope.get(WORKER_PATH, GET_ALONE, async (_request, reply) => sendWorker(server, reply));
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get(
       '/*',
@@ -532,7 +537,14 @@ async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer):
   return reply
     .code(status)
     .headers({ ...frameHeaders(view), ...headers })
-    .send(renderVisited(visit, view, await countNeeds(visit.context, visit.account.id)));
+    .send(renderVisited(visit, view, await readFrame(visit)));
+}
+
+async function readFrame({ context, account, browser }: Visit): Promise<Pick<Frame, 'needsCount' | 'isPushed'>> {
+  const isPushed =
+    context.settings.webPush !== undefined &&
+    (await context.database.read((query) => hasPushSubscription(query, browser.hash)));
+  return { needsCount: await countNeeds(context, account.id), isPushed };
 }
 
 function sendDownload(
@@ -548,7 +560,11 @@ function sendDownload(
   return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts });
 }
 
-function renderVisited({ context, account, csrf }: Visit, view: View, needsCount: number): string {
+function renderVisited(
+  { context, account, csrf }: Visit,
+  view: View,
+  counted: Pick<Frame, 'needsCount' | 'isPushed'>,
+): string {
   return renderFrame(view, {
     host: new URL(context.settings.addresses.webUrl).host,
     account: {
@@ -560,7 +576,7 @@ function renderVisited({ context, account, csrf }: Visit, view: View, needsCount
     signOutPath: PATH.signOut,
     csrf,
     now: context.clock.now(),
-    needsCount,
+    ...counted,
   });
 }
 

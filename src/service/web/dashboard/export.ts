@@ -16,6 +16,7 @@ import { type AccountSessionRow, findSignedInAccount, listAccountSessions } from
 import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth-clients.js';
 import { listSessionIdsOfSibling } from '../../store/participants.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
+import { listPushSubscriptions, type ShownSubscriptionRow } from '../../store/push.js';
 import { PASSKEYS_MAX } from '../passkeys.js';
 import { findSeenSession, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
@@ -76,6 +77,8 @@ export async function* writeExport(source: ExportSource): Text {
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
   const passkeys = await source.read((query) => listPasskeys(query, id, PASSKEYS_MAX));
   yield `,\n"passkeys":${JSON.stringify(passkeys.map(toPasskey))}`;
+  const pushed = await source.read((query) => listPushSubscriptions(query, id, now));
+  yield `,\n"push_notifications":${JSON.stringify(pushed.map(toPushed))}`;
   const activities = eachRow<ActivityRow>(source, (query, last) =>
     listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
   );
@@ -135,6 +138,11 @@ function toBrowser(row: AccountSessionRow) {
 
 function toPasskey({ name, created_at, last_used_at }: PasskeyRow) {
   return { name, created_at, last_used_at };
+}
+
+/** The rest of the address is a secret. */
+function toPushed({ browser_name: name, endpoint, created_at }: ShownSubscriptionRow) {
+  return { name, push_service: new URL(endpoint).host, created_at };
 }
 
 function toApp(row: FamilyOfAccountRow) {

@@ -36,6 +36,8 @@ export interface View {
   readonly script?: string;
   /** Whether it loads pictures from this service, in addition to inline ones. */
   readonly hasPictures?: boolean;
+  /** Whether its script may start the service worker. */
+  readonly hasWorker?: boolean;
 }
 
 export interface Frame {
@@ -49,13 +51,15 @@ export interface Frame {
   readonly now: number;
   /** The number of entries on the Needs you page. */
   readonly needsCount: number;
+  /** Whether this browser gets push notifications. */
+  readonly isPushed: boolean;
 }
 
 /** A complete page of the dashboard. */
 export function renderFrame({ title, section, main, script }: View, frame: Frame): string {
   const body = html`<body>
 <a class="skip" href="#main">Skip to content</a>
-<header class="bar" data-now="${frame.now}"><div class="bar-inside">
+<header class="bar" data-now="${frame.now}"${frame.isPushed && html` data-pushed`}><div class="bar-inside">
 <a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
 <nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => renderSection(label, path, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
 <a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
@@ -82,12 +86,13 @@ ${account.isOperator && html`<a class="button plain" href="${OPERATOR_AREA}">Ope
 <form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
-export function frameHeaders({ script, hasPictures = false }: View): Record<string, string> {
+export function frameHeaders({ script, hasPictures = false, hasWorker = false }: View): Record<string, string> {
   const scripts = script === undefined ? [FRAME_SCRIPT] : [FRAME_SCRIPT, script];
   return headersWith({
     'script-src': scripts.map(toPolicyHash),
     'connect-src': ["'self'"],
     ...(hasPictures && { 'img-src': ['data:', "'self'"] }),
+    ...(hasWorker && { 'worker-src': ["'self'"] }),
   });
 }
 
@@ -157,6 +162,8 @@ const NOTE = {
     'Your password was changed. All other browsers were signed out, and all connected apps were disconnected.',
   'passkey-added': 'The passkey was added. You can sign in with it.',
   'passkey-removed': 'The passkey was removed. It can no longer sign in here.',
+  'push-on': 'Push notifications are on in this browser.',
+  'push-off': 'Push notifications are off in that browser.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',
   started: 'The session was started.',

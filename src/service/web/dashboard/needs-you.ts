@@ -6,6 +6,7 @@ import { readKnocksOfAccount, toKnock } from '../../messaging/knocks.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import { listStalledAgents, type StalledAgentRow } from '../../store/inboxes.js';
 import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-clients.js';
+import { listInvitedAgents } from '../../store/participants.js';
 import { listOpenQuestions, type QuestionRow } from '../../store/questions.js';
 import { listUnanswered, type UnansweredOfAccountRow } from '../../store/unanswered.js';
 import { LISTS_SCRIPT } from '../assets.js';
@@ -72,7 +73,12 @@ export interface Need {
   readonly title: string;
   readonly text: string;
   readonly path: string;
+  /** The account's agent, if the title does not name it. */
+  readonly agent?: string | undefined;
 }
+
+/** Whether a list may have more entries than these. */
+export const isCut = (needs: readonly Need[]): boolean => needs.length >= SHOWN_MAX;
 
 /** The kinds of entries that show a notification: someone is waiting for each of them. */
 export async function listNeeds(
@@ -80,8 +86,9 @@ export async function listNeeds(
   accountId: string,
   query: Query,
 ): Promise<readonly Need[]> {
-  const [invitations, knocks, questions, unanswered] = await Promise.all([
+  const [invitations, invited, knocks, questions, unanswered] = await Promise.all([
     listInvitations(query, accountId, SHOWN_MAX),
+    listInvitedAgents(query, accountId, SHOWN_MAX),
     readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
     readQuestions(context, accountId, query),
     readUnanswered(context, accountId, query),
@@ -93,6 +100,7 @@ export async function listNeeds(
       title: 'Invitation to a session',
       text: topic ?? 'No topic',
       path: pathOfSession(id),
+      agent: invited.get(id),
     })),
     ...knocks.map(({ sender, text, handle }) => ({
       key: `knock ${sender} ${handle}`,
@@ -100,11 +108,12 @@ export async function listNeeds(
       text: text ?? '',
       path: NEEDS_PATH,
     })),
-    ...asked.flat().map(({ question, path }) => ({
+    ...asked.flat().map(({ question, answerer, path }) => ({
       key: `question ${path}`,
       title: `Question from ${question.sender}`,
       text: question.text,
       path,
+      agent: answerer.handle,
     })),
     ...unanswered.map((row) => ({
       key: `unanswered ${row.handle} ${row.session_id} ${row.sequence}`,
@@ -121,6 +130,7 @@ const NOTIFIED_LENGTH = 160;
 /** Everything that the owner of the account needs to decide, latest first. */
 export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, csrf, note } = visit;
+  const isPushOffered = context.settings.webPush !== undefined;
   const now = context.clock.now();
   await context.inboxes.settle();
   const { rows, mark } = await context.database.read(async (query): Promise<{ rows: TimedRow[]; mark: string }> => {
@@ -149,7 +159,7 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
-  const main = html`<div class="stack">${heading}${renderNote(note, undoOf(visit))}<div id="list" data-live="/dashboard/live" data-mark="${mark}">${sorted.length === 0 ? nothing : list}</div>${NOTIFICATIONS}</div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note, undoOf(visit))}<div id="list" data-live="/dashboard/live" data-mark="${mark}">${sorted.length === 0 ? nothing : list}</div>${renderNotifications(isPushOffered)}</div>`;
   return page({ title: 'Needs you', section: 'needs', main, script: LISTS_SCRIPT });
 }
 
@@ -165,15 +175,20 @@ function undoOf(visit: Visit): SmallForm | undefined {
 
 const SWITCH = { id: 'notify', name: 'notify', value: 'true', label: 'Notify me in this browser', isTicked: false };
 
+const MORE = html` To be notified while no page is open, too, turn on push notifications in <a href="/dashboard/settings#push">Settings</a>.`;
+
 /** The script of the frame shows what applies to this browser. */
-const NOTIFICATIONS = html`<section class="card stack-tight" id="notifications" data-on="Notifications are on" aria-labelledby="notifications-title"><h2 id="notifications-title">Notifications</h2>
+const renderNotifications = (
+  isPushOffered: boolean,
+): Html => html`<section class="card stack-tight" id="notifications" data-on="Notifications are on" aria-labelledby="notifications-title"><h2 id="notifications-title">Notifications</h2>
 <div data-when="able unanswered" hidden>${renderTick(SWITCH)}</div>
 <div role="status" class="soft"><p data-when="none">Notifications need JavaScript, and this browser doesn’t run it here.</p>
 <p data-when="insecure" hidden>Browsers show notifications only for services with an https address.</p>
 <p data-when="unable" hidden>This browser can’t show notifications for a page.</p>
 <p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>
 <p data-when="unanswered" hidden>You didn’t allow notifications. Turn on the switch to be asked again.</p>
-<p data-when="able" hidden>For new invitations, knocks and questions, and agents that stop answering, while a page of this dashboard is open but out of view.</p></div></section>`;
+<p data-when="pushed" hidden>Push notifications are on in this browser. You can turn them off in <a href="/dashboard/settings#push">Settings</a>.</p>
+<p data-when="able" hidden>For new invitations, knocks and questions, and agents that stop answering, while a page of this dashboard is open but out of view.${isPushOffered && MORE}</p></div></section>`;
 
 /** A question with a button for each of its choices. Any other answer is written in the session. */
 async function renderAsked(

@@ -10,6 +10,7 @@ import {
   listAccountSessions,
 } from '../../store/browser-sessions.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
+import { PUSH_SCRIPT } from '../assets.js';
 import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick } from '../form.js';
 import { type Html, html } from '../html.js';
 import { renderDeletedPage } from '../layout.js';
@@ -28,6 +29,7 @@ import {
   type View,
 } from './frame.js';
 import { renderPasskeys } from './passkeys.js';
+import { type PushSection, readPush, renderPush } from './push-settings.js';
 import {
   type DashboardAnswer,
   mistaken,
@@ -61,6 +63,8 @@ export interface SettingsPage {
   /** Why there can be no passkeys; undefined: there can. */
   readonly noPasskeys: Html | undefined;
   readonly browsers: Listed<ShownBrowser>;
+  /** Undefined: this service sends no push notifications. */
+  readonly push: PushSection | undefined;
   readonly csrf: string;
   readonly note: NoteName | undefined;
   readonly now: number;
@@ -73,6 +77,7 @@ ${renderNameForm(page)}
 ${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
 ${renderPasskeys(page)}
 ${renderBrowsers(page)}
+${page.push && renderPush(page.push, page)}
 <section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
 <p class="soft">Sign-ins, and changes to your account, your agents and who can act for them.</p>
 <p class="small"><a class="aside-link" href="${PATH}/activity">See your account activity</a></p></section>
@@ -80,7 +85,12 @@ ${renderExport(page)}
 <section class="card stack-tight" aria-labelledby="delete"><h2 id="delete">Delete account</h2>
 <p class="soft">This removes your agents and signs you out everywhere. It cannot be undone.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${PATH}/delete">Delete your account…</a></p></section></div>`;
-  return { title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings', section: undefined, main };
+  return {
+    title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings',
+    section: undefined,
+    main,
+    ...(page.push !== undefined && { script: PUSH_SCRIPT, hasWorker: true }),
+  };
 }
 
 const NO_PASSWORD = html`<section class="card stack-tight" aria-labelledby="password"><h2 id="password">Password</h2>
@@ -194,8 +204,9 @@ export async function settingsView(visit: Visit, form: SettingsPage['form'], typ
   const { context, account, browser, csrf, note } = visit;
   const now = context.clock.now();
   const place = findPasskeyPlace(context.settings.addresses.webUrl);
-  const { passkeys, items, ...rest } = await context.database.read(async (view) => ({
+  const { passkeys, push, items, ...rest } = await context.database.read(async (view) => ({
     passkeys: await listPasskeys(view, account.id, PASSKEYS_MAX),
+    push: await readPush(visit, view),
     ...(await readListed(visit, {
       scope: ['signed-in browsers', account.id],
       start: [Number.MAX_SAFE_INTEGER, ''],
@@ -218,6 +229,7 @@ export async function settingsView(visit: Visit, form: SettingsPage['form'], typ
     passkeys,
     noPasskeys: place.kind === 'unusable' ? place.why : undefined,
     browsers: { items: browsers, ...rest },
+    push,
     csrf,
     note,
     now,

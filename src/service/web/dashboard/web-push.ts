@@ -1,0 +1,378 @@
+import { createHash, ECDH } from 'node:crypto';
+import { within } from '../../../kit/clock.js';
+import { repeat } from '../../../kit/repeat.js';
+import { RETRY_JITTER_MS } from '../../../wire/limit.js';
+import type { ServiceContext } from '../../core/context.js';
+import { isOutage } from '../../core/errors.js';
+import { isOutsideUrl, type OutsideNetwork, PUBLIC_INTERNET, requestOutside } from '../../core/public-internet.js';
+import {
+  claimPushKeys,
+  clearPushQueue,
+  deleteDeadSubscription,
+  deleteNotified,
+  findPushSubscription,
+  holdPush,
+  listNotified,
+  listPushSubscriptions,
+  listQueuedForPush,
+  listStirredAccounts,
+  type PushSubscriptionRow,
+  putPushSubscription,
+  updateNotified,
+} from '../../store/push.js';
+import { NEEDS_PATH } from './frame.js';
+import { isCut, listNeeds, type Need } from './needs-you.js';
+
+/** How often the service looks for accounts to notify. */
+const LOOK_MS = 1_000;
+/** An account is notified at most once in this time. One message is about everything that comes up meanwhile. */
+const PAUSE_MS = 10_000;
+/** Rows of other processes, with their clocks, may appear this much later than their time says. */
+const LATE_MAX_MS = 60_000;
+/** Remembered entries of an account that may still be in a list that is cut. */
+const NOTIFIED_MAX = 2_000;
+/** Browsers of one account. */
+export const PUSH_BROWSERS_MAX = 10;
+
+const ENDPOINT_MAX_LENGTH = 1_024;
+const POINT_BYTES = 65;
+const AUTH_BYTES = 16;
+/** The library treats it as the address of an older protocol. */
+const OLD_PROTOCOL = 'https://android.googleapis.com/gcm/send';
+
+/** A push service keeps a message for a browser that is not running this long. */
+const LIFETIME_S = 24 * 60 * 60;
+const TIMEOUT_MS = 5_000;
+const SENT_AT_ONCE_MAX = 16;
+/** Of one account: the servers that it names may be slow. */
+const SENT_AT_ONCE_OF_ACCOUNT_MAX = 4;
+const WAITING_MAX = 1_000;
+const RETRY_AFTER_MAX_MS = 10 * 60_000;
+/** A message that could not be sent is logged at most this often. */
+const LOG_EVERY_MS = 60_000;
+/** How long messages may still be sent when the service stops. */
+const STOP_MS = 2_000;
+
+/** What a browser says about itself when it subscribes (W3C Push API). */
+export type SubscriptionKeys = Pick<PushSubscriptionRow, 'endpoint' | 'p256dh' | 'auth'>;
+
+/** Whether the service can encrypt for these keys, and may send requests to this address. */
+export function isUsable({ endpoint, p256dh, auth }: SubscriptionKeys): boolean {
+  if (!isOutsideUrl(endpoint, ENDPOINT_MAX_LENGTH) || endpoint.startsWith(OLD_PROTOCOL)) return false;
+  if (!/^[\w-]{1,100}$/.test(p256dh) || !/^[\w-]{1,50}$/.test(auth)) return false;
+  const point = Buffer.from(p256dh, 'base64url');
+  if (point.length !== POINT_BYTES || Buffer.from(auth, 'base64url').length !== AUTH_BYTES) return false;
+  try {
+    ECDH.convertKey(point, 'prime256v1');
+    return true;
+  } catch {
+    // It is not a point of the curve.
+    return false;
+  }
+}
+
+/** Notifies a browser from now on. False: the account has too many. */
+export function subscribe(
+  context: Pick<ServiceContext, 'clock' | 'database'>,
+  row: Omit<PushSubscriptionRow, 'created_at'>,
+): Promise<boolean> {
+  const { account_id: accountId } = row;
+  return context.database.write(async (transaction) => {
+    await holdPush(transaction, accountId);
+    const now = context.clock.now();
+    const others = (await listPushSubscriptions(transaction, accountId, now)).filter(
+      (one) => one.session_hash !== row.session_hash && one.endpoint !== row.endpoint,
+    );
+    if (others.length >= PUSH_BROWSERS_MAX) return false;
+    if (others.length === 0) {
+      // No one followed what came up until now. It is on the page where this is turned on.
+      await deleteNotified(transaction, accountId);
+      const needs = (await listNeeds(context, accountId, transaction)).map(({ key }) => key);
+      await updateNotified(transaction, accountId, { needs, over: [], now: 0 });
+    }
+    await putPushSubscription(transaction, { ...row, created_at: now });
+    return true;
+  });
+}
+
+/** What a locked screen may show: the kind of entry and the agents, but no text of anyone. */
+interface Notice {
+  readonly title: string;
+  readonly body: string;
+  readonly path: string;
+  /** A later notice with the same tag replaces this one. */
+  readonly tag: string;
+}
+
+function toNotice(needs: readonly Need[]): Notice {
+  const [first] = needs;
+  if (first === undefined || needs.length > 1)
+    return { title: `${needs.length} things need you`, body: '', path: NEEDS_PATH, tag: 'needs-you' };
+  const { key, title, agent, path } = first;
+  return { title, body: agent === undefined ? '' : `For ${agent}`, path, tag: key };
+}
+
+/** Push services take 32 characters (RFC 8030 §5.4), and need not know what the message is about. */
+const toTopic = ({ tag }: Notice): string => createHash('sha256').update(tag).digest('base64url').slice(0, 32);
+
+/** A message to one browser. */
+interface Outgoing {
+  readonly to: PushSubscriptionRow;
+  readonly notice: Notice;
+  readonly tries: number;
+}
+
+type PushContext = Pick<ServiceContext, 'clock' | 'database' | 'log' | 'meter' | 'random'>;
+
+/** Background work that tells browsers without an open page what needs their person. */
+export interface WebPush {
+  stop(): Promise<void>;
+}
+
+export interface WebPushOptions {
+  /** The person or page that push services may contact about this service: a `mailto:` or `https:` URL (RFC 8292 §2.1). */
+  readonly contact: string;
+  /** Only for tests. */
+  readonly network?: OutsideNetwork | undefined;
+  /** Messages that are sent, or wait for it; those beyond it are dropped. */
+  readonly waitingMax?: number;
+}
+
+/**
+ * Looks for accounts to notify, behind the log. Of several processes, the one whose transaction
+ * records an entry first sends it. So an entry is sent once at most, even if that process dies before it could.
+ */
+export async function startWebPush(context: PushContext, options: WebPushOptions): Promise<WebPush> {
+  const { clock, database, log } = context;
+  const sender = await createSender(context, options);
+  /** When an account that was notified may be notified again. */
+  const free = new Map<string, number>();
+  /** What was last known of accounts with news that no event tells. */
+  let looked: ReadonlyMap<string, string> = new Map();
+  let since = clock.now() - LATE_MAX_MS;
+
+  /** False: it must wait. */
+  const tell = async (accountId: string): Promise<boolean> => {
+    if ((free.get(accountId) ?? 0) > clock.monotonic()) return false;
+    free.delete(accountId);
+    const { waitMs, fresh, browsers } = await takeFresh(context, accountId);
+    if (waitMs > 0) free.set(accountId, clock.monotonic() + waitMs);
+    if (fresh.length > 0) for (const to of browsers) sender.send({ to, notice: toNotice(fresh), tries: 0 });
+    return waitMs === 0;
+  };
+  const tellSafely = async (accountId: string): Promise<boolean> => {
+    try {
+      return await tell(accountId);
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      // The others must still be notified.
+      log.error('web_push_look_failed', error);
+      free.set(accountId, clock.monotonic() + PAUSE_MS);
+      return false;
+    }
+  };
+  const look = async (): Promise<void> => {
+    const beganAt = clock.now();
+    for (const [accountId, at] of free) if (at <= clock.monotonic()) free.delete(accountId);
+    let after: string | undefined = '';
+    while (after !== undefined) {
+      const start: string = after;
+      const queued = await database.behind.read((query) => listQueuedForPush(query, start, database.pageRows));
+      for (const accountId of queued) await tellSafely(accountId);
+      after = queued.length < database.pageRows ? undefined : queued.at(-1);
+    }
+    const stirred = await database.behind.read((query) => listStirredAccounts(query, since));
+    const seen = new Map<string, string>();
+    for (const { account_id: accountId, at, times } of stirred) {
+      const mark = `${at} ${times}`;
+      if (looked.get(accountId) === mark || (await tellSafely(accountId))) seen.set(accountId, mark);
+    }
+    looked = seen;
+    since = beganAt - LATE_MAX_MS;
+  };
+  const stop = repeat(
+    clock,
+    LOOK_MS,
+    look,
+    (error) => {
+      // An outage is reported once, by the code that notices it.
+      if (!isOutage(error)) log.error('web_push_look_failed', error);
+    },
+    true,
+  );
+  return {
+    async stop() {
+      await stop();
+      await sender.stop();
+    },
+  };
+}
+
+interface Fresh {
+  /** How long the account must not be looked at; 0: not at all. */
+  readonly waitMs: number;
+  /** The entries about which it was not notified yet. From now on it was. */
+  readonly fresh: readonly Need[];
+  readonly browsers: readonly PushSubscriptionRow[];
+}
+
+function takeFresh(context: Pick<PushContext, 'clock' | 'database'>, accountId: string): Promise<Fresh> {
+  return context.database.behind.write(async (transaction): Promise<Fresh> => {
+    await holdPush(transaction, accountId);
+    const now = context.clock.now();
+    const browsers = await listPushSubscriptions(transaction, accountId, now);
+    if (browsers.length === 0) {
+      await clearPushQueue(transaction, accountId);
+      await deleteNotified(transaction, accountId);
+      return { waitMs: 0, fresh: [], browsers };
+    }
+    const notified = await listNotified(transaction, accountId);
+    const waitMs = Math.max(0, ...notified.map((row) => row.notified_at + PAUSE_MS - now));
+    if (waitMs > 0) return { waitMs, fresh: [], browsers };
+    await clearPushQueue(transaction, accountId);
+    const needs = await listNeeds(context, accountId, transaction);
+    const known = new Set(notified.map(({ need }) => need));
+    const fresh = needs.filter(({ key }) => !known.has(key));
+    // An entry beyond the end of a list comes back when others go.
+    const mayComeBack = isCut(needs) && notified.length < NOTIFIED_MAX;
+    const current = new Set(needs.map(({ key }) => key));
+    const over = mayComeBack ? [] : [...known].filter((need) => !current.has(need));
+    await updateNotified(transaction, accountId, { needs: fresh.map(({ key }) => key), over, now });
+    return { waitMs: 0, fresh, browsers };
+  });
+}
+
+interface Sender {
+  send(message: Outgoing): void;
+  stop(): Promise<void>;
+}
+
+/** Sends a few messages at a time. */
+async function createSender(
+  context: PushContext,
+  { contact, network = PUBLIC_INTERNET, waitingMax = WAITING_MAX }: WebPushOptions,
+): Promise<Sender> {
+  const { clock, database, log, meter, random } = context;
+  // Loaded here, so that a service without Web Push does not wait for it.
+  const { default: library } = await import('web-push');
+  const made = library.generateVAPIDKeys();
+  const fresh = `${made.privateKey} ${made.publicKey}`;
+  const [privateKey = '', publicKey = ''] = (
+    await database.write((transaction) => claimPushKeys(transaction, fresh))
+  ).split(' ');
+  const queue: Outgoing[] = [];
+  const sending = new Map<Promise<void>, string>();
+  /** Those that wait for their next try, by the function that cancels it. */
+  const resting = new Set<() => void>();
+  let isStopping = false;
+  let whenIdle = (): void => {};
+  let quietUntil = 0;
+  let unsaid = 0;
+
+  const report = (error: unknown, { endpoint }: PushSubscriptionRow): void => {
+    unsaid += 1;
+    if (clock.monotonic() < quietUntil) return;
+    // The rest of the address is a secret.
+    log.warn('web_push_failed', error, { host: new URL(endpoint).host, failures: unsaid });
+    unsaid = 0;
+    quietUntil = clock.monotonic() + LOG_EVERY_MS;
+  };
+  /** The status of the answer, and how long the push service wants to be left alone. */
+  const post = ({ to, notice }: Outgoing): Promise<{ readonly status: number; readonly retryAfterMs: number }> => {
+    const { endpoint, p256dh, auth } = to;
+    const { headers, body } = library.generateRequestDetails(
+      { endpoint, keys: { p256dh, auth } },
+      JSON.stringify(notice),
+      {
+        vapidDetails: { subject: contact, publicKey, privateKey },
+        TTL: LIFETIME_S,
+        urgency: 'normal',
+        topic: toTopic(notice),
+      },
+    );
+    const request = { url: new URL(endpoint), method: 'POST', headers, body, timeoutMs: TIMEOUT_MS } as const;
+    return requestOutside(clock, network, request, async ({ statusCode = 0, headers: answered }) => ({
+      status: statusCode,
+      retryAfterMs: Number(/^\d{1,7}$/.exec(answered['retry-after'] ?? '')?.[0] ?? 0) * 1000,
+    }));
+  };
+  const tryAgain = (message: Outgoing, error: unknown, retryAfterMs: number): void => {
+    const jitter = RETRY_JITTER_MS[message.tries];
+    if (jitter === undefined || retryAfterMs > RETRY_AFTER_MAX_MS || isStopping) {
+      meter.pushed('failed');
+      report(error, message.to);
+      return;
+    }
+    meter.pushed('retried');
+    const [min, max] = jitter;
+    const cancel = clock.schedule(
+      retryAfterMs + min + random.fraction() * (max - min),
+      () => {
+        resting.delete(cancel);
+        queue.push({ ...message, tries: message.tries + 1 });
+        pump();
+      },
+      true,
+    );
+    resting.add(cancel);
+  };
+  const deliver = async (message: Outgoing): Promise<void> => {
+    const { to } = message;
+    // The browser may have been signed out while the message waited.
+    if ((await database.behind.read((query) => findPushSubscription(query, to, clock.now()))) === undefined) return;
+    const answer = await post(message).catch((error: unknown) => ({ error }));
+    if ('error' in answer) return tryAgain(message, answer.error, 0);
+    const { status, retryAfterMs } = answer;
+    const error = new Error(`The push service answered with ${status}.`);
+    if (status >= 200 && status < 300) meter.pushed('sent');
+    else if (status === 404 || status === 410) {
+      meter.pushed('gone');
+      await database.behind.write((transaction) => deleteDeadSubscription(transaction, to.endpoint));
+    } else if (status === 429 || status >= 500) tryAgain(message, error, retryAfterMs);
+    else {
+      meter.pushed('failed');
+      report(error, to);
+    }
+  };
+  const isFree = ({ to }: Outgoing): boolean =>
+    [...sending.values()].filter((accountId) => accountId === to.account_id).length < SENT_AT_ONCE_OF_ACCOUNT_MAX;
+  const pump = (): void => {
+    while (sending.size < SENT_AT_ONCE_MAX) {
+      const index = queue.findIndex(isFree);
+      const [message] = index < 0 ? [] : queue.splice(index, 1);
+      if (message === undefined) break;
+      const work: Promise<void> = deliver(message)
+        .catch((error: unknown) => {
+          meter.pushed('failed');
+          if (!isOutage(error)) report(error, message.to);
+        })
+        .finally(() => {
+          sending.delete(work);
+          pump();
+        });
+      sending.set(work, message.to.account_id);
+    }
+    if (sending.size === 0) whenIdle();
+  };
+
+  return {
+    send(message) {
+      if (queue.length + sending.size + resting.size >= waitingMax) return meter.pushed('dropped');
+      queue.push(message);
+      pump();
+    },
+    async stop() {
+      isStopping = true;
+      for (const cancel of resting) {
+        cancel();
+        meter.pushed('dropped');
+      }
+      resting.clear();
+      const idle = new Promise<void>((resolve) => {
+        whenIdle = resolve;
+      });
+      if (sending.size > 0) await within(clock, STOP_MS, idle, () => {});
+      for (const _ of queue.splice(0)) meter.pushed('dropped');
+    },
+  };
+}
