@@ -56,13 +56,8 @@ const ON_SQLITE_ALONE = [
   ),
   // What a browser does with a page is the same on each store; other tests ask for the pages on both.
   ...[
-    'finding-browser',
-    'live-browser',
-    'look-browser',
-    'notify-browser',
-    'push-browser',
-    'settings-browser',
-    'times-browser',
+    ...['finding-browser', 'live-browser', 'look-browser', 'notify-browser'],
+    ...['passkeys-browser', 'push-browser', 'settings-browser', 'times-browser'],
   ].map((name) => `dashboard/${name}`),
 ].map((name) => `test/service/${name}.test.ts`);
 

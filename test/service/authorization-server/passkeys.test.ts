@@ -1,6 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { insertPasskey, listPasskeys, markPasskeyUsed } from '../../../src/service/store/passkeys.js';
+import {
+  deletePasskeysOfAccount,
+  deleteUsedChallengesBefore,
+  findPasskey,
+  insertPasskey,
+  listPasskeys,
+  markChallengeUsed,
+  markPasskeyUsed,
+  type PasskeyRow,
+} from '../../../src/service/store/passkeys.js';
 import { findPasskeyPlace, removePasskey } from '../../../src/service/web/passkeys.js';
 import { openStage } from '../sessions/stage.js';
 
@@ -30,21 +39,21 @@ describe('The passkeys of an account', () => {
   });
   afterAll(() => stage.close());
 
-  async function addTo(accountId: string, id: string, signCount = 0): Promise<void> {
-    await stage.write(async (transaction) => {
-      await insertPasskey(transaction, {
-        id: `${accountId}${id}`,
-        credential_id: `${accountId}${id}`,
-        account_id: accountId,
-        name: id,
-        public_key: '',
-        sign_count: signCount,
-        transports: '',
-        created_at: 0,
-        last_used_at: null,
-      });
-    });
-  }
+  const describePasskey = (accountId: string, id: string, signCount = 0): PasskeyRow => ({
+    id: `${accountId}${id}`,
+    credential_id: `${accountId}${id}`,
+    account_id: accountId,
+    name: id,
+    public_key: 'cHVibGlj',
+    sign_count: signCount,
+    transports: 'internal usb',
+    created_at: 1_800_000_000_000,
+    last_used_at: null,
+  });
+  const addTo = (accountId: string, id: string, signCount = 0): Promise<boolean> =>
+    stage.context.database.write((transaction) =>
+      insertPasskey(transaction, describePasskey(accountId, id, signCount)),
+    );
   const namesOf = async (accountId: string): Promise<string[]> =>
     (await stage.context.database.read((query) => listPasskeys(query, accountId, 20))).map(({ name }) => name);
 
@@ -95,5 +104,48 @@ describe('The passkeys of an account', () => {
     const use = (): Promise<boolean> =>
       stage.context.database.write((transaction) => markPasskeyUsed(transaction, `${id}a`, 2, 1));
     expect((await Promise.all([use(), use()])).sort()).toEqual([false, true]);
+  });
+
+  it('a passkey is found by its credential id, with everything that was stored, and with its last use', async () => {
+    const { id } = await stage.addAccount('found');
+    await addTo(id, 'a', 1);
+    const find = (credentialId: string): Promise<PasskeyRow | undefined> =>
+      stage.context.database.read((query) => findPasskey(query, credentialId));
+    expect(await find(`${id}a`)).toEqual(describePasskey(id, 'a', 1));
+    await stage.context.database.write((transaction) => markPasskeyUsed(transaction, `${id}a`, 2, 1_800_000_000_001));
+    const used = { ...describePasskey(id, 'a', 2), last_used_at: 1_800_000_000_001 };
+    expect(await find(`${id}a`)).toEqual(used);
+    expect(await find(`${id}b`)).toBeUndefined();
+  });
+
+  it('a credential id belongs to one account only', async () => {
+    const [first, second] = [await stage.addAccount('first'), await stage.addAccount('second')];
+    expect(await addTo(first.id, 'a')).toBe(true);
+    const copy = { ...describePasskey(second.id, 'a'), credential_id: `${first.id}a` };
+    expect(await stage.context.database.write((transaction) => insertPasskey(transaction, copy))).toBe(false);
+    expect([await namesOf(first.id), await namesOf(second.id)]).toEqual([['a'], []]);
+  });
+
+  it('all passkeys of an account can be removed at once, and no others', async () => {
+    const [mine, other] = [await stage.addAccount('emptied'), await stage.addAccount('kept')];
+    for (const name of ['a', 'b']) await addTo(mine.id, name);
+    await addTo(other.id, 'a');
+    const remove = (): Promise<number> =>
+      stage.context.database.write((transaction) => deletePasskeysOfAccount(transaction, mine.id));
+    expect([await remove(), await remove()]).toEqual([2, 0]);
+    expect([await namesOf(mine.id), await namesOf(other.id)]).toEqual([[], ['a']]);
+  });
+
+  it('a challenge is used once, even by two at the same time, until it is forgotten', async () => {
+    const use = (hash: string): Promise<boolean> =>
+      stage.context.database.write((transaction) => markChallengeUsed(transaction, hash, 1_800_000_000_000));
+    const forget = (before: number): Promise<number> =>
+      stage.context.database.write((transaction) => deleteUsedChallengesBefore(transaction, before));
+    expect((await Promise.all([use('one'), use('one')])).sort()).toEqual([false, true]);
+    expect(await use('other')).toBe(true);
+    expect(await forget(1_800_000_000_000)).toBe(0);
+    expect(await use('one')).toBe(false);
+    expect(await forget(1_800_000_000_001)).toBe(2);
+    expect(await use('one')).toBe(true);
   });
 });
