@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -26,19 +26,99 @@ export interface Schema {
 }
 
 export function createSchema(databaseUrl = POSTGRES_URL): Schema {
-  const name = `asp_test_${process.pid}_${randomBytes(6).toString('hex')}`;
+  const name = createName();
+  return { url: toUrl(databaseUrl, name), drop: () => inDatabase(databaseUrl, (client) => dropSchema(client, name)) };
+}
+
+const createName = (): string => `asp_test_${process.pid}_${randomBytes(6).toString('hex')}`;
+
+function toUrl(databaseUrl: string, name: string): string {
   const url = new URL(databaseUrl);
   url.searchParams.set('search_path', name);
+  return url.href;
+}
+
+async function inDatabase(databaseUrl: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    await client.query('SET client_min_messages = warning');
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function dropSchema(client: pg.Client, name: string): Promise<void> {
+  await client.query(`DROP SCHEMA IF EXISTS ${name} CASCADE`);
+}
+
+/**
+ * A schema whose users are closed before it is dropped. It is emptied then, and used again: creating one takes longer
+ * than most of the tests that need one. All processes of a run share the empty ones.
+ */
+export function takeSchema(): Schema {
+  const name = takeEmptied() ?? createName();
   return {
-    url: url.href,
-    async drop() {
-      const client = new pg.Client({ connectionString: databaseUrl });
-      await client.connect();
-      await client.query('SET client_min_messages = warning');
-      await client.query(`DROP SCHEMA IF EXISTS ${name} CASCADE`);
-      await client.end();
-    },
+    url: toUrl(POSTGRES_URL, name),
+    drop: () => inDatabase(POSTGRES_URL, (client) => giveBack(client, name)),
   };
+}
+
+/** Each file in it is named like an empty schema. */
+const EMPTIED = join(process.env['ASP_TEST_FOLDER'] ?? tmpdir(), 'emptied-schemas');
+
+function takeEmptied(): string | undefined {
+  if (!existsSync(EMPTIED)) return undefined;
+  return readdirSync(EMPTIED).find((name) => {
+    try {
+      unlinkSync(join(EMPTIED, name));
+      return true;
+    } catch {
+      // Another process took it.
+      return false;
+    }
+  });
+}
+
+async function giveBack(client: pg.Client, name: string): Promise<void> {
+  try {
+    if (!(await emptySchema(client, name))) return;
+  } catch {
+    // Whoever still holds its tables must not meet the next user.
+    await dropSchema(client, name);
+    return;
+  }
+  mkdirSync(EMPTIED, { recursive: true });
+  writeFileSync(join(EMPTIED, name), '');
+}
+
+/** Leaves what a new schema has: its version and a secret. Returns false if it was never created. */
+async function emptySchema(client: pg.Client, name: string): Promise<boolean> {
+  const { rows } = await client.query<{ name: string; kind: string }>(
+    `SELECT c.oid::regclass::text AS name, c.relkind AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = $1 AND c.relkind IN ('r', 'S') AND c.relname <> 'schema_version'`,
+    [name],
+  );
+  const tables = rows.filter(({ kind }) => kind === 'r');
+  if (tables.length === 0) return false;
+  const questions = tables.map((table) => `SELECT '${table.name}' AS name WHERE EXISTS (SELECT FROM ${table.name})`);
+  const { rows: filled } = await client.query<{ name: string }>(questions.join(' UNION ALL '));
+  await client.query("SET lock_timeout = '2s'");
+  await client.query(`TRUNCATE ${filled.map((table) => table.name).join(', ')} CASCADE`);
+  for (const sequence of rows.filter(({ kind }) => kind === 'S'))
+    await client.query(`ALTER SEQUENCE ${sequence.name} RESTART`);
+  const secret = randomBytes(32).toString('base64url');
+  await client.query(`INSERT INTO ${name}.service_key (secret) VALUES ($1)`, [secret]);
+  return true;
+}
+
+/** Drops the schemas that are left when all tests are done. */
+export async function dropEmptied(): Promise<void> {
+  if (!existsSync(EMPTIED)) return;
+  await inDatabase(POSTGRES_URL, async (client) => {
+    for (let name = takeEmptied(); name !== undefined; name = takeEmptied()) await dropSchema(client, name);
+  });
 }
 
 interface OpenOptions {
@@ -66,7 +146,7 @@ export async function openStore(kind: StoreKind, options: OpenOptions = {}): Pro
 }
 
 async function openSchema(options: OpenOptions): Promise<SharedDatabase> {
-  const schema = createSchema();
+  const schema = takeSchema();
   const database = await openPostgres(schema.url, options);
   return {
     ...database,

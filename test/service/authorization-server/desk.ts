@@ -11,7 +11,7 @@ import {
   redeemCode,
   redirectParameters,
 } from '../../support/oauth.js';
-import { createSchema, TEST_STORE } from '../../support/stores.js';
+import { TEST_STORE, takeSchema } from '../../support/stores.js';
 import { createHandClock, type HandClock } from '../sessions/stage.js';
 
 export const ALICE = '@alice.bot';
@@ -41,7 +41,7 @@ export interface Desk {
 
 export async function openDesk(options: Partial<ServiceOptions> = {}): Promise<Desk> {
   const clock = createHandClock();
-  const schema = TEST_STORE === 'postgres' ? createSchema() : undefined;
+  const schema = TEST_STORE === 'postgres' ? takeSchema() : undefined;
   const service = await startService({
     host: '127.0.0.1',
     port: 0,

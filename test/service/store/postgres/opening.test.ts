@@ -9,7 +9,7 @@ import { assertSettings, type PostgresSettings } from '../../../../src/service/s
 import { SCHEMA_VERSION } from '../../../../src/service/store/schema.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
 import { type PrivatePostgres, startPrivatePostgres, whyNoPrivatePostgres } from '../../../support/private-postgres.js';
-import { createSchema, type Schema } from '../../../support/stores.js';
+import { createSchema, type Schema, takeSchema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
 
 let schema: Schema;
@@ -18,8 +18,8 @@ beforeEach(() => {
 });
 afterEach(() => schema.drop());
 
-async function ask<Row>(sql: string): Promise<Row[]> {
-  const { connectionStrings, schema: name } = readDatabaseAddress(schema.url);
+async function ask<Row>(sql: string, url = schema.url): Promise<Row[]> {
+  const { connectionStrings, schema: name } = readDatabaseAddress(url);
   const client = new pg.Client({ connectionString: connectionStrings[0] });
   await client.connect();
   await client.query(`SET search_path = ${name}`);
@@ -38,6 +38,50 @@ describe('several services that start at the same moment', () => {
     await Promise.all(opened.map((database) => database.close()));
   });
 });
+
+describe('the schema that one test leaves to the next', () => {
+  const SECRET = 'SELECT secret FROM service_key';
+
+  it('is like a new one, with another secret', async () => {
+    const used = takeSchema();
+    await (await openPostgres(used.url)).close();
+    const fresh = { state: await describeSchema(used.url), secret: await ask(SECRET, used.url) };
+    expect(fresh.state).toContain('event 0 rows, at null');
+    await ask(
+      `INSERT INTO account (id, username, display_name, tier, is_local, created_at, updated_at)
+         VALUES ('a', 'a', 'a', 'standard', 0, 1, 1);
+       INSERT INTO rate_budget (name, subject_id, taken, last_at) VALUES ('a', 'a', 1, 1);
+       SELECT nextval(pg_get_serial_sequence('event', 'position'))`,
+      used.url,
+    );
+    expect(await describeSchema(used.url)).not.toEqual(fresh.state);
+    await used.drop();
+    // The first service on it begins the epoch.
+    expect(await describeSchema(used.url)).toEqual(fresh.state.map((line) => line.replace(/^epoch 1/, 'epoch 0')));
+    expect(await ask(SECRET, used.url)).not.toEqual(fresh.secret);
+    await (await openPostgres(used.url)).close();
+    expect(await describeSchema(used.url)).toEqual(fresh.state);
+  });
+});
+
+/** Returns how many rows each table has, and where its sequence is. */
+async function describeSchema(url: string): Promise<string[]> {
+  const tables = await ask<{ name: string }>(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+     ORDER BY relname`,
+    url,
+  );
+  const [sequence] = await ask<{ at: string | null }>(
+    'SELECT last_value::text AS at FROM pg_sequences WHERE schemaname = current_schema()',
+    url,
+  );
+  const lines: string[] = [];
+  for (const { name } of tables) {
+    const [count] = await ask<{ rows: number }>(`SELECT COUNT(*)::int AS rows FROM ${name}`, url);
+    lines.push(`${name} ${count?.rows} rows${name === 'event' ? `, at ${sequence?.at}` : ''}`);
+  }
+  return lines;
+}
 
 describe('a database that is closed while it connects to listen', () => {
   it('is closed at once at any stage of the connection', async () => {
