@@ -152,21 +152,26 @@ rule('wire/Content/file', 'a file part has exactly one of attachment_id and url'
     mustDeny(await alice.post(`/sessions/${id}/messages`, { content: [bad] }), 400, 'VALIDATION_ERROR');
 });
 
-rule('wire/Content/image', 'an image part has exactly one of attachment_id, url and data_uri', async () => {
-  const alice = await service.actor('alice');
-  const id = await alice.mustCreate();
-  const byUrl = { type: 'image', url: 'https://files.example/a.png', name: 'a.png', mime_type: 'image/png' };
-  const byData = { type: 'image', data_uri: 'data:image/png;base64,iVBORw0KGgo=' };
-  await alice.mustSend(id, [byUrl, byData]);
-  expect(field(await lastPayload(alice, id), 'content')).toEqual([byUrl, byData]);
-  for (const bad of [
-    { type: 'image' },
-    { ...byUrl, data_uri: byData.data_uri },
-    { type: 'image', data_uri: 'https://a.b/c.png' },
-    { ...byUrl, size: 3 },
-  ])
-    mustDeny(await alice.post(`/sessions/${id}/messages`, { content: [bad] }), 400, 'VALIDATION_ERROR');
-});
+rule(
+  'wire/Content/image',
+  'an image part has exactly one of attachment_id, url and data_uri, which holds an image',
+  async () => {
+    const alice = await service.actor('alice');
+    const id = await alice.mustCreate();
+    const byUrl = { type: 'image', url: 'https://files.example/a.png', name: 'a.png', mime_type: 'image/png' };
+    const byData = { type: 'image', data_uri: 'data:image/png;base64,iVBORw0KGgo=' };
+    await alice.mustSend(id, [byUrl, byData]);
+    expect(field(await lastPayload(alice, id), 'content')).toEqual([byUrl, byData]);
+    for (const bad of [
+      { type: 'image' },
+      { ...byUrl, data_uri: byData.data_uri },
+      { type: 'image', data_uri: 'https://a.b/c.png' },
+      { type: 'image', data_uri: 'data:text/html,<b>not a picture</b>' },
+      { ...byUrl, size: 3 },
+    ])
+      mustDeny(await alice.post(`/sessions/${id}/messages`, { content: [bad] }), 400, 'VALIDATION_ERROR');
+  },
+);
 
 rule('wire/Content/size', 'a message body has at most 256 KiB', async () => {
   const alice = await service.actor('alice');

@@ -89,7 +89,9 @@ export const OwnerGlob = z.string().check(z.maxLength(HANDLE_MAX_LENGTH), z.rege
 
 const HttpUrl = z.string().check(z.maxLength(2048), z.regex(/^https?:\/\/[^\s]+$/i, 'must be an http or https URL'));
 
-const DataUri = z.string().check(z.regex(/^data:[^\s,]*,/i, 'must be a data: URI'));
+const PictureUri = z
+  .string()
+  .check(z.regex(/^data:image\/[\w!#$&^.+-]+(;[^\s,]*)?,/i, 'must be a data: URI of an image, such as data:image/png'));
 
 const PartName = z.string().check(z.minLength(1), z.maxLength(ATTACHMENT_FILENAME_MAX_LENGTH));
 
@@ -167,7 +169,7 @@ export const ImagePart = z
     attachment_id: z.optional(AttachmentId),
     file_id: z.optional(FileId),
     url: z.optional(HttpUrl),
-    data_uri: z.optional(DataUri),
+    data_uri: z.optional(PictureUri),
     name: z.optional(PartName),
     mime_type: z.optional(MimeType),
   })

@@ -112,7 +112,7 @@ describe('A transcript', () => {
       { type: 'data', data: { key: HOSTILE } },
       { type: 'file', url: 'https://example.org/"><b>', name: HOSTILE },
       { type: 'image', data_uri: 'data:image/png;base64,iVBORw0KGgo=', name: HOSTILE },
-      { type: 'image', data_uri: 'data:text/html,<b>', name: 'no picture' },
+      { type: 'image', data_uri: 'data:image/svg+xml,<svg/>', name: 'no picture' },
     ];
     await other.mustSend(session, parts, { trace: HOSTILE });
     const { text: html, headers } = await get(pathOf(session));
@@ -120,7 +120,8 @@ describe('A transcript', () => {
     expect(html).not.toContain('\u202e');
     expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
     expect(html).toContain('<img class="picture" src="data:image/png;base64,iVBORw0KGgo="');
-    expect(html).not.toContain('src="data:text/html');
+    expect(html).not.toContain('src="data:image/svg');
+    expect(html).toMatch(/Image not shown: [^/]*no picture/);
     expect(html).toContain('<summary>Metadata</summary>');
     expect(html).toMatch(/<details class="folded"><summary>Metadata/);
     const sequences = sequencesOf(html);
