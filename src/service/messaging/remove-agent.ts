@@ -15,6 +15,7 @@ import { deleteAccountSessions } from '../store/browser-sessions.js';
 import { deleteKnocksOfAgent } from '../store/knocks.js';
 import { agentLock, sessionLock } from '../store/lock-names.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
+import { clearPushQueue, deleteNotified } from '../store/push.js';
 import { closeSockets } from './close-sockets.js';
 import { removeParticipant } from './sessions.js';
 
@@ -86,6 +87,8 @@ export async function removeAccount(
   await erase();
   await database.write(async (transaction) => {
     await deletePasskeysOfAccount(transaction, accountId);
+    await clearPushQueue(transaction, accountId);
+    await deleteNotified(transaction, accountId);
     await markAccountRemoved(transaction, accountId, clock.now());
   });
 }

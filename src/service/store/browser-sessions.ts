@@ -1,6 +1,7 @@
 import type { Query, Transaction } from '../core/database.js';
 import type { AccountRow } from './accounts.js';
 import { insertRow } from './insert.js';
+import { deletePushSubscription, deletePushSubscriptionOfSession, deletePushSubscriptions } from './push.js';
 
 /** A signed-in browser. */
 export interface AccountSessionRow {
@@ -72,29 +73,34 @@ export function listAccountSessions(
   );
 }
 
-/** Does nothing if it belongs to another account. */
+/** Does nothing if it belongs to another account. The browser is not notified anymore, either. */
 export async function deleteAccountSessionOf(
   transaction: Transaction,
   accountId: string,
   idHash: string,
 ): Promise<void> {
+  await deletePushSubscription(transaction, accountId, idHash);
   await transaction.run('DELETE FROM account_session WHERE id_hash = $2 AND account_id = $1', accountId, idHash);
 }
 
+/** The browser is not notified anymore, either. */
 export async function deleteAccountSession(transaction: Transaction, idHash: string): Promise<void> {
+  await deletePushSubscriptionOfSession(transaction, idHash);
   await transaction.run('DELETE FROM account_session WHERE id_hash = $1', idHash);
 }
 
+/** Their browsers are still notified. */
 export function deleteAccountSessionsExpiredBefore(transaction: Transaction, epochMs: number): Promise<number> {
   return transaction.run('DELETE FROM account_session WHERE expires_at < $1', epochMs);
 }
 
-/** Signs an account out everywhere except in the browser with that hash. */
+/** Signs an account out everywhere except in the browser with that hash. The others are not notified anymore, either. */
 export async function deleteAccountSessions(
   transaction: Transaction,
   accountId: string,
   exceptHash: string | undefined,
 ): Promise<void> {
+  await deletePushSubscriptions(transaction, accountId, exceptHash);
   await transaction.run(
     'DELETE FROM account_session WHERE account_id = $1 AND id_hash <> $2',
     accountId,

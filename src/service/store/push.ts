@@ -5,9 +5,10 @@ import { pushLock } from './lock-names.js';
 
 /** The address and the keys with which the service reaches a signed-in browser that has no page open (RFC 8030, 8291). */
 export interface PushSubscriptionRow {
-  /** Of the sign-in that it belongs to. It goes with it. */
+  /** Of the browser's last sign-in, which may be over by time. */
   readonly session_hash: string;
   readonly account_id: string;
+  readonly browser_name: string;
   readonly endpoint: string;
   /** In base64url, as are the next ones. */
   readonly p256dh: string;
@@ -22,26 +23,30 @@ export async function putPushSubscription(transaction: Transaction, row: PushSub
     row.session_hash,
     row.endpoint,
   );
-  const columns = ['session_hash', 'account_id', 'endpoint', 'p256dh', 'auth', 'created_at'] as const;
+  const columns = ['session_hash', 'account_id', 'browser_name', 'endpoint', 'p256dh', 'auth', 'created_at'] as const;
   await insertRow(transaction, 'push_subscription', row, columns);
 }
 
-/** A subscription with the name of its browser. */
-export interface ShownSubscriptionRow extends PushSubscriptionRow {
-  readonly browser_name: string;
+/** Moves the subscription of a browser to its next sign-in to the same account. */
+export async function rebindPushSubscription(
+  transaction: Transaction,
+  accountId: string,
+  before: string,
+  sessionHash: string,
+): Promise<void> {
+  await transaction.run(
+    'UPDATE push_subscription SET session_hash = $3 WHERE session_hash = $2 AND account_id = $1',
+    accountId,
+    before,
+    sessionHash,
+  );
 }
 
-/** Those of signed-in browsers of an account that may act, in the order in which they were made. */
-export function listPushSubscriptions(query: Query, accountId: string, now: number): Promise<ShownSubscriptionRow[]> {
-  return query.all<ShownSubscriptionRow>(
-    `SELECT push_subscription.*, account_session.browser_name FROM push_subscription
-     JOIN account_session ON account_session.id_hash = push_subscription.session_hash
-     JOIN account ON account.id = push_subscription.account_id
-     WHERE push_subscription.account_id = $1 AND account_session.expires_at > $2
-       AND account.suspended_at IS NULL AND account.removed_at IS NULL
-     ORDER BY push_subscription.created_at, push_subscription.session_hash`,
+/** Those of an account, in the order in which they were made. */
+export function listPushSubscriptions(query: Query, accountId: string): Promise<PushSubscriptionRow[]> {
+  return query.all<PushSubscriptionRow>(
+    'SELECT * FROM push_subscription WHERE account_id = $1 ORDER BY created_at, session_hash',
     accountId,
-    now,
   );
 }
 
@@ -51,20 +56,17 @@ export async function hasPushSubscription(query: Query, sessionHash: string): Pr
   return found !== undefined;
 }
 
-/** The subscription as it is now, if its browser is still signed in. */
-export function findPushSubscription(
+/** Whether a subscription still exists for its account. */
+export async function isSubscribed(
   query: Query,
-  { session_hash: sessionHash, endpoint }: PushSubscriptionRow,
-  now: number,
-): Promise<PushSubscriptionRow | undefined> {
-  return query.get<PushSubscriptionRow>(
-    `SELECT push_subscription.* FROM push_subscription
-     JOIN account_session ON account_session.id_hash = push_subscription.session_hash
-     WHERE push_subscription.session_hash = $1 AND push_subscription.endpoint = $2 AND account_session.expires_at > $3`,
-    sessionHash,
+  { account_id: accountId, endpoint }: PushSubscriptionRow,
+): Promise<boolean> {
+  const found = await query.get(
+    'SELECT 1 AS found FROM push_subscription WHERE endpoint = $2 AND account_id = $1',
+    accountId,
     endpoint,
-    now,
   );
+  return found !== undefined;
 }
 
 /** Does nothing if it belongs to another account. */
@@ -78,6 +80,23 @@ export async function deletePushSubscription(
     accountId,
     sessionHash,
   );
+}
+
+/** Those of all browsers of an account except the one with that hash. */
+export async function deletePushSubscriptions(
+  transaction: Transaction,
+  accountId: string,
+  exceptHash: string | undefined,
+): Promise<void> {
+  await transaction.run(
+    'DELETE FROM push_subscription WHERE account_id = $1 AND session_hash <> $2',
+    accountId,
+    exceptHash ?? '',
+  );
+}
+
+export async function deletePushSubscriptionOfSession(transaction: Transaction, sessionHash: string): Promise<void> {
+  await transaction.run('DELETE FROM push_subscription WHERE session_hash = $1', sessionHash);
 }
 
 /** Its push service says that it no longer exists. */

@@ -93,10 +93,12 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX account_session_by_account ON account_session (account_id, created_at)`,
   `CREATE INDEX account_session_by_expiry ON account_session (expires_at)`,
-  // Browsers that notify their person while no page is open (web-push.ts). Signing out ends this.
+  // Browsers that notify their person while no page is open (web-push.ts). Signing out ends this, but not the end of
+  // the sign-in by time.
   `CREATE TABLE push_subscription (
-    session_hash TEXT PRIMARY KEY REFERENCES account_session (id_hash) ON DELETE CASCADE,
+    session_hash TEXT PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES account (id),
+    browser_name TEXT NOT NULL,
     endpoint TEXT NOT NULL UNIQUE,
     p256dh TEXT NOT NULL,
     auth TEXT NOT NULL,

@@ -22,6 +22,7 @@ import { deleteAccountSession, insertAccountSession } from '../store/browser-ses
 import { findOAuthClient } from '../store/oauth-clients.js';
 import { listLocalAccounts } from '../store/operator.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
+import { rebindPushSubscription } from '../store/push.js';
 import { getHost, redirect } from './api-scope.js';
 import { PASSKEY_SCRIPT } from './assets.js';
 import { requireStoredRequest } from './authorization-request.js';
@@ -226,6 +227,7 @@ export async function enterAs(
   const browser = renewBrowser(server, reply, ACCOUNT_SESSION_LIFETIME_MS);
   await database.write(async (transaction) => {
     if (before !== undefined) {
+      await rebindPushSubscription(transaction, account.id, before.hash, browser.hash);
       await deleteAccountSession(transaction, before.hash);
       await rebindAuthorizationRequests(transaction, before.hash, browser.hash);
     }

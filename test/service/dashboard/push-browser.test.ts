@@ -22,9 +22,15 @@ document.addEventListener('securitypolicyviolation', (event) => violations.push(
 if (window.PushManager) {
   PushManager.prototype.subscribe = async function (options) {
     const keys = await subscribeAtPushService(options.applicationServerKey, options.userVisibleOnly);
-    return { toJSON: () => keys };
+    localStorage.setItem('subscription', JSON.stringify(keys));
+    return read();
   };
-  PushManager.prototype.getSubscription = async () => null;
+  PushManager.prototype.getSubscription = async () => read();
+  const read = () => {
+    const keys = JSON.parse(localStorage.getItem('subscription'));
+    const unsubscribe = async () => localStorage.removeItem('subscription');
+    return keys && { endpoint: keys.endpoint, toJSON: () => keys, unsubscribe };
+  };
 }`;
 const PATH = '/dashboard/settings';
 const TITLE = `Push notifications in a real browser ${noChromium ?? ''}`;
@@ -192,9 +198,26 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     await page.getByRole('button', { name: /^Turn off/ }).click();
     await page.getByText('Push notifications are off in that browser.').waitFor();
     await button(page).waitFor();
+    await until('the browser forgets it, too', () =>
+      page.evaluate<boolean>('localStorage.getItem("subscription") === null'),
+    );
     await page.goto(`${service.webUrl}/dashboard/needs-you`);
     await page.getByText('To be notified while no page is open').waitFor();
     expect(await page.getByRole('checkbox', { name: 'Notify me in this browser' }).isVisible()).toBe(true);
+  });
+
+  it('a browser that signs in again after its cookie is gone keeps its subscription', async () => {
+    const page = await enter();
+    await turnOn(page);
+    const before = await page.evaluate<string>('localStorage.getItem("subscription")');
+    await context.clearCookies();
+    const link = text(await operate(operator(), 'POST', '/sign-in-links', { account: mine.owner }), 'url');
+    await page.goto(link);
+    await page.goto(`${service.webUrl}${PATH}`);
+    await page.getByText('This browser', { exact: true }).nth(1).waitFor();
+    expect(await page.getByText('Turned on').count()).toBe(1);
+    expect(await page.evaluate('localStorage.getItem("subscription")')).toBe(before);
+    expect(await button(page).isVisible()).toBe(false);
   });
 
   it('a browser that blocks them, one that cannot reach its push service, and one without script say so', async () => {

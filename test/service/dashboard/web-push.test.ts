@@ -18,7 +18,7 @@ import { openBrowser, type Page } from '../../support/browser.js';
 import { request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { discover, type Place } from '../../support/oauth.js';
-import { mustFindForm } from '../../support/person.js';
+import { mustFindForm, signIn } from '../../support/person.js';
 import { type Pushed, type PushService, type Subscription, startPushService } from '../../support/push-service.js';
 import { createSchema, TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
@@ -295,6 +295,28 @@ describe('With --web-push', () => {
     expect(shown.answer.text).toContain(' data-on ');
   });
 
+  it('it outlives the end of a sign-in by time, and follows the browser to its next sign-in', async () => {
+    const zoe = await stage.enter('zoe');
+    await zoe.press('/dashboard/agents/main', /^save$/i, { inbound_policy: 'hold' });
+    const keys = await turnOn(zoe);
+    clock.advance(8 * 24 * 60 * 60_000);
+    expect(pathOf(await zoe.open(SETTINGS))).toBe('/oauth/sign-in');
+    const again = await createActor(stage.desk.place, stage.operator, 'again');
+    const knock = { invite: [zoe.handle], initial_message: { content: 'hi' } };
+    mustDeny(await again.post('/sessions', knock), 404, 'NOT_FOUND');
+    await notified(keys, 1);
+    await signIn(zoe.browser, await zoe.open('/oauth/sign-in'), zoe);
+    const shown = await zoe.open(SETTINGS);
+    expect([shown.text.match(/Turned on/g)?.length, shown.answer.text.includes(' data-on ')]).toEqual([1, true]);
+    await zoe.press('/dashboard/agents', /^sign out$/i);
+    passPause();
+    const third = await createActor(stage.desk.place, stage.operator, 'third');
+    mustDeny(await third.post('/sessions', knock), 404, 'NOT_FOUND');
+    other = await createActor(stage.desk.place, stage.operator, 'other');
+    await looked();
+    expect(sentTo(keys)).toHaveLength(1);
+  });
+
   it.each([404, 410])('a push service that answers %i ends the subscription', async (status) => {
     const keys = await turnOn(owner);
     const gone = await metric('gone');
@@ -529,9 +551,11 @@ describe('The sender', () => {
           }),
         );
         const keys = push.subscribe(key.split(' ')[1] ?? '');
-        expect(await subscribe(real, { ...keys, session_hash, account_id: account.id })).toBe(true);
+        expect(await subscribe(real, { ...keys, session_hash, account_id: account.id, browser_name: 'Browser' })).toBe(
+          true,
+        );
       }
-      expect(await context.database.read((query) => listPushSubscriptions(query, account.id, now))).toHaveLength(9);
+      expect(await context.database.read((query) => listPushSubscriptions(query, account.id))).toHaveLength(9);
       const waiting: ServerResponse[] = [];
       push.answerAll((reply) => void waiting.push(reply));
       expect((await stage.create(other, { invite: [mine.handle] })).ok).toBe(true);

@@ -16,9 +16,24 @@
     else if (Notification.permission === 'denied') say('denied');
     else say(isOn ? 'on' : 'off');
   };
-  const forget = async () => {
-    const registration = await navigator.serviceWorker.getRegistration();
-    await (await registration?.pushManager.getSubscription())?.unsubscribe();
+  const find = async () => (await navigator.serviceWorker.getRegistration())?.pushManager.getSubscription();
+  const forget = async () => (await find())?.unsubscribe();
+  const send = (subscription) => {
+    const { endpoint, keys } = subscription.toJSON();
+    for (const [name, value] of Object.entries({ endpoint, ...keys })) form.elements[name].value = value;
+    form.submit();
+  };
+  const isKnown = async ({ endpoint }) => {
+    const bytes = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(endpoint)));
+    const mark = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+    return section.querySelector(`[data-subscription="${mark}"]`) !== null;
+  };
+  /** The service may have it from an earlier sign-in of this browser. Otherwise nothing comes from it anymore. */
+  const settle = async () => {
+    const subscription = await find();
+    if (!subscription) return;
+    if (await isKnown(subscription)) send(subscription);
+    else await subscription.unsubscribe();
   };
   const turnOn = async () => {
     const answer = await Notification.requestPermission();
@@ -31,15 +46,12 @@
       userVisibleOnly: true,
       applicationServerKey: section.dataset.key,
     });
-    const { endpoint, keys } = subscription.toJSON();
-    for (const [name, value] of Object.entries({ endpoint, ...keys })) form.elements[name].value = value;
-    form.submit();
+    send(subscription);
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     turnOn().catch(() => say('failed'));
   });
-  // The service no longer has it.
-  if (isAble && !isOn) forget().catch(() => {});
+  if (isAble && !isOn) settle().catch(() => {});
   sayUsual();
 })();

@@ -16,7 +16,7 @@ import { type AccountSessionRow, findSignedInAccount, listAccountSessions } from
 import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth-clients.js';
 import { listSessionIdsOfSibling } from '../../store/participants.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
-import { listPushSubscriptions, type ShownSubscriptionRow } from '../../store/push.js';
+import { listPushSubscriptions, type PushSubscriptionRow } from '../../store/push.js';
 import { PASSKEYS_MAX } from '../passkeys.js';
 import { findSeenSession, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
@@ -77,7 +77,7 @@ export async function* writeExport(source: ExportSource): Text {
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
   const passkeys = await source.read((query) => listPasskeys(query, id, PASSKEYS_MAX));
   yield `,\n"passkeys":${JSON.stringify(passkeys.map(toPasskey))}`;
-  const pushed = await source.read((query) => listPushSubscriptions(query, id, now));
+  const pushed = await source.read((query) => listPushSubscriptions(query, id));
   yield `,\n"push_notifications":${JSON.stringify(pushed.map(toPushed))}`;
   const activities = eachRow<ActivityRow>(source, (query, last) =>
     listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
@@ -141,7 +141,7 @@ function toPasskey({ name, created_at, last_used_at }: PasskeyRow) {
 }
 
 /** The rest of the address is a secret. */
-function toPushed({ browser_name: name, endpoint, created_at }: ShownSubscriptionRow) {
+function toPushed({ browser_name: name, endpoint, created_at }: PushSubscriptionRow) {
   return { name, push_service: new URL(endpoint).host, created_at };
 }
 

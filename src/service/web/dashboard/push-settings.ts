@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { FastifyReply } from 'fastify';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
@@ -7,11 +8,12 @@ import {
   deletePushSubscription,
   findPushKey,
   listPushSubscriptions,
-  type ShownSubscriptionRow,
+  type PushSubscriptionRow,
 } from '../../store/push.js';
 import { WORKER_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { type Html, html } from '../html.js';
+import { describeVisitor } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import { renderButton } from './frame.js';
 import { type DashboardAnswer, movedWithNote, type Visit } from './visit.js';
@@ -26,7 +28,7 @@ export const WORKER_PATH = '/dashboard/worker.js';
 export interface PushSection {
   /** The public key of this service. */
   readonly key: string;
-  readonly browsers: readonly ShownSubscriptionRow[];
+  readonly browsers: readonly PushSubscriptionRow[];
   /** Of the browser that shows the page. */
   readonly sessionHash: string;
 }
@@ -34,7 +36,7 @@ export interface PushSection {
 /** Undefined: this service sends none. */
 export async function readPush({ context, account, browser }: Visit, query: Query): Promise<PushSection | undefined> {
   if (context.settings.webPush === undefined) return undefined;
-  const browsers = await listPushSubscriptions(query, account.id, context.clock.now());
+  const browsers = await listPushSubscriptions(query, account.id);
   return { key: await findPushKey(query), browsers, sessionHash: browser.hash };
 }
 
@@ -56,8 +58,11 @@ export function renderPush(
 ${browsers.length > 0 && html`<ul class="rows">${browsers.map((one) => renderBrowser(one, one.session_hash === sessionHash, csrf, now))}</ul>`}</section>`;
 }
 
+/** Lets a browser recognize its own subscription, after it was signed out by time and in again. */
+const toMark = (endpoint: string): string => createHash('sha256').update(endpoint).digest('hex');
+
 function renderBrowser(
-  { session_hash: id, browser_name: name, endpoint, created_at: since }: ShownSubscriptionRow,
+  { session_hash: id, browser_name: name, endpoint, created_at: since }: PushSubscriptionRow,
   isThisOne: boolean,
   csrf: string,
   now: number,
@@ -69,7 +74,7 @@ function renderBrowser(
     about: html`in ${name}`,
     values: { id },
   });
-  return html`<li class="row"><div class="who grow"><b>${name}</b><span class="soft small">Turned on ${renderTime(since, now)}, through <span class="mono wrap">${new URL(endpoint).host}</span></span></div>
+  return html`<li class="row" data-subscription="${toMark(endpoint)}"><div class="who grow"><b>${name}</b><span class="soft small">Turned on ${renderTime(since, now)}, through <span class="mono wrap">${new URL(endpoint).host}</span></span></div>
 ${isThisOne && html`<span class="badge good">This browser</span>`}${off}</li>`;
 }
 
@@ -82,7 +87,8 @@ export async function actPushOn(visit: Visit, form: Parameters): Promise<Dashboa
     auth: form.one('auth') ?? '',
   };
   if (!isUsable(keys)) throw refusal('This service can’t send notifications to the push service of this browser.');
-  const row = { ...keys, session_hash: browser.hash, account_id: account.id };
+  const { browserName } = describeVisitor(visit.request);
+  const row = { ...keys, session_hash: browser.hash, account_id: account.id, browser_name: browserName ?? '' };
   if (!(await subscribe(context, row)))
     throw refusal(
       `An account can have push notifications in ${PUSH_BROWSERS_MAX} browsers. Turn them off in one first.`,

@@ -3,15 +3,16 @@ import { within } from '../../../kit/clock.js';
 import { repeat } from '../../../kit/repeat.js';
 import { RETRY_JITTER_MS } from '../../../wire/limit.js';
 import type { ServiceContext } from '../../core/context.js';
-import { isOutage } from '../../core/errors.js';
+import { isOutage, ServiceError } from '../../core/errors.js';
 import { isOutsideUrl, type OutsideNetwork, PUBLIC_INTERNET, requestOutside } from '../../core/public-internet.js';
+import { findSignedInAccount } from '../../store/browser-sessions.js';
 import {
   claimPushKeys,
   clearPushQueue,
   deleteDeadSubscription,
   deleteNotified,
-  findPushSubscription,
   holdPush,
+  isSubscribed,
   listNotified,
   listPushSubscriptions,
   listQueuedForPush,
@@ -80,7 +81,10 @@ export function subscribe(
   return context.database.write(async (transaction) => {
     await holdPush(transaction, accountId);
     const now = context.clock.now();
-    const others = (await listPushSubscriptions(transaction, accountId, now)).filter(
+    const signedIn = await findSignedInAccount(transaction, row.session_hash, now);
+    // It was signed out meanwhile.
+    if (signedIn?.id !== accountId) throw new ServiceError('FORBIDDEN');
+    const others = (await listPushSubscriptions(transaction, accountId)).filter(
       (one) => one.session_hash !== row.session_hash && one.endpoint !== row.endpoint,
     );
     if (others.length >= PUSH_BROWSERS_MAX) return false;
@@ -220,7 +224,7 @@ function takeFresh(context: Pick<PushContext, 'clock' | 'database'>, accountId: 
   return context.database.behind.write(async (transaction): Promise<Fresh> => {
     await holdPush(transaction, accountId);
     const now = context.clock.now();
-    const browsers = await listPushSubscriptions(transaction, accountId, now);
+    const browsers = await listPushSubscriptions(transaction, accountId);
     if (browsers.length === 0) {
       await clearPushQueue(transaction, accountId);
       await deleteNotified(transaction, accountId);
@@ -319,7 +323,7 @@ async function createSender(
   const deliver = async (message: Outgoing): Promise<void> => {
     const { to } = message;
     // The browser may have been signed out while the message waited.
-    if ((await database.behind.read((query) => findPushSubscription(query, to, clock.now()))) === undefined) return;
+    if (!(await database.behind.read((query) => isSubscribed(query, to)))) return;
     const answer = await post(message).catch((error: unknown) => ({ error }));
     if ('error' in answer) return tryAgain(message, answer.error, 0);
     const { status, retryAfterMs } = answer;
