@@ -18,7 +18,7 @@ interface OAuthErrorRow {
   readonly exit_code?: number;
 }
 
-/** Errors of the OAuth endpoints (spec: Authentication failures; RFC 6749 §5.2; RFC 6750 §3.1; RFC 7591 §3.2.2; RFC 8707 §2). */
+/** Errors of the OAuth endpoints (spec: Authentication failures; RFC 6749 §4.1.2.1, §5.2; RFC 6750 §3.1; RFC 7591 §3.2.2; RFC 8707 §2). */
 export const OAUTH_ERROR = {
   invalid_request: { status: 400 },
   invalid_client: { status: 401, exit_code: 4 },
@@ -32,7 +32,7 @@ export const OAUTH_ERROR = {
   invalid_client_metadata: { status: 400 },
   access_denied: { status: 403, exit_code: 4 },
   unsupported_response_type: { status: 400 },
-  slow_down: { status: 429 },
+  temporarily_unavailable: { status: 429 },
   server_error: { status: 500 },
 } as const satisfies Record<string, OAuthErrorRow>;
 

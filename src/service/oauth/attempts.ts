@@ -37,7 +37,7 @@ export function attempt(counted: readonly (readonly [Attempts, subject: string])
 }
 
 export function tooManyRequests(waitS: number): OAuthError {
-  return new OAuthError('slow_down', 'Too many requests. Try again later.', undefined, {
+  return new OAuthError('temporarily_unavailable', 'Too many requests. Try again later.', undefined, {
     headers: { 'retry-after': String(waitS) },
   });
 }

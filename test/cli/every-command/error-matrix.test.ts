@@ -20,7 +20,7 @@ const REFUSAL: Partial<Record<Column, Refusal>> = {
   '403': { status: 403, code: 'FORBIDDEN', oauthError: 'invalid_scope' },
   '404': { status: 404, code: 'NOT_FOUND' },
   '409': { status: 409, code: 'DUPLICATE_HANDLE' },
-  '429': { status: 429, code: 'RATE_LIMITED', oauthError: 'slow_down', headers: { 'retry-after': '7' } },
+  '429': { status: 429, code: 'RATE_LIMITED', oauthError: 'temporarily_unavailable', headers: { 'retry-after': '7' } },
   '500': { status: 500, code: 'INTERNAL_ERROR', oauthError: 'server_error' },
 };
 const EXIT: Record<Column, number> = {
@@ -72,7 +72,11 @@ function checkJsonFailure({ code, err }: Ran, cell: Cell, column: Column): void 
   const { error } = told;
   expect(error).toMatchObject({ code: cell.code, exit_code: code });
   expect(error.message).toMatch(/\S.*[.!?]$/);
-  if (['RATE_LIMITED', 'INTERNAL_ERROR', 'ASP_UNREACHABLE', 'slow_down', 'server_error'].includes(error.code))
+  if (
+    ['RATE_LIMITED', 'INTERNAL_ERROR', 'ASP_UNREACHABLE', 'temporarily_unavailable', 'server_error'].includes(
+      error.code,
+    )
+  )
     expect(error.retryable).toBe(true);
   if (['400', '401', '403', '404', '409'].includes(column))
     expect(error).toMatchObject({ retryable: false, outcome: 'not_applied' });

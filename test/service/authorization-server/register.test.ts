@@ -151,7 +151,7 @@ describe('POST /register', () => {
     try {
       for (let count = 0; count < 20; count += 1) expect((await register(limited.place)).status).toBe(201);
       const refused = await register(limited.place);
-      expect([refused.status, field(refused.json, 'error')]).toEqual([429, 'slow_down']);
+      expect([refused.status, field(refused.json, 'error')]).toEqual([429, 'temporarily_unavailable']);
       limited.clock.advance(Number(refused.headers['retry-after']) * 1000);
       expect((await register(limited.place)).status).toBe(201);
     } finally {

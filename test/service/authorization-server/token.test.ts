@@ -293,7 +293,7 @@ describe('POST /token', () => {
         refreshToken = text(answer.json, 'refresh_token');
       }
       const refused = await refresh(limited.place, limited.clientId, refreshToken);
-      expect([refused.status, field(refused.json, 'error')]).toEqual([429, 'slow_down']);
+      expect([refused.status, field(refused.json, 'error')]).toEqual([429, 'temporarily_unavailable']);
       expect((await redeemCode(limited.place, limited.clientId, code, verifier)).status).toBe(429);
       const waitS = Number(refused.headers['retry-after']);
       limited.clock.advance(waitS * 1000);

@@ -149,7 +149,7 @@ describe('Limits › Token issuance', () => {
       expect(answer.statusCode).toBe(200);
     }
     const refused = await ask({ grant_type: 'refresh_token', refresh_token: refreshToken }, '10.0.1.1');
-    expect([refused.statusCode, field(refused.json(), 'error')]).toEqual([429, 'slow_down']);
+    expect([refused.statusCode, field(refused.json(), 'error')]).toEqual([429, 'temporarily_unavailable']);
     clock.advance(Number(refused.headers['retry-after']) * 1000);
     const granted = await ask({ grant_type: 'refresh_token', refresh_token: refreshToken }, '10.0.1.1');
     expect(granted.statusCode).toBe(200);
