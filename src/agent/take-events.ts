@@ -14,6 +14,7 @@ import {
   type Responder,
   type RunRecord,
 } from './answer.js';
+import { findInvitation, isInvitationFor } from './invitation.js';
 import type { LimitName, LimitRules, Limits } from './limits.js';
 import { type AgentContext, noConnection, persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
@@ -263,11 +264,14 @@ class Agent {
   /** The session may have ended meanwhile; not an error. */
   async #joinIfInvited(event: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { context, client, me, options, points, admits, soft: signal } = this.#parts;
-    const { session_id: sessionId, payload, type } = event;
-    if (type !== 'session.invited' || payload['invitee'] !== me || !options.joins) return;
-    if (payload['initial_message'] !== undefined) return;
+    const { session_id: sessionId, payload } = event;
+    if (!options.joins || isInvitationFor(event, me) === false || payload['initial_message'] !== undefined) return;
     if (points.isDone(event) && !points.invitations.includes(sessionId)) return;
-    if (!(await admits(String(payload['by'])))) return;
+    const found = await persist(context, signal, () => findInvitation(client, event, me, signal));
+    const invitation = found.kind === 'done' ? found.reply : undefined;
+    if (invitation === undefined) return;
+    const { by } = invitation;
+    if (by === undefined ? options.from !== 'anyone' : !(await admits(by))) return;
     if ((await this.#parts.accepts?.(event)) === false) return;
     await this.#beginAt(event, epoch);
     const joined = await persist(context, signal, () =>

@@ -10,6 +10,9 @@ const SETTLE_MS = 5_000;
 /** A late report is dropped: the sender learns less, but nothing false. */
 const WAITING_MAX = 10_000;
 
+/** After this many unknown sessions in a row, the service seems not to know the reports at all. */
+const UNKNOWN_MAX = 10;
+
 /** Tells senders that their messages were handed to a model, a command or a reader (wire: Delivery). */
 export interface TakenReports {
   /** Records a message as taken; the report is sent in the background. */
@@ -28,6 +31,7 @@ export function createTakenReports(context: AgentContext, open: () => Promise<Cl
   const hurry = new AbortController();
   let count = 0;
   let isOff = false;
+  let unknown = 0;
   let running: Promise<void> | undefined;
 
   const next = (): readonly [string, number[]] | undefined => {
@@ -44,9 +48,12 @@ export function createTakenReports(context: AgentContext, open: () => Promise<Cl
     try {
       const client = await open();
       await client.call('reportTaken', { path: { session_id: sessionId }, body: { sequences } });
+      unknown = 0;
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
-      isOff = !error.isRetryable && error.code !== 'NOT_FOUND';
+      // A service without these reports may answer as for a session that this agent has left.
+      unknown += error.code === 'NOT_FOUND' ? 1 : 0;
+      isOff = !error.isRetryable && (error.code !== 'NOT_FOUND' || unknown >= UNKNOWN_MAX);
       await output.detail(`${sessionId}: could not report what was taken: ${error.code}`);
     }
   };

@@ -4,7 +4,7 @@ import { abortAfter, systemClock } from '../kit/clock.js';
 import { type Random, systemRandom } from '../kit/random.js';
 import type { Operation } from '../wire/endpoint.js';
 import type { Attachment } from '../wire/schemas/attachment.js';
-import type { ReplyOf } from '../wire/schemas/endpoint.js';
+import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { Credential } from './credentials/credential.js';
 import type { ServiceAddresses } from './http/address.js';
 import { secureUrl } from './http/address.js';
@@ -53,12 +53,12 @@ export interface Client {
   call<Name extends Exclude<Operation, 'uploadAttachment'>>(
     operation: Name,
     input: CallInput<Name>,
-  ): Promise<CallResult<ReplyOf<Name>>>;
+  ): Promise<CallResult<AnswerOf<Name>>>;
   /**
    * The pages of a list, or of the events of a session, from where `query` begins to the end. Each one is read when the loop asks for it.
    * @throws RequestError
    */
-  pages<Name extends PagedOperation>(operation: Name, input: CallInput<Name>): AsyncIterable<ReplyOf<Name>>;
+  pages<Name extends PagedOperation>(operation: Name, input: CallInput<Name>): AsyncIterable<AnswerOf<Name>>;
   /**
    * Uploads a file, so that messages can refer to it by its id: the path of a file, a `File`, or one that a function reads.
    * @throws RequestError

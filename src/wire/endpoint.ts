@@ -21,7 +21,20 @@ export interface EndpointRow {
   readonly reply: 'session' | 'event' | 'delivery' | 'attachment' | 'agent' | 'markdown' | 'nothing';
   /** The endpoint's own limit, in addition to the general one (spec: Rate limits). */
   readonly limit: RateLimitName;
+  /** Of an addition: the specification does not have it, or does not show its path, so another service may not have it. */
+  readonly absence?: Absence;
 }
+
+/**
+ * How a client finds out that a service does not have an addition, if the service answers 404 as for a missing object.
+ * An answer without the error envelope, 405 and 501 say so in any case.
+ *
+ * - `certain`: the 404 says so, because no object could be missing.
+ * - `getAgent`: that endpoint finds the object of the same path.
+ * - `query`: the service does not refuse a query parameter that does not exist, as the endpoint would (D-16).
+ * - `unknown`: it cannot.
+ */
+export type Absence = 'certain' | 'getAgent' | 'query' | 'unknown';
 
 /** Every endpoint: those of the specification's table, and what the contract adds (spec: Endpoints). */
 export const ENDPOINT = {
@@ -130,6 +143,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'delivery',
     limit: 'general',
+    absence: 'query',
   },
   reportTaken: {
     method: 'POST',
@@ -140,6 +154,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'delivery',
     limit: 'general',
+    absence: 'unknown',
   },
   reportUnanswered: {
     method: 'POST',
@@ -150,6 +165,7 @@ export const ENDPOINT = {
     status: 204,
     reply: 'nothing',
     limit: 'general',
+    absence: 'unknown',
   },
   getAccount: {
     method: 'GET',
@@ -159,6 +175,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'general',
+    absence: 'certain',
   },
   listAccountSessions: {
     method: 'GET',
@@ -187,6 +204,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'attachment',
     limit: 'general',
+    absence: 'query',
   },
   getActingAgent: {
     method: 'GET',
@@ -206,6 +224,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'general',
+    absence: 'certain',
   },
   listAgents: {
     method: 'GET',
@@ -226,6 +245,7 @@ export const ENDPOINT = {
     status: 201,
     reply: 'agent',
     limit: 'general',
+    absence: 'certain',
   },
   getAgent: {
     method: 'GET',
@@ -246,6 +266,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'general',
+    absence: 'getAgent',
   },
   removeAgent: {
     method: 'DELETE',
@@ -255,6 +276,7 @@ export const ENDPOINT = {
     status: 204,
     reply: 'nothing',
     limit: 'general',
+    absence: 'getAgent',
   },
   getAgentCard: {
     method: 'GET',
@@ -265,6 +287,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'markdown',
     limit: 'general',
+    absence: 'getAgent',
   },
   searchAgents: {
     method: 'GET',
@@ -274,6 +297,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'search',
+    absence: 'certain',
   },
   searchDirectory: {
     method: 'GET',
@@ -283,6 +307,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'search',
+    absence: 'certain',
   },
   searchMessages: {
     method: 'GET',
@@ -292,6 +317,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'search',
+    absence: 'certain',
   },
   listAllowlist: {
     method: 'GET',
@@ -329,6 +355,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'general',
+    absence: 'certain',
   },
   dismissKnock: {
     method: 'DELETE',
@@ -338,6 +365,7 @@ export const ENDPOINT = {
     status: 200,
     reply: 'agent',
     limit: 'general',
+    absence: 'unknown',
   },
   listBlocks: {
     method: 'GET',

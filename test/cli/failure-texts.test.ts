@@ -157,11 +157,11 @@ describe('a file', () => {
 describe('an answer that could not be parsed', () => {
   it('is named by its request, and it says that the change was made', async () => {
     const reply = { created_at: 1 };
-    const failure = await failureAgainst([{ call: 'POST /blocks', status: 201, reply }], 'block add a.b');
+    const failure = await failureAgainst([{ call: 'POST /sessions', status: 201, reply }], 'session create a.b');
     expect(failure).toMatchObject({
       code: 'ASP_BAD_ANSWER',
       outcome: 'applied',
-      message: "@a.b: Could not parse the service's answer to POST /v1/blocks (status 201). The change was made.",
+      message: "@a.b: Could not parse the service's answer to POST /v1/sessions (status 201). The change was made.",
     });
   });
 

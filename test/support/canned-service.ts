@@ -164,10 +164,10 @@ function handle(service: CannedService, method: string, url: URL): Handled {
 /** Reduces an answer to the minimum that a service may send. */
 function shorten(name: Operation, body: unknown, how: LeavingOut): { status: number; body: unknown } {
   const { status }: EndpointRow = ENDPOINT[name];
-  const { reply } = endpointSchemas(name);
-  if (reply === undefined) return { status, body };
-  if (acknowledgement(reply) !== undefined) return { status: 204, body: undefined };
-  return { status, body: leaveOut(reply, withShortEvents(body, how), how) };
+  const { answer: schema } = endpointSchemas(name);
+  if (schema === undefined) return { status, body };
+  if (acknowledgement(schema) !== undefined) return { status: 204, body: undefined };
+  return { status, body: leaveOut(schema, withShortEvents(body, how), how) };
 }
 
 function withShortEvents(body: unknown, how: LeavingOut): unknown {

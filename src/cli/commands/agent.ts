@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, SEARCH_LIMIT_DEFAULT, SEARCH_LIMIT_MAX } from '../../wire/limit.js';
-import type { Agent, AgentSummary } from '../../wire/schemas/agent.js';
+import type { AgentAnswer, AgentSummaryAnswer } from '../../wire/schemas/agent.js';
 import type { UpdateAgentRequest } from '../../wire/schemas/requests.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import { ACCOUNT_ACTOR, callAsAccount } from '../context/account.js';
@@ -140,37 +140,43 @@ export const agentShow = command({
     }
     const view = await read(context, 'getAgent', { path: toHandlePath(handle) }, unknownAgent(handle));
     await context.output.document(view.agent, (safe, style) => agentText(safe, style));
-    const { length } = view.shared_sessions;
+    const length = view.shared_sessions?.length ?? 0;
     if (length > 0) await context.output.note(`You share ${length === 1 ? 'a session' : `${length} sessions`}.`);
     await rememberAgents(context, [view.agent]);
   },
 });
 
 /** An agent for people; its values are already sanitized. */
-function agentText(agent: AgentSummary, style: Style): string {
+function agentText(agent: AgentSummaryAnswer, style: Style): string {
   const reach = reachText(agent);
   const one = (text: string): string => text.replace(/\s+/g, ' ');
+  const line = (title: string, text: string): string[] => (text === '' ? [] : [`${title.padEnd(9)}${one(text)}`]);
+  const { owner_display_name: owner, owner_label: label } = agent;
+  const paintedReach = reach === 'online' ? style.green(reach) : style.dim(reach);
   return [
-    `${style.bold(agent.canonical_handle)}  ${reach === 'online' ? style.green(reach) : style.dim(reach)}`,
-    `name     ${one(agent.display_name)}`,
-    ...(agent.description === null ? [] : [`about    ${one(agent.description)}`]),
-    `owner    ${one(agent.owner_display_name)} (${one(agent.owner_label)})`,
-    `policy   ${agent.inbound_policy}, ${agent.visibility}`,
+    `${style.bold(agent.canonical_handle)}${reach === '' ? '' : `  ${paintedReach}`}`,
+    ...line('name', agent.display_name ?? ''),
+    ...line('about', agent.description ?? ''),
+    ...line('owner', owner !== null && label !== null ? `${owner} (${label})` : (owner ?? label ?? '')),
+    ...line('policy', [agent.inbound_policy, agent.visibility].filter((fact) => fact !== null).join(', ')),
   ].join('\n');
 }
 
-function reachText({ inactive, paused, is_online: isOnline }: AgentSummary): string {
-  if (inactive) return 'removed';
+/** Empty if the service does not say. */
+function reachText({ inactive, paused, is_online: isOnline }: AgentSummaryAnswer): string {
+  if (inactive === true) return 'removed';
   if (paused === true) return 'paused';
+  if (isOnline === null) return '';
   return isOnline ? 'online' : 'offline';
 }
 
 /** The error for a handle that does not resolve. It does not distinguish an unknown agent from a private one. */
-const unknownAgent = (handle: string): ErrorContext => ({
+const unknownAgent = (handle: string, messages: ErrorContext['messages'] = {}): ErrorContext => ({
   subject: handle,
   messages: {
     AGENT_NOT_FOUND: `There is no agent ${handle}, or it is private.`,
     NOT_FOUND: `There is no agent ${handle}, or it is private.`,
+    ...messages,
   },
   reasons: {
     AGENT_NOT_FOUND: 'the service gives the same answer for an unknown handle and a private agent.',
@@ -190,7 +196,8 @@ export const agentCard = command({
   stdout: 'the card',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
-    const card = await read(context, 'getAgentCard', { path: toHandlePath(handle) }, unknownAgent(handle));
+    const about = unknownAgent(handle, { ASP_NOT_OFFERED: `The service offers no cards, so ${handle} has none here.` });
+    const card = await read(context, 'getAgentCard', { path: toHandlePath(handle) }, about);
     await context.output.document({ handle, card }, (safe) => safe.card);
   },
 });
@@ -208,7 +215,7 @@ export const agentList = command({
   stdout: describeTable('handle, state, policy, name'),
   parse: (args) => ({ ...readPageOptions(args, LIST_LIMIT_DEFAULT), text: args.argument('text') }),
   async run(context, { text, ...options }) {
-    const page = await collectPages<Agent>(options, LIST_LIMIT_MAX, async (query) => {
+    const page = await collectPages<AgentAnswer>(options, LIST_LIMIT_MAX, async (query) => {
       const q = text === undefined ? {} : { q: text };
       const { agents, next_cursor } = await read(context, 'listAgents', { query: { ...query, ...q } });
       return { items: agents, next_cursor };
@@ -220,8 +227,8 @@ export const agentList = command({
         value: reachText,
         paint: (state, _, style) => (state === 'online' ? style.green(state) : style.dim(state)),
       },
-      { title: 'policy', value: ({ inbound_policy: policy }) => policy },
-      { title: 'name', value: ({ display_name: name }) => name, isFlexible: true },
+      { title: 'policy', value: ({ inbound_policy: policy }) => policy ?? '' },
+      { title: 'name', value: ({ display_name: name }) => name ?? '', isFlexible: true },
     ]);
     await notePage(context, page, 'No agents.');
     await rememberAgents(context, page.items);
@@ -250,7 +257,7 @@ export const agentSearch = command({
     });
     await context.output.list(page, [
       { title: 'handle', value: ({ canonical_handle: handle }) => handle },
-      { title: 'name', value: ({ display_name: name }) => name, isFlexible: true },
+      { title: 'name', value: ({ display_name: name }) => name ?? '', isFlexible: true },
     ]);
     await notePage(context, page, `No agent matches '${q}'.`);
     await rememberAgents(context, page.items);
@@ -259,7 +266,7 @@ export const agentSearch = command({
 
 function rememberAgents(
   context: Context,
-  agents: readonly { readonly canonical_handle: string; readonly display_name: string }[],
+  agents: readonly { readonly canonical_handle: string; readonly display_name: string | null }[],
 ): Promise<void> {
   const handles = agents.map(({ canonical_handle: name, display_name: about }) => ({ name, about }));
   return remember(context, 'handles', handles);

@@ -42,6 +42,13 @@ async function readOwnEntries(context: Context): Promise<readonly string[]> {
   return entries;
 }
 
+/** The list after a change. Null if the service did not say and it cannot be read: the change was made anyway. */
+async function listNow(context: Context, entries: readonly string[] | null): Promise<readonly string[] | null> {
+  if (entries === null) return readOwnEntries(context).catch(() => null);
+  await rememberEntries(context, entries);
+  return entries;
+}
+
 /** Completions offer the list as last seen. */
 function rememberEntries(context: Context, entries: readonly string[]): Promise<void> {
   const items = entries.map((name) => ({ name }));
@@ -73,9 +80,9 @@ export const allowlistAdd = command({
     const body = { entries };
     if (context.globals.isDryRun) return printRequest(context, 'addToAllowlist', { path, body });
     const { reply, idempotencyKey } = await write(context, 'addToAllowlist', { path, body }, errorContext);
-    const result = { entries: reply.entries, added: entries, idempotency_key: idempotencyKey ?? null };
+    const now = await listNow(context, reply.entries);
+    const result = { entries: now, added: entries, idempotency_key: idempotencyKey ?? null };
     await context.output.document(result, (safe) => safe.added.join('\n'));
-    await rememberEntries(context, reply.entries);
   },
 });
 
@@ -93,7 +100,7 @@ export const allowlistRemove = command({
   async run(context, options) {
     const { path } = await findOwnList(context);
     const removed: string[] = [];
-    let entries: readonly string[] = [];
+    let entries: readonly string[] | null = [];
     for (const entry of options.entries) {
       const input = { path: { ...path, entry } };
       if (context.globals.isDryRun) await printRequest(context, 'removeFromAllowlist', input);
@@ -103,8 +110,8 @@ export const allowlistRemove = command({
       }
     }
     if (context.globals.isDryRun) return;
-    await context.output.document({ entries, removed }, (safe) => safe.removed.join('\n'));
-    await rememberEntries(context, entries);
+    const result = { entries: await listNow(context, entries), removed };
+    await context.output.document(result, (safe) => safe.removed.join('\n'));
   },
 });
 
@@ -146,7 +153,7 @@ export const allowlistApply = command({
     const { entries: before } = await read(context, 'listAllowlist', { path }, errorContext);
     const added = wanted.filter((entry) => !before.includes(entry));
     const removed = isPruning ? before.filter((entry) => !wanted.includes(entry)) : [];
-    let entries: readonly string[] = before;
+    let entries: readonly string[] | null = before;
     if (!isDryRun) {
       for (let at = 0; at < added.length; at += ENTRIES_PER_CALL) {
         const body = { entries: added.slice(at, at + ENTRIES_PER_CALL) };
@@ -162,7 +169,8 @@ export const allowlistApply = command({
     }
     if (isDryRun) await context.output.note('Nothing was changed (--dry-run).');
     else if (added.length + removed.length === 0) await context.output.note('No changes needed.');
-    await context.output.document({ added, removed, entries, applied: !isDryRun }, (safe, style) =>
+    const result = { added, removed, entries: await listNow(context, entries), applied: !isDryRun };
+    await context.output.document(result, (safe, style) =>
       [
         ...safe.added.map((entry) => style.green(`+ ${entry}`)),
         ...safe.removed.map((entry) => style.red(`- ${entry}`)),
@@ -210,9 +218,17 @@ export const allowlistCheck = command({
     const admitting = [handle, `@${toHandlePath(handle).owner}.*`];
     const entries = policy === 'open' ? [] : await readOwnEntries(context);
     const by = policy === 'open' ? 'open' : (admitting.find((entry) => entries.includes(entry)) ?? null);
-    await context.output.document({ handle, allowed: by !== null, by, as: own }, (safe) => safe.by ?? '');
+    // A service that does not say the policy may still have a list.
+    const allowed = by === null && policy === null ? null : by !== null;
+    await context.output.document({ handle, allowed, by, as: own }, (safe) => safe.by ?? '');
     if (by !== null) return;
     const next = ['asp', 'allowlist', 'add', handle.slice(1)];
-    throw await notFound(`${handle} may not reach ${own}.`, 'no entry of its allowlist admits it.', next);
+    throw allowed === null
+      ? await notFound(
+          `No entry of the allowlist of ${own} admits ${handle}.`,
+          'the service does not say whether the policy of the agent is open.',
+          next,
+        )
+      : await notFound(`${handle} may not reach ${own}.`, 'no entry of its allowlist admits it.', next);
   },
 });

@@ -28,11 +28,11 @@ export const blockList = command({
     const now = context.clock.now();
     await context.output.list(page, [
       { title: 'handle', value: ({ blocked_handle: handle }) => handle },
-      { title: 'agent', value: ({ blocked_agent_id: id }) => id },
+      { title: 'agent', value: ({ blocked_agent_id: id }) => id ?? '' },
       {
         title: 'since',
-        value: ({ created_at: at }) => relativeTime(at, now),
-        piped: ({ created_at: at }) => isoTime(at),
+        value: ({ created_at: at }) => (at === null ? '' : relativeTime(at, now)),
+        piped: ({ created_at: at }) => (at === null ? '' : isoTime(at)),
         paint: (text, _, style) => style.dim(text),
       },
     ]);
@@ -67,7 +67,10 @@ export const blockAdd = command({
       const body = { handle };
       const suffix = handles.length > 1 ? `/${index}` : '';
       if (context.globals.isDryRun) await printRequest(context, 'blockAgent', { body }, undefined, suffix);
-      else items.push((await write(context, 'blockAgent', { body }, { subject: handle }, suffix)).reply);
+      else {
+        const { reply } = await write(context, 'blockAgent', { body }, { subject: handle }, suffix);
+        items.push({ ...reply, blocked_handle: reply.blocked_handle ?? handle });
+      }
     }
     if (context.globals.isDryRun) return;
     await context.output.list({ items, next_cursor: null }, [

@@ -1,7 +1,10 @@
 import { command, describeTable } from '../command.js';
 import { printRequest, read, write } from '../context/calls.js';
+import type { Context } from '../context/context.js';
 import { isoTime, relativeTime } from '../terminal/relative-time.js';
 import { readHandles, toHandlePath } from '../values.js';
+
+const NO_KNOCKS = { messages: { ASP_NOT_OFFERED: 'The service does not keep the invitations that it refused.' } };
 
 export const knockList = command({
   path: 'knock list',
@@ -16,8 +19,8 @@ export const knockList = command({
   stdout: describeTable('sender, times, last, text'),
   async run(context) {
     const handle = await context.actingHandle();
-    const subject = { subject: `the knocks of ${handle}` };
-    const { knocks: items } = await read(context, 'listKnocks', { path: toHandlePath(handle) }, subject);
+    const about = { ...NO_KNOCKS, subject: `the knocks of ${handle}` };
+    const { knocks: items } = await read(context, 'listKnocks', { path: toHandlePath(handle) }, about);
     const now = context.clock.now();
     await context.output.list({ items, next_cursor: null }, [
       { title: 'sender', value: ({ sender }) => sender },
@@ -53,7 +56,9 @@ export const knockDismiss = command({
       const input = { path: { ...own, sender } };
       if (context.globals.isDryRun) await printRequest(context, 'dismissKnock', input);
       else {
-        await write(context, 'dismissKnock', input, notListed(sender));
+        await write(context, 'dismissKnock', input, notListed(sender)).catch((error: unknown) =>
+          explainAbsence(context, own, error),
+        );
         items.push({ sender });
       }
     }
@@ -62,9 +67,20 @@ export const knockDismiss = command({
   },
 });
 
+/** A service without knocks does not have their list either. @throws The error, or `ASP_NOT_OFFERED` */
+async function explainAbsence(context: Context, own: ReturnType<typeof toHandlePath>, error: unknown): Promise<never> {
+  const { RequestError } = await import('../../client/http/request-error.js');
+  const hasCode = (one: unknown, code: string): boolean => one instanceof RequestError && one.code === code;
+  if (hasCode(error, 'NOT_FOUND'))
+    await read(context, 'listKnocks', { path: own }, NO_KNOCKS).catch((second: unknown) => {
+      throw hasCode(second, 'ASP_NOT_OFFERED') ? second : error;
+    });
+  throw error;
+}
+
 const notListed = (sender: string) => ({
   subject: sender,
-  messages: { NOT_FOUND: `${sender} is not on the list of knocks.` },
+  messages: { ...NO_KNOCKS.messages, NOT_FOUND: `${sender} is not on the list of knocks.` },
   reasons: {},
   next: { NOT_FOUND: ['asp', 'knock', 'list'] },
 });

@@ -1,6 +1,6 @@
 import type { CallInput, CallResult, Client } from '../../client/client.js';
 import type { Operation } from '../../wire/endpoint.js';
-import type { ReplyOf } from '../../wire/schemas/endpoint.js';
+import type { AnswerOf } from '../../wire/schemas/endpoint.js';
 import { CliError } from '../errors.js';
 import { credentialKind } from './build-credential.js';
 import { chosenKey, locate } from './calls.js';
@@ -55,7 +55,7 @@ export async function callAsAccount<Name extends AccountOperation>(
   operation: Name,
   input: CallInput<Name>,
   errorContext: ErrorContext = {},
-): Promise<CallResult<ReplyOf<Name>>> {
+): Promise<CallResult<AnswerOf<Name>>> {
   const { ACCOUNT_SCOPES } = await import('../../wire/scope.js');
   const { method, path } = await locate(operation, input);
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, '', ACCOUNT_ACTOR);

@@ -1,7 +1,7 @@
 import type { CallInput, CallResult } from '../../client/client.js';
 import { stableKey } from '../../kit/stable-key.js';
 import type { Operation, PathOf } from '../../wire/endpoint.js';
-import type { BodyOf, ReplyOf } from '../../wire/schemas/endpoint.js';
+import type { AnswerOf, BodyOf } from '../../wire/schemas/endpoint.js';
 import type { Context } from './context.js';
 import { type ErrorContext, explain } from './explain.js';
 
@@ -46,7 +46,7 @@ export async function write<Name extends JsonOperation>(
   input: CallInput<Name>,
   errorContext: ErrorContext = {},
   suffix = '',
-): Promise<CallResult<ReplyOf<Name>>> {
+): Promise<CallResult<AnswerOf<Name>>> {
   const { method, path } = await locate(operation, input);
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, suffix);
   const client = await context.client();
@@ -59,7 +59,7 @@ export async function read<Name extends JsonOperation>(
   operation: Name,
   input: CallInput<Name>,
   errorContext: ErrorContext = {},
-): Promise<ReplyOf<Name>> {
+): Promise<AnswerOf<Name>> {
   const client = await context.client();
   const call = client.call(operation, { ...input, signal: context.signal });
   return (await explain(errorContext, call)).reply;

@@ -241,6 +241,8 @@ function explainReason(
   run: RunFacts,
 ): string | undefined {
   const { identity } = run;
+  if (code === 'ASP_NOT_OFFERED')
+    return 'it is an addition to the specification, or the specification leaves its address open.';
   if (exitCode === 4 || exitCode === 5) {
     const parts = [
       ...(identity.as === undefined ? [] : [`acting as ${identity.as}`]),

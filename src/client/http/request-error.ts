@@ -11,6 +11,7 @@ const IS_RETRYABLE = {
   ASP_ABORTED: false,
   ASP_INSECURE_ADDRESS: false,
   ASP_BAD_ANSWER: false,
+  ASP_NOT_OFFERED: false,
   ASP_NO_CREDENTIAL: false,
   ASP_LOGIN_ENDED: false,
   ASP_STORE_UNAVAILABLE: false,

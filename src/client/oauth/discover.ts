@@ -40,7 +40,8 @@ export interface DiscoveryContext {
 
 /**
  * Finds the authorization server of a service and its metadata: {base_url} names its issuer (RFC 9728); the issuer
- * publishes its metadata (RFC 8414), which must name that same issuer, support S256, and use https except on loopback.
+ * publishes its metadata (RFC 8414), which must name that same issuer or none, support S256, and use https except on
+ * loopback.
  * @throws RequestError `ASP_DISCOVERY`, or an error from the network or a busy service.
  */
 export async function discover(
@@ -53,7 +54,8 @@ export async function discover(
   const kept = path === undefined || context.isForced === true ? undefined : await readCache(path, now);
   if (kept !== undefined) return interpret(service, kept);
   const issuer = service.authUrl ?? (await findIssuer(context, service, signal));
-  const metadata = await fetchFirst(context, listAddresses(issuer, SERVER_METADATA_PATH), ServerMetadata, signal);
+  const addresses = listAddresses(issuer, SERVER_METADATA_PATH);
+  const metadata = { issuer, ...(await fetchFirst(context, addresses, ServerMetadata, signal)) };
   if (metadata.issuer !== issuer)
     throw failure('The metadata of the authorization server names a different issuer than its address.');
   const discovery = interpret(service, metadata);
@@ -112,13 +114,14 @@ async function fetchFirst<Schema extends z.ZodMiniType>(
     throw failure('Could not parse the metadata of the service.', status);
   }
   throw failure(
-    'The service publishes no metadata. Check the base URL; a service without metadata works with ASP_TOKEN only.',
+    'The service publishes no metadata. Check the base URL, or name its authorization server: asp profile set <name> --auth-url. Without one, asp needs ASP_TOKEN.',
     404,
   );
 }
 
 function interpret(service: ServiceAddresses, metadata: ServerMetadata): Discovery {
   const { issuer } = metadata;
+  if (issuer === undefined) throw failure('The metadata of the authorization server names no issuer.');
   if (service.authUrl !== undefined && service.authUrl !== issuer)
     throw failure('The metadata of the authorization server names a different issuer than its address.');
   secureUrl(issuer, 'issuer');
@@ -151,7 +154,7 @@ async function readCache(path: string, nowMs: number): Promise<ServerMetadata | 
     const age = nowMs - Number(kept.fetchedAtMs);
     if (!(age >= 0 && age < CACHE_LIFETIME_MS)) return undefined;
     const parsed = ServerMetadata.safeParse(kept.metadata);
-    return parsed.success ? parsed.data : undefined;
+    return parsed.data?.issuer === undefined ? undefined : parsed.data;
   } catch {
     return undefined;
   }

@@ -85,9 +85,9 @@ export async function revokeRefreshToken(
  */
 async function configure(context: OAuthContext, clientId: string, secret: string | undefined, signal?: AbortSignal) {
   const library = await import('openid-client');
-  const { metadata } = context.discovery;
+  const { metadata, issuer } = context.discovery;
   const authentication = secret === undefined ? library.None() : library.ClientSecretPost(secret);
-  const { issuer, authorization_endpoint, token_endpoint, revocation_endpoint } = metadata;
+  const { authorization_endpoint, token_endpoint, revocation_endpoint } = metadata;
   const isIssuerNamed = metadata.authorization_response_iss_parameter_supported;
   const server: openid.ServerMetadata = {
     issuer,

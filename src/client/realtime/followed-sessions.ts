@@ -17,6 +17,9 @@ interface Followed {
   reported: 'ended' | 'left' | undefined;
 }
 
+/** Events that only an active session has. */
+const OF_ACTIVE = ['session.reopened', 'session.message', 'session.invited', 'session.joined'];
+
 /** The sessions of a tail: which events are new, and which sessions have ended. */
 export class FollowedSessions {
   readonly #sessions = new Map<string, Followed>();
@@ -87,11 +90,18 @@ export class FollowedSessions {
     session.cursor = event.sequence;
     const isMine = this.#isMine(event.payload['agent']);
     if (event.type === 'session.ended') session.isEnded = true;
-    if (event.type === 'session.reopened') session.isEnded = false;
+    // A service need not have an event for reopening (spec: Events).
+    if (OF_ACTIVE.includes(event.type)) session.isEnded = false;
     if (event.type === 'session.left' && isMine) session.hasLeft = true;
     if (event.type === 'session.joined' && isMine) session.hasLeft = false;
     if (event.type === 'session.invited' && this.#isMine(event.payload['invitee'])) session.hasLeft = false;
     return true;
+  }
+
+  /** Records that the acting agent left, if the event does not say who did. */
+  leave(sessionId: string): void {
+    const session = this.#sessions.get(sessionId);
+    if (session !== undefined) session.hasLeft = true;
   }
 
   #isMine(handle: unknown): boolean {

@@ -241,9 +241,11 @@ async function* replayOne(tail: Tail, sessionId: string, sinceMs: number): Async
   try {
     for await (const page of replayPages(context.rest, sessionId, followed.getPosition(sessionId), options.signal)) {
       const items: TailItem[] = enterEpoch(followed, sessionId, page);
-      for (const event of page.events)
-        if (followed.accept(event, page.epoch) && event.created_at >= sinceMs)
-          items.push({ kind: 'event', event, isReplay: true, epoch: page.epoch });
+      for (const event of page.events) {
+        if (!followed.accept(event, page.epoch)) continue;
+        if (event.created_at >= sinceMs) items.push({ kind: 'event', event, isReplay: true, epoch: page.epoch });
+        await noticeLeave(tail, event);
+      }
       if (items.length > 0) yield items;
     }
   } catch (error) {
@@ -271,6 +273,7 @@ async function* readLive(tail: Tail, socket: LiveSocket): AsyncGenerator<Items> 
     if (isKnown && !followed.isIn(event.session_id, socket.epoch)) yield* replayOne(tail, event.session_id, 0);
     if (isKnown && event.sequence > followed.getCursor(event.session_id) + 1) yield* fillHole(tail, event);
     if (!followed.accept(event, socket.epoch)) continue;
+    await noticeLeave(tail, event);
     const end = followed.takeEnd(event.session_id);
     const item: TailItem = { kind: 'event', event, isReplay: false, epoch: socket.epoch };
     yield end === undefined ? [item] : [item, end];
@@ -299,6 +302,17 @@ async function* fillHole(tail: Tail, event: EventEnvelope): AsyncGenerator<Items
     if (!isGone(error)) throw error;
     yield [{ kind: 'gap', sessionId, from, to: event.sequence - 1, reason: error.code }];
   }
+}
+
+/** If a service does not say who left, the session does (spec: Events). */
+async function noticeLeave({ context, options, followed }: Tail, event: EventEnvelope): Promise<void> {
+  const { type, session_id, payload } = event;
+  const { handle, sessions, signal } = options;
+  if (type !== 'session.left' || typeof payload['agent'] === 'string') return;
+  if (handle === undefined || sessions === undefined) return;
+  const { reply } = await callEndpoint(context.rest, 'getSession', { path: { session_id }, signal });
+  const hasLeft = reply.participants.some((one) => one.handle === handle && one.status === 'left');
+  if (hasLeft) followed.leave(session_id);
 }
 
 function isGone(error: unknown): error is RequestError {

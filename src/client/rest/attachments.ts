@@ -6,7 +6,7 @@ import { randomToken } from '../../kit/random.js';
 import { type AttachmentType, attachmentTypeOfName } from '../../wire/attachment.js';
 import { ENDPOINT } from '../../wire/endpoint.js';
 import { ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
-import { Attachment, type AttachmentLink } from '../../wire/schemas/attachment.js';
+import { Attachment, type AttachmentLinkAnswer } from '../../wire/schemas/attachment.js';
 import { secureUrl } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { decodeReply } from '../http/send.js';
@@ -129,7 +129,7 @@ interface Source {
 async function openFrom(
   { context, attachmentId, options }: Source,
   offset: number,
-): Promise<{ link: AttachmentLink; stream: HttpStream }> {
+): Promise<{ link: AttachmentLinkAnswer; stream: HttpStream }> {
   const { maxBytes = ATTACHMENT_MAX_BYTES, ...call } = options;
   const { reply } = await callEndpoint(context, 'getAttachment', { path: { attachment_id: attachmentId }, ...call });
   if (reply.size > maxBytes) throw tooLarge(reply.size, maxBytes);

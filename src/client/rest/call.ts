@@ -1,14 +1,24 @@
 import type * as z from 'zod/mini';
 
 import { type Random, randomUuid } from '../../kit/random.js';
-import { ENDPOINT_ALIAS, endpointRow, fillPath, type Operation, type PathOf } from '../../wire/endpoint.js';
-import type { BodyOf, QueryInputOf, ReplyOf } from '../../wire/schemas/endpoint.js';
+import {
+  type Absence,
+  ENDPOINT_ALIAS,
+  endpointRow,
+  fillPath,
+  isWrite,
+  type Operation,
+  type PathOf,
+} from '../../wire/endpoint.js';
+import type { AnswerOf, BodyOf, QueryInputOf } from '../../wire/schemas/endpoint.js';
 import { isBelow, secureUrl } from '../http/address.js';
+import { MISFIT, readAs } from '../http/read-as.js';
 import { RequestError } from '../http/request-error.js';
 import {
   type BearerSource,
   decodeReply,
   errorOfAnswer,
+  readDocument,
   type Sending,
   type Sent,
   sendWithRetries,
@@ -39,7 +49,7 @@ export type CallInput<Name extends Operation> = Part<'path', PathOf<Name>> &
 
 /** The operations that return a page of a list, and the cursor of the next one. */
 export type PagedOperation = {
-  [Name in Operation]: ReplyOf<Name> extends { readonly next_cursor: string | null } ? Name : never;
+  [Name in Operation]: AnswerOf<Name> extends { readonly next_cursor: string | null } ? Name : never;
 }[Operation];
 
 /** A decoded reply with its attempts and idempotency key. */
@@ -79,7 +89,7 @@ export async function callEndpoint<Name extends Operation>(
   context: RestContext,
   operation: Name,
   input: CallInput<Name>,
-): Promise<CallResult<ReplyOf<Name>>>;
+): Promise<CallResult<AnswerOf<Name>>>;
 export async function callEndpoint(
   context: RestContext,
   operation: Operation,
@@ -90,10 +100,58 @@ export async function callEndpoint(
     return await callPath(context, operation, path, input);
   } catch (error) {
     const alias = await findAlias(context, operation, input, error);
-    if (alias === undefined) throw error;
+    if (alias === undefined) throw await explainAbsence(context, operation, input, error);
     return await callPath(context, operation, alias, input).catch((second: unknown) => {
       throw hasNoRoute(second) ? error : second;
     });
+  }
+}
+
+/**
+ * The error of an addition, or `ASP_NOT_OFFERED` if the service does not have it: a missing endpoint is never a missing
+ * object (wire: Reading what others send).
+ */
+async function explainAbsence(
+  context: RestContext,
+  operation: Operation,
+  input: Untyped,
+  error: unknown,
+): Promise<unknown> {
+  const { absence, method, path } = endpointRow(operation);
+  if (absence === undefined || !(error instanceof RequestError) || !isForMissingRoute(error)) return error;
+  const isWithoutEnvelope = error.status !== 404 || error.code === 'ASP_BAD_ANSWER';
+  if (!isWithoutEnvelope && !(await isAbsent(context, absence, path, input))) return error;
+  return new RequestError({
+    ...error,
+    code: 'ASP_NOT_OFFERED',
+    message: `The service does not offer ${method} ${path}.`,
+    isRetryable: false,
+    cause: error,
+  });
+}
+
+const isForMissingRoute = ({ status, code }: RequestError): boolean =>
+  status === 405 || status === 501 || (status === 404 && code !== 'AGENT_NOT_FOUND');
+
+async function isAbsent(context: RestContext, absence: Absence, path: string, input: Untyped): Promise<boolean> {
+  const { signal, path: parameters = {} } = input;
+  switch (absence) {
+    case 'certain':
+      return true;
+    case 'unknown':
+      return false;
+    case 'query': {
+      const asked = await sendRaw(context, { method: 'GET', path: `${fillPath(path, parameters)}?offered=`, signal });
+      return asked.status !== 400;
+    }
+    case 'getAgent': {
+      const { owner = '', name = '' } = parameters;
+      const found = callEndpoint(context, 'getAgent', { path: { owner, name }, signal });
+      return found.then(
+        () => true,
+        () => false,
+      );
+    }
   }
 }
 
@@ -119,18 +177,35 @@ async function callPath(
   if (decoder === 'markdown') return { reply: sent.answer.body.toString('utf8'), ...result };
   const schema = await loadReplySchema(operation, decoder);
   const { acknowledgement } = await import('../../wire/schemas/base.js');
-  return { reply: acknowledgement(schema) ?? decodeReply(schema, sent, sending), ...result };
+  const known = acknowledgement(schema) ?? (isWrite(endpointRow(operation)) ? readNothing(schema, sent) : undefined);
+  return { reply: known ?? decodeReply(schema, sent, sending), ...result };
+}
+
+/** The reply of a write that was made and whose answer has no body to read, if none of its members is needed. */
+function readNothing(schema: z.ZodMiniType, { answer }: Sent): unknown {
+  if (readDocument(schema, answer) !== undefined) return undefined;
+  const nothing = readAs(schema, {});
+  return nothing === MISFIT ? undefined : nothing;
 }
 
 type Replies = Readonly<Record<string, z.ZodMiniType>>;
 
 /** One file for each kind of reply: building every schema would cost a command a tenth of its start. */
 const REPLY_FILES = {
-  session: async (): Promise<Replies> => (await import('../../wire/schemas/session.js')).SESSION_REPLIES,
+  async session(): Promise<Replies> {
+    const { SESSION_REPLIES, SESSION_ANSWERS } = await import('../../wire/schemas/session.js');
+    return { ...SESSION_REPLIES, ...SESSION_ANSWERS };
+  },
   event: async (): Promise<Replies> => (await import('../../wire/schemas/event.js')).EVENT_REPLIES,
   delivery: async (): Promise<Replies> => (await import('../../wire/schemas/delivery.js')).DELIVERY_REPLIES,
-  attachment: async (): Promise<Replies> => (await import('../../wire/schemas/attachment.js')).ATTACHMENT_REPLIES,
-  agent: async (): Promise<Replies> => (await import('../../wire/schemas/agent.js')).AGENT_REPLIES,
+  async attachment(): Promise<Replies> {
+    const { ATTACHMENT_REPLIES, ATTACHMENT_ANSWERS } = await import('../../wire/schemas/attachment.js');
+    return { ...ATTACHMENT_REPLIES, ...ATTACHMENT_ANSWERS };
+  },
+  async agent(): Promise<Replies> {
+    const { AGENT_REPLIES, AGENT_ANSWERS } = await import('../../wire/schemas/agent.js');
+    return { ...AGENT_REPLIES, ...AGENT_ANSWERS };
+  },
 };
 
 async function loadReplySchema(operation: Operation, file: keyof typeof REPLY_FILES): Promise<z.ZodMiniType> {

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 
-import { EpochMs, UnblockReply } from './base.js';
+import { EpochMs, readShape, UnblockReply } from './base.js';
 import { Message } from './message.js';
 import { SessionState } from './session.js';
 
@@ -69,6 +69,19 @@ export const Agent = z.looseObject({
 });
 
 export type Agent = z.infer<typeof Agent>;
+
+/**
+ * An agent as a client reads it from any service, short form: the specification shows none of its members, so only the
+ * handle is there for certain.
+ */
+export const AgentSummaryAnswer = z.looseObject(readShape(shortShape, 'canonical_handle'));
+
+export type AgentSummaryAnswer = z.infer<typeof AgentSummaryAnswer>;
+
+/** The long form, as a client reads it from any service. */
+export const AgentAnswer = z.looseObject(readShape(Agent.shape, 'canonical_handle', 'skills'));
+
+export type AgentAnswer = z.infer<typeof AgentAnswer>;
 
 /** Reply of GET /agents. */
 export const ListAgentsReply = z.looseObject({ agents: z.array(Agent), next_cursor: z.nullable(z.string()) });
@@ -187,4 +200,34 @@ export const AGENT_REPLIES = {
   listBlocks: ListBlocksReply,
   blockAgent: Block,
   unblockAgent: UnblockReply,
+} as const;
+
+const ListAgentsAnswer = z.looseObject({ agents: z.array(AgentAnswer), next_cursor: z.nullable(z.string()) });
+
+/** An agent that was found, as a client reads it from any service. */
+export const FoundAgentAnswer = z.looseObject(readShape(FoundAgent.shape, 'canonical_handle'));
+
+/** Null: the service does not say what the list is now. */
+const AllowlistAnswer = z.looseObject(readShape(Allowlist.shape));
+
+/** A block as a client reads it from any service. */
+export const BlockAnswer = z.looseObject(readShape(Block.shape, 'blocked_handle'));
+
+/** The replies of which a client may read less. */
+export const AGENT_ANSWERS = {
+  getActingAgent: AgentAnswer,
+  updateActingAgent: AgentAnswer,
+  listAgents: ListAgentsAnswer,
+  createAgent: AgentAnswer,
+  updateAgent: AgentAnswer,
+  getAgent: z.looseObject({ ...readShape(AgentView.shape), agent: AgentSummaryAnswer }),
+  searchAgents: z.looseObject({ agents: z.array(FoundAgentAnswer), next_cursor: z.nullable(z.string()) }),
+  searchDirectory: z.looseObject({
+    ...readShape(SearchDirectoryReply.shape, 'people', 'organizations'),
+    agents: z.array(FoundAgentAnswer),
+  }),
+  addToAllowlist: AllowlistAnswer,
+  removeFromAllowlist: AllowlistAnswer,
+  listBlocks: z.looseObject({ blocks: z.array(BlockAnswer), next_cursor: z.nullable(z.string()) }),
+  blockAgent: z.looseObject(readShape(Block.shape)),
 } as const;

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 
-import { EpochMs } from './base.js';
+import { EpochMs, readShape } from './base.js';
 
 /** Reply of POST /attachments; `size` in bytes (spec: Attachment). */
 export const Attachment = z.looseObject({
@@ -29,3 +29,14 @@ export const ATTACHMENT_REPLIES = {
   uploadAttachment: Attachment,
   getAttachment: AttachmentLink,
 } as const;
+
+/** An attachment with its download address, as a client reads it from any service. */
+export const AttachmentLinkAnswer = z.looseObject({
+  ...AttachmentLink.shape,
+  ...readShape({ url_expires_at: AttachmentLink.shape.url_expires_at }),
+});
+
+export type AttachmentLinkAnswer = z.infer<typeof AttachmentLinkAnswer>;
+
+/** The replies of which a client may read less. */
+export const ATTACHMENT_ANSWERS = { getAttachment: AttachmentLinkAnswer } as const;

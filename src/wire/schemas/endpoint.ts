@@ -1,8 +1,8 @@
 import type * as z from 'zod/mini';
 
 import type { ENDPOINT, Operation } from '../endpoint.js';
-import { AGENT_REPLIES } from './agent.js';
-import { ATTACHMENT_REPLIES } from './attachment.js';
+import { AGENT_ANSWERS, AGENT_REPLIES } from './agent.js';
+import { ATTACHMENT_ANSWERS, ATTACHMENT_REPLIES } from './attachment.js';
 import { DELIVERY_REPLIES } from './delivery.js';
 import { EVENT_REPLIES } from './event.js';
 import {
@@ -26,7 +26,7 @@ import {
   UpdateActingAgentRequest,
   UpdateAgentRequest,
 } from './requests.js';
-import { SESSION_REPLIES } from './session.js';
+import { SESSION_ANSWERS, SESSION_REPLIES } from './session.js';
 
 /** The input of an operation: a query, or a JSON body. */
 const REQUESTS = {
@@ -57,19 +57,27 @@ const REQUESTS = {
 
 const REPLIES = { ...SESSION_REPLIES, ...EVENT_REPLIES, ...DELIVERY_REPLIES, ...ATTACHMENT_REPLIES, ...AGENT_REPLIES };
 
-/** The query, body and reply of an operation; an absent member means that it is empty, a file, or not JSON. */
+const ANSWERS = { ...REPLIES, ...SESSION_ANSWERS, ...ATTACHMENT_ANSWERS, ...AGENT_ANSWERS };
+
+/**
+ * The query, body and reply of an operation, and the reply as a client reads it from any service; an absent member means
+ * that it is empty, a file, or not JSON.
+ */
 export interface EndpointSchemas {
   readonly query?: z.ZodMiniType;
   readonly body?: z.ZodMiniType;
   readonly reply?: z.ZodMiniType;
+  readonly answer?: z.ZodMiniType;
 }
 
 /** The schemas of every operation. */
 export function endpointSchemas(operation: Operation): EndpointSchemas {
   const requests: { readonly [Name in Operation]?: Omit<EndpointSchemas, 'reply'> } = REQUESTS;
   const replies: { readonly [Name in Operation]?: z.ZodMiniType } = REPLIES;
+  const answers: { readonly [Name in Operation]?: z.ZodMiniType } = ANSWERS;
   const reply = replies[operation];
-  return { ...requests[operation], ...(reply !== undefined && { reply }) };
+  const answer = answers[operation];
+  return { ...requests[operation], ...(reply !== undefined && { reply }), ...(answer !== undefined && { answer }) };
 }
 
 type PartOf<Name extends Operation, Part extends 'query' | 'body'> = Name extends keyof typeof REQUESTS
@@ -90,9 +98,14 @@ export type QueryInputOf<Name extends Operation> =
 /** The JSON body of an operation. */
 export type BodyOf<Name extends Operation> = OutputOf<PartOf<Name, 'body'>>;
 
-/** The reply of an operation: decoded JSON, a string for Markdown, undefined if there is none. */
+/** The reply of an operation as `asp serve` sends it: JSON, a string for Markdown, undefined if there is none. */
 export type ReplyOf<Name extends Operation> = Name extends keyof typeof REPLIES
   ? z.output<(typeof REPLIES)[Name]>
   : (typeof ENDPOINT)[Name]['reply'] extends 'markdown'
     ? string
     : undefined;
+
+/** The reply of an operation as a client reads it from any service: a member that the service does not send is null. */
+export type AnswerOf<Name extends Operation> = Name extends keyof typeof ANSWERS
+  ? z.output<(typeof ANSWERS)[Name]>
+  : ReplyOf<Name>;

@@ -2,7 +2,8 @@ import * as z from 'zod/mini';
 
 /** Authorization server metadata, the fields that are used here (spec: Discovery; wire: OAuth). */
 export const ServerMetadata = z.looseObject({
-  issuer: z.string(),
+  /** If it is absent, the issuer is the address that the metadata was read from: the specification does not list it. */
+  issuer: z.optional(z.string()),
   authorization_endpoint: z.string(),
   token_endpoint: z.string(),
   registration_endpoint: z.optional(z.string()),

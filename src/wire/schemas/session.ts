@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 
-import { EpochMs, Ok } from './base.js';
+import { EpochMs, Ok, readShape } from './base.js';
 import { SendMessageReply } from './message.js';
 
 /** `active`, or `ended`: terminal but reopenable (spec: States). */
@@ -64,6 +64,9 @@ export const ListAccountSessionsReply = z.looseObject({
 
 export type ListAccountSessionsReply = z.infer<typeof ListAccountSessionsReply>;
 
+/** {@link InviteReply} from any service: the specification does not show it. Null: it does not name the invited agents. */
+const InviteAnswer = z.looseObject(readShape(InviteReply.shape));
+
 /** The reply of each endpoint, in JSON. */
 export const SESSION_REPLIES = {
   createSession: CreateSessionReply,
@@ -77,3 +80,6 @@ export const SESSION_REPLIES = {
   reopenSession: Ok,
   listAccountSessions: ListAccountSessionsReply,
 } as const;
+
+/** The replies of which a client may read less. */
+export const SESSION_ANSWERS = { inviteToSession: InviteAnswer } as const;

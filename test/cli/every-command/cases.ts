@@ -55,6 +55,12 @@ const NOT_OAUTH: Partial<Record<Column, Cell>> = {
 const NOT_OAUTH_REASON = 'no authorization server answers so: what is there is something else';
 const DRY: Partial<Case> = { asks: 'nobody', object: 'dry-run' };
 
+/** A service that answers 404 to everything does not have the additions to the specification. */
+const ADDITION: Partial<Case> = {
+  cells: { '404': { exit: 5, code: 'ASP_NOT_OFFERED' } },
+  because: 'it is an addition that the service does not have',
+};
+
 /** Requests only the metadata that says where to sign in, which is never refused. */
 const METADATA_ONLY: Partial<Case> = {
   cells: all({ exit: 0 }, ['400', '401', '403', '404', '409', '429', '500']),
@@ -119,9 +125,9 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'agent show': [api('agent show'), api(`agent show ${PEER}`)],
   'agent card': [api(`agent card ${PEER}`)],
   'agent list': [api('agent list --all')],
-  'agent search': [api('agent search alice')],
+  'agent search': [api('agent search alice', ADDITION)],
   'agent create': [api(`agent create ${NEW_AGENT} --description x`), local(`agent create ${NEW_AGENT} --dry-run`, DRY)],
-  'agent update': [api('agent update --description x'), api('agent update me.bot --pause')],
+  'agent update': [api('agent update --description x', ADDITION), api('agent update me.bot --pause')],
   'agent remove': [api('agent remove me.bot --yes')],
   'profile list': [local('profile list')],
   'profile show': [local('profile show')],
@@ -133,7 +139,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
     api(`send ${PEER} hello`),
     api(`send ${PEER},@bob.bot hello --end --once x --as me.bot`),
     api(`send ${SESSION_ID} hello`),
-    api(`send ${SESSION_ID} hello --wait-for taken`),
+    api(`send ${SESSION_ID} hello --wait-for taken`, ADDITION),
     api(`send ${SESSION_ID} --lines`, { stdin: 'hello\n' }),
     api(`send ${SESSION_ID} --file $HOME/note.txt`),
     local(`send ${PEER} hello --dry-run`, DRY),
@@ -146,7 +152,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   mock: [api('mock --script $HOME/mock.json', { isEndless: true })],
   replay: [api(`replay ${SESSION_ID} --exec true`), local('replay $HOME/recording.jsonl --as me.bot --exec true')],
   'message list': [api(`message list ${SESSION_ID}`)],
-  'message search': [api('message search hello')],
+  'message search': [api('message search hello', ADDITION)],
   'session tail': [api(`tail ${SESSION_ID} -n 9 -c 3`), api(`tail ${SESSION_ID} --no-follow`)],
   'session list': [
     api('session list'),
@@ -170,8 +176,8 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
     api(`session export ${SESSION_ID} -o out --with-attachments --format md`),
   ],
   'attachment upload': [api('attachment upload $HOME/note.txt')],
-  'attachment download': [api(`attachment download ${ATTACHMENT_ID}`)],
-  'attachment show': [api(`attachment show ${ATTACHMENT_ID}`)],
+  'attachment download': [api(`attachment download ${ATTACHMENT_ID}`, ADDITION)],
+  'attachment show': [api(`attachment show ${ATTACHMENT_ID}`, ADDITION)],
   'attachment list': [api(`attachment list ${SESSION_ID}`)],
   'allowlist list': [api('allowlist list')],
   'allowlist add': [api(`allowlist add ${PEER}`)],

@@ -85,7 +85,7 @@ export const attachmentShow = command({
         `${style.bold(safe.filename.replace(/\s+/g, ' '))}  ${safe.content_type}, ${formatBytes(safe.size)}`,
         `id       ${safe.id}`,
         `address  ${safe.url.replace(/\s+/g, '')}`,
-        `expires  ${relativeTime(safe.url_expires_at, now)}`,
+        ...(safe.url_expires_at === null ? [] : [`expires  ${relativeTime(safe.url_expires_at, now)}`]),
       ].join('\n'),
     );
   },

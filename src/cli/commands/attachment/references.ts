@@ -48,9 +48,14 @@ export function listReferences({
 /** The error for an attachment that the acting agent cannot see, or that does not exist. */
 export const unseenAttachment = (id: string): ErrorContext => ({
   subject: id,
-  messages: { NOT_FOUND: `This agent cannot see ${id}.` },
+  messages: {
+    NOT_FOUND: `This agent cannot see ${id}.`,
+    ASP_NOT_OFFERED: `The service offers no download of ${id}.`,
+  },
   reasons: {
     NOT_FOUND: 'before it is sent, only its uploader can see it; after that, those who can see its message.',
+    ASP_NOT_OFFERED:
+      'the specification does not say where attachments are downloaded, and this service has no such address.',
     ASP_FILE_TOO_LARGE: 'asp attachment download --max-size <size> accepts larger ones.',
   },
 });

@@ -227,6 +227,14 @@ function refused({ context, handle, scopes }: SignIn, error: string): CliError {
       message: `There is no agent ${handle ?? 'like that'} on the local service.`,
       next: ['asp', 'serve', 'agent', ...(handle === undefined ? ['list'] : ['add', handle])],
     });
+  if (error === 'invalid_scope')
+    return new CliError('ASP_LOGIN_DENIED', {
+      message: `The service does not grant ${scopes.join(' ')}.`,
+      why: isForAccount(scopes)
+        ? 'the specification has no logins for accounts, and this service offers none: sign in as an agent.'
+        : 'sign in with fewer permissions.',
+      next: isForAccount(scopes) ? loginArgs(handle) : [...loginArgs(handle), '--read-only'],
+    });
   return new CliError('ASP_LOGIN_DENIED', {
     message: isDenied ? 'The sign-in was denied in the browser.' : `The sign-in was refused: ${error}.`,
     next: loginArgs(handle, scopes),
@@ -308,7 +316,8 @@ function withoutKeychain({ globals }: Context, { handle, scopes }: SignInWish, c
 async function requestSignIn(signIn: SignIn, redirectUri: string): Promise<AuthorizationRequest> {
   const { context, loginContext, discovery, handle, scopes } = signIn;
   const offered = discovery.metadata.scopes_supported;
-  const known = offered === undefined ? SCOPES : SCOPES.filter((scope) => offered.includes(scope));
+  // A server that does not list them may know only those of the specification.
+  const known = offered === undefined ? AGENT_SCOPES : SCOPES.filter((scope) => offered.includes(scope));
   const registration = { clientName: nameOfClient(context), scopes: known };
   await forgetUnknownClient(signIn, redirectUri);
   const clientId = await obtainClientId(loginContext, discovery, registration, context.signal);

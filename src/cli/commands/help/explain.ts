@@ -87,6 +87,11 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     means: 'asp gave up on the request before an answer came.',
     helps: 'Repeat it. The change may have been made: repeat it with its key.',
   },
+  ASP_NOT_OFFERED: {
+    means:
+      'The service does not offer this: it is an addition to the specification, or the specification leaves its address open.',
+    helps: 'Do without it. Whatever the specification describes works: asp help agents.',
+  },
   ASP_LOCAL_NOT_RUNNING: {
     means: 'The profile is local, and the local service is not running.',
     helps: 'Start it with asp serve.',

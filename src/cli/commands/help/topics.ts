@@ -60,7 +60,7 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 2, means: 'wrong usage, or the service rejected the request as invalid' },
   { code: 3, means: 'not found or not reachable (the service does not say which)' },
   { code: 4, means: 'you need to sign in' },
-  { code: 5, means: 'not permitted' },
+  { code: 5, means: 'not permitted, or not offered by the service' },
   { code: 6, means: 'a conflict: a handle is taken, a key was used for something else, a port is in use' },
   { code: 7, means: 'too many requests, even after retries' },
   { code: 8, means: 'timed out' },

@@ -65,6 +65,8 @@ export async function collectInbox(context: Context, options: InboxOptions): Pro
   return { items: kept, isCut: isFull || kept.length < items.length };
 }
 
+const OFTEN_OWN = ['session.invited', 'session.joined'];
+
 const isInvitation = ({ status, state }: InboxItem): boolean => status === 'invited' && state === 'active';
 
 function isWanted(item: InboxItem, { isInvited, isUnread, handle, sinceMs }: InboxOptions): boolean {
@@ -98,7 +100,12 @@ async function findNews(
     unseenSession(id),
   );
   const answered = events.findLast((event) => isMessageEvent(event) && findActor(event) === me)?.sequence;
-  const fresh = events.filter((event) => event.sequence > (answered ?? mark) && findActor(event) !== me);
+  // Without a name, it may be this agent who came or invited.
+  const isNews = (event: EventEnvelope): boolean =>
+    findActor(event) !== undefined || status === 'invited' || !OFTEN_OWN.includes(event.type);
+  const fresh = events.filter(
+    (event) => event.sequence > (answered ?? mark) && findActor(event) !== me && isNews(event),
+  );
   const texts = fresh.filter((event) => findText(event, me) !== undefined);
   const isHidden = status === 'invited' && state === 'ended' && texts.length === 0;
   const latest = texts.at(-1) ?? fresh.at(-1);

@@ -85,6 +85,8 @@ function messageColumns(nowMs: number): readonly Column<Message>[] {
   ];
 }
 
+const NO_SEARCH = { messages: { ASP_NOT_OFFERED: 'The service does not search messages.' } };
+
 export const messageSearch = command({
   path: 'message search',
   summary: 'search messages in the sessions this agent has joined, newest first',
@@ -117,7 +119,7 @@ export const messageSearch = command({
     const sessionId = session && (await findSession(context, session));
     const inSession = sessionId === undefined ? {} : { session_id: sessionId };
     const query = { q, limit, ...inSession, ...(counterpart !== undefined && { counterpart }) };
-    const { messages } = await read(context, 'searchMessages', { query });
+    const { messages } = await read(context, 'searchMessages', { query }, NO_SEARCH);
     const inColumn: Column<Message> = { title: 'session', value: ({ session_id: id }) => id };
     const columns = messageColumns(context.clock.now());
     const page = { items: messages, next_cursor: null };

@@ -14,6 +14,7 @@ import { wait } from '../../../kit/clock.js';
 import { durationMs } from '../../../kit/duration.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { stableKey } from '../../../kit/stable-key.js';
+import { findActor } from '../../../wire/event.js';
 import {
   CHOICES,
   CHOICES_MAX,
@@ -112,8 +113,9 @@ class Actor {
     return rule.on === 'invitation' ? { ...NOTHING, text: '' } : this.#perform(event, rule.do, signal);
   };
 
-  async accepts({ session_id: id, payload }: EventEnvelope): Promise<boolean> {
-    const rule = await this.#use({ from: String(payload['by']), text: String(payload['topic'] ?? ''), nth: 0 });
+  async accepts(event: EventEnvelope): Promise<boolean> {
+    const { session_id: id, payload } = event;
+    const rule = await this.#use({ from: findActor(event) ?? '', text: String(payload['topic'] ?? ''), nth: 0 });
     const what = rule?.on === 'invitation' ? rule.do : 'join';
     if (what === 'leave') {
       await this.#settle(id, 'joinSession');

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
-import { Agent, AgentSummary, Block, Knock, SearchAgentsReply } from '../../../wire/schemas/agent.js';
-import { Attachment, AttachmentLink } from '../../../wire/schemas/attachment.js';
+import { AgentAnswer, AgentSummaryAnswer, BlockAnswer, FoundAgentAnswer, Knock } from '../../../wire/schemas/agent.js';
+import { Attachment, AttachmentLinkAnswer } from '../../../wire/schemas/attachment.js';
 import { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import { EventEnvelope } from '../../../wire/schemas/event.js';
 import { Message } from '../../../wire/schemas/message.js';
@@ -121,7 +121,7 @@ const profile = shape({
 });
 
 const downloaded = shape({ id: text, path: text, filename: text, content_type: text, size: count });
-const allowlist = shape({ entries: texts });
+const allowlist = shape({ entries: z.nullable(texts) });
 const setting = shape({ key: text, value: maybe });
 const service = shape({ url: text, auth_url: text, web_url: text, ws_url: text, pid: count, version: text });
 
@@ -250,12 +250,12 @@ export const COMMAND_OUTPUT = {
   'auth clients': list(shape({ client_id: text, issuer: text, registered_at: count })),
   'auth ci': shape({ system: text, base_url: text, snippet: text }),
   'agent use': shape({ handle: maybe, profile: maybe, path: text }),
-  'agent show': AgentSummary,
+  'agent show': AgentSummaryAnswer,
   'agent card': shape({ handle: text, card: text }),
-  'agent list': list(Agent),
-  'agent search': list(SearchAgentsReply.shape.agents.def.element),
-  'agent create': Agent,
-  'agent update': Agent,
+  'agent list': list(AgentAnswer),
+  'agent search': list(FoundAgentAnswer),
+  'agent create': AgentAnswer,
+  'agent update': AgentAnswer,
   'agent remove': shape({ handle: text, removed: yes, idempotency_key: maybe }),
   'profile list': list(profile),
   'profile show': profile,
@@ -308,17 +308,17 @@ export const COMMAND_OUTPUT = {
   }),
   'attachment upload': list(z.looseObject({ ...Attachment.shape, idempotency_key: maybe })),
   'attachment download': list(downloaded),
-  'attachment show': AttachmentLink,
+  'attachment show': AttachmentLinkAnswer,
   'attachment list': list(attachmentReference),
   'allowlist list': list(shape({ entry: text })),
   'allowlist add': z.looseObject({ ...allowlist.shape, added: texts, idempotency_key: maybe }),
   'allowlist remove': z.looseObject({ ...allowlist.shape, removed: texts }),
   'allowlist apply': z.looseObject({ ...allowlist.shape, added: texts, removed: texts, applied: yes }),
-  'allowlist check': shape({ handle: text, allowed: yes, by: maybe, as: text }),
+  'allowlist check': shape({ handle: text, allowed: z.nullable(yes), by: maybe, as: text }),
   'knock list': list(Knock),
   'knock dismiss': list(shape({ sender: text })),
-  'block list': list(Block),
-  'block add': list(Block),
+  'block list': list(BlockAnswer),
+  'block add': list(BlockAnswer),
   'block remove': list(shape({ blocked: text, unblocked: z.literal(true) })),
   'config list': list(shape({ key: text, value: text, origin: maybe })),
   'config get': setting,
@@ -409,9 +409,9 @@ export const COMMAND_OUTPUT = {
 export const OBJECT = {
   session: Session,
   message: Message,
-  agent: Agent,
+  agent: AgentAnswer,
   attachment: Attachment,
-  block: Block,
+  block: BlockAnswer,
   event: EventEnvelope,
   error: failure,
   note,

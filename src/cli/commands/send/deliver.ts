@@ -155,6 +155,9 @@ type Sending = Omit<SendOptions, 'metadata'> & {
 export async function send(outer: Context, named: Sending): Promise<void> {
   const options = { ...named, target: await findTarget(outer, named.target) };
   if (options.isByLines) return sendLines(outer, options);
+  // Afterwards, no one could tell whether it arrived.
+  if (options.waitsFor !== undefined && !outer.globals.isDryRun)
+    await (await import('../session/delivery.js')).requireDelivery(outer);
   const context = options.files.length === 0 ? outer : withOneKey(outer);
   const sent = await (options.isEdited ? sendDraft(context, options) : sendMessage(context, options));
   if (sent === undefined) return;

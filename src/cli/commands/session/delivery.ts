@@ -6,7 +6,7 @@ import { type ErrorContext, findErrorContext } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
-import { explainRefusal } from './refusal.js';
+import { explainRefusal, isNotFound } from './refusal.js';
 import { readLastMessages, readSessionMessages } from './session-events.js';
 
 /** A state changes seldom, and asking counts against the agent's rate limit. */
@@ -31,8 +31,11 @@ export async function readDelivery(
   const explained = {
     subject: sessionId,
     ...errorContext,
-    messages: { NOT_FOUND: `${sessionId}: the delivery of its messages is not known.` },
-    reasons: { NOT_FOUND: 'the service does not report it, or this agent has not joined the session.' },
+    messages: {
+      NOT_FOUND: `${sessionId}: the delivery of its messages is not known.`,
+      ASP_NOT_OFFERED: `${sessionId}: the service does not report the delivery of messages.`,
+    },
+    reasons: { NOT_FOUND: 'this agent has not joined the session.' },
     next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
   };
   try {
@@ -43,6 +46,21 @@ export async function readDelivery(
     const isEnded = findErrorContext(refusal)?.messages?.['NOT_FOUND']?.endsWith('has ended.');
     throw isEnded === true ? error : refusal;
   }
+}
+
+/** An id that no session has. */
+const NO_SESSION = `sess_${'0'.repeat(26)}`;
+
+/** Refuses to continue if the service does not report the delivery of messages. @throws RequestError `ASP_NOT_OFFERED` */
+export async function requireDelivery(context: Context): Promise<void> {
+  const about: ErrorContext = {
+    messages: { ASP_NOT_OFFERED: 'The service does not report the delivery of messages. Nothing was sent.' },
+    reasons: { ASP_NOT_OFFERED: 'without --wait-for, the message can be sent; --wait waits for its reply.' },
+  };
+  const asked = read(context, 'getDelivery', { path: { session_id: NO_SESSION }, query: { sequence: 1 } }, about);
+  await asked.catch((error: unknown) => {
+    if (!isNotFound(error)) throw error;
+  });
 }
 
 /** The delivery of the agent's last message in a session, or else of the last message; undefined if there is none. */

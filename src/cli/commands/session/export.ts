@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { RequestError } from '../../../client/http/request-error.js';
 import { formatQuantity } from '../../../kit/format.js';
-
 import { toJsonLine } from '../../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -9,6 +9,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
+import { CliError } from '../../errors.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import { listReferences } from '../attachment/references.js';
 import { downloadTo, ensureFolder, safeFilename, saveFile } from '../attachment/transfer.js';
@@ -45,7 +46,11 @@ export async function exportSession(context: Context, options: ExportOptions): P
     await ensureFolder(join(folder, 'attachments'));
     for (const id of counted.attachmentIds) {
       const within = (filename: string): string => join(folder, 'attachments', `${id}-${safeFilename(filename)}`);
-      attachments.push(await downloadTo(context, id, within, { isForced }));
+      attachments.push(
+        await downloadTo(context, id, within, { isForced }).catch((error: unknown) => {
+          throw withoutAttachments(error, file);
+        }),
+      );
     }
   }
   await context.output.note(
@@ -53,6 +58,16 @@ export async function exportSession(context: Context, options: ExportOptions): P
   );
   const result = { session_id: sessionId, path: file, format, events: counted.events, attachments };
   await context.output.document(result, (safe) => safe.path);
+}
+
+/** The transcript is written already, and complete. */
+function withoutAttachments(error: unknown, file: string): unknown {
+  if (!(error instanceof RequestError) || error.code !== 'ASP_NOT_OFFERED') return error;
+  return new CliError('ASP_PARTIAL', {
+    message: `The transcript is in ${file}; its attachments could not be downloaded.`,
+    why: 'the service offers no downloads: the specification leaves their address open.',
+    cause: error,
+  });
 }
 
 /** The contents of the transcript. */

@@ -20,7 +20,7 @@ export function describeEvent(event: EventEnvelope): string {
   const { invitee, topic, reason } = event.payload;
   switch (event.type) {
     case 'session.invited':
-      return `${actor} invited ${String(invitee)}${typeof topic === 'string' ? ` · ${topic}` : ''}`;
+      return `${actor} invited ${typeof invitee === 'string' ? invitee : 'an agent'}${typeof topic === 'string' ? ` · ${topic}` : ''}`;
     case 'session.joined':
       return `${actor} joined`;
     case 'session.left':

@@ -1,3 +1,4 @@
+import type { ParticipantStatus } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 
@@ -5,20 +6,22 @@ import { CliError } from '../../errors.js';
 const RETRIES = 1;
 
 /**
- * Which of the invitees are in a new session: a service silently leaves the others out. Null, with a note, if that
- * cannot be read: the message was sent anyway (D-206).
+ * Which of the invitees are in a session, with any of these statuses: a service silently leaves the others out. Null,
+ * with a note, if that cannot be read: the change was made anyway (D-206).
  */
 export async function readInvited(
   context: Context,
   sessionId: string,
   invitees: readonly string[],
+  statuses: readonly ParticipantStatus[] = ['invited', 'joined', 'left'],
 ): Promise<readonly string[] | null> {
   const { signal, globals, output } = context;
   const client = await context.client();
   const retries = Math.min(RETRIES, globals.retries ?? RETRIES);
   try {
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, retries, signal });
-    const present = new Set(reply.participants.map(({ handle }) => handle));
+    const there = reply.participants.filter(({ status }) => statuses.includes(status));
+    const present = new Set(there.map(({ handle }) => handle));
     return invitees.filter((handle) => present.has(handle));
   } catch (error) {
     const { RequestError } = await import('../../../client/http/request-error.js');

@@ -372,14 +372,16 @@ export const sessionInvite = command({
       session_id,
       write(context, 'inviteToSession', input, errorContext),
     );
-    const { invited } = reply;
-    const omitted = handles.filter((handle) => !invited.includes(handle));
+    const invited = reply.invited ?? (await readInvited(context, session_id, handles, ['invited']));
+    const omitted = invited && handles.filter((handle) => !invited.includes(handle));
     const idempotency_key = idempotencyKey ?? null;
     const change = { session_id, action: 'invite', state: 'active', invited, omitted, idempotency_key } as const;
     await printChange(
       context,
       change,
-      `Invited ${invited.length === 0 ? 'no one' : invited.join(', ')} to ${session_id}`,
+      invited === null
+        ? `The invitations to ${session_id} were made`
+        : `Invited ${invited.length === 0 ? 'no one' : invited.join(', ')} to ${session_id}`,
     );
     if (isStrict) refuseOmissions(omitted, 'The rest of the command succeeded.');
   },

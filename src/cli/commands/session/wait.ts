@@ -127,7 +127,11 @@ async function follow(
   const noteOutage = createOutageNotes(context);
   for await (const item of client.tail({ sessions: [start], handle: me, signal })) {
     await noteOutage(item);
-    if (item.kind === 'event' && (await isMetByEvent(condition, item.event, me, isReply))) return { event: item.event };
+    const { event } = item.kind === 'event' ? item : { event: undefined };
+    if (event !== undefined && isOfUnknown(condition, event)) {
+      const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
+      if (isMetBySession(condition, reply, me)) return { event };
+    } else if (event !== undefined && (await isMetByEvent(condition, event, me, isReply))) return { event };
     if (item.kind !== 'ready' && item.kind !== 'end') continue;
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
     if (isMetBySession(condition, reply, me)) return { event: null };
@@ -136,6 +140,10 @@ async function follow(
   }
   return undefined;
 }
+
+/** Whether the service does not name the agent that joined or left: then the session shows it. */
+const isOfUnknown = ({ kind }: Condition, { type, payload }: EventEnvelope): boolean =>
+  (kind === 'joined' || kind === 'left') && type === `session.${kind}` && typeof payload['agent'] !== 'string';
 
 /** Whether a session is already in the state; messages are only waited for. */
 function isMetBySession({ kind, handle }: Condition, session: Session, me: string): boolean {

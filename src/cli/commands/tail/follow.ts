@@ -1,3 +1,4 @@
+import { findInvitation, isInvitationFor, isInvited } from '../../../agent/invitation.js';
 import { noConnection, waitForService } from '../../../agent/persist.js';
 import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
@@ -28,12 +29,6 @@ async function join(context: Context, sessionId: string): Promise<void> {
     await context.output.detail(`could not join ${sessionId} anymore`);
   }
 }
-
-const isInvitationFor = ({ type, payload }: EventEnvelope, handle: string): boolean =>
-  type === 'session.invited' && payload['invitee'] === handle;
-
-const isInvited = ({ participants }: Session, me: string): boolean =>
-  participants.some(({ handle, status }) => handle === me && status === 'invited');
 
 /** Accepts existing invitations: to these sessions, or to all. */
 export async function joinWaiting(
@@ -87,7 +82,7 @@ interface Filter {
 function isWanted(event: EventEnvelope, filter: Filter): boolean {
   const { types, from, notBy, sinceMs, untilMs, isMessageOnly, invitee } = filter;
   if (isMessageOnly && event.type !== 'session.message') return false;
-  if (invitee !== undefined && !isMessageEvent(event) && !isInvitationFor(event, invitee)) return false;
+  if (invitee !== undefined && !isMessageEvent(event) && isInvitationFor(event, invitee) === false) return false;
   if (types.length > 0 && !types.includes(event.type)) return false;
   if (sinceMs !== undefined && event.created_at < sinceMs) return false;
   if (untilMs !== undefined && event.created_at > untilMs) return false;
@@ -324,7 +319,7 @@ function takeItem(tail: Tail, item: TailItem): void | Promise<void> {
   const { event } = item;
   const { lines, me, options } = tail;
   if (event.type === 'session.joined' && findActor(event) === me) lines?.joined(event.session_id);
-  if (options.joins && me !== undefined && isInvitationFor(event, me)) return takeInvitation(tail, item);
+  if (options.joins && me !== undefined && isInvitationFor(event, me) !== false) return takeInvitation(tail, item, me);
   return takeWanted(tail, item);
 }
 
@@ -383,12 +378,19 @@ async function takeChange(tail: Tail, item: Exclude<TailItem, EventItem>): Promi
   }
 }
 
-/** Joins. The invitation is printed unless the messages of the session tell more. */
-async function takeInvitation(tail: Tail, item: EventItem): Promise<void> {
+/** Joins, if the invitation is for this agent. It is printed unless the messages of the session tell more. */
+async function takeInvitation(tail: Tail, item: EventItem, me: string): Promise<void> {
   const { context, lines } = tail;
   const { event } = item;
+  const client = await context.client();
+  const invitation = await findInvitation(client, event, me, context.signal).catch((error: unknown) => {
+    if (!(error instanceof RequestError) || error.code !== 'NOT_FOUND') throw error;
+    return undefined;
+  });
+  if (invitation === undefined) return takeWanted(tail, item);
   const isToldByMessages = lines !== undefined && event.payload['initial_message'] === undefined;
-  if (isToldByMessages && (await lines.findRelation(findActor(event) ?? '')) !== 'anyone') {
+  const { by } = invitation;
+  if (isToldByMessages && by !== undefined && (await lines.findRelation(by)) !== 'anyone') {
     await join(context, event.session_id);
     return noteTaken(tail, item);
   }
