@@ -130,6 +130,31 @@ describe('asp run --acp', () => {
     expect(prompts.map(({ text }) => /\n([^\n]+)\n=== [^\n]+$/.exec(text)?.[1]?.slice(0, 4))).toEqual(['tool', 'and ']);
   });
 
+  it('what the program sends in a turn continues the chain of its message, unless it is sent under a name', async () => {
+    const { program } = polite();
+    const agent = await start(program);
+    const hopsOf = async (text: string, more: object, ...words: string[]): Promise<unknown> => {
+      const call = { name: 'send', arguments: { to: '@demo.other', text, ...more } };
+      await asp('send', BOT, `tool ${JSON.stringify(call)}`, '--wait', '--timeout', '60s', ...words);
+      const { stdout } = await home.asp(['session', 'list', '--state', 'invited', '--json', '-a', '@demo.other']);
+      const [{ id }] = json<{ items: [{ id: string }] }>(stdout).items;
+      await home.asp(['session', 'join', id, '-a', '@demo.other']);
+      const list = (await home.asp(['message', 'list', id, '--json', '-a', '@demo.other'])).stdout;
+      const [sent] = json<{ items: { content: string; metadata?: { hops?: number } }[] }>(list).items;
+      await home.asp(['session', 'end', id, '--yes', '-a', '@demo.other']);
+      return [sent?.content, sent?.metadata?.hops];
+    };
+    expect(await hopsOf('more', {}, '--meta', 'hops=3')).toEqual(['more', 4]);
+    expect(await hopsOf('less', {})).toEqual(['less', 1]);
+    expect(await hopsOf('once', { once: 'a name' }, '--meta', 'hops=3')).toEqual(['once', undefined]);
+    await until('all turns are recorded', async () => told(agent).length === 3, 30_000);
+    const state = join(home.directory, '.local/state/asp-cli');
+    const [file = ''] = readdirSync(state, { recursive: true, encoding: 'utf8' }).filter((one) =>
+      one.endsWith('.hops'),
+    );
+    expect(readFileSync(join(state, file), 'utf8')).toBe('');
+  });
+
   it('names the relation of an agent on the allowlist; NO_REPLY sends nothing', async () => {
     const { program, noted } = polite();
     await home.asp(['allowlist', 'add', ME, '-a', BOT]);

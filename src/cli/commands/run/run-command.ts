@@ -9,6 +9,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
+import { HOPS_VARIABLE } from '../send/hops.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
 
 const KILL_AFTER_MS = 2_000;
@@ -60,7 +61,7 @@ async function runCommand(
   onTaken: () => void,
 ): Promise<Produced> {
   for (let tries = 1; ; tries += 1) {
-    const environment = { ...agent, ASP_TRY: String(tries), ASP_HOPS: String(readHops(event.payload) + 1) };
+    const environment = { ...agent, ASP_TRY: String(tries), [HOPS_VARIABLE]: String(readHops(event.payload) + 1) };
     const printed = { ...(await runOnce(context, rules, guard, event, environment, signal, onTaken)), tries };
     signal.throwIfAborted();
     if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);

@@ -23,6 +23,7 @@ import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
 import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
+import { findHops } from './hops.js';
 import type { SendOptions, Target } from './send.js';
 
 /** The output of `send` for a message. */
@@ -224,7 +225,7 @@ async function sendDraft(context: Context, options: Sending): Promise<SendResult
 /** One message with all its parts; undefined if its request was only printed. */
 async function sendMessage(context: Context, options: Sending): Promise<SendResult | undefined> {
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
-  const message = { content, ...withMetadata(context, options) };
+  const message = { content, ...(await withMetadata(context, options)) };
   if (!context.globals.isDryRun) return post(context, options, message, { attachments: uploaded, isRepeatable });
   const { target } = options;
   if (target.kind === 'handles') await printRequest(context, 'createSession', { body: sessionBody(options, message) });
@@ -232,14 +233,11 @@ async function sendMessage(context: Context, options: Sending): Promise<SendResu
   return undefined;
 }
 
-/** In the command of `asp run`: how many automatic replies led to its messages. */
-const HOPS_VARIABLE = 'ASP_HOPS';
-
 /** The metadata of a message. The same options give the same metadata, so a repetition has the same body. */
-function withMetadata({ environment }: Context, { metadata, waits }: Sending): Pick<InitialMessage, 'metadata'> {
-  const hops = environment[HOPS_VARIABLE] ?? '';
+async function withMetadata(context: Context, { metadata, waits }: Sending): Promise<Pick<InitialMessage, 'metadata'>> {
+  const hops = await findHops(context);
   const all = {
-    ...(/^\d{1,6}$/.test(hops) && { [HOPS]: Number(hops) }),
+    ...(hops !== undefined && { [HOPS]: hops }),
     ...metadata,
     ...(waits && { [AWAITS_REPLY]: true }),
   };
@@ -397,7 +395,7 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
   try {
     for await (const line of readLines(context)) {
       await keepPace(context, sentAt);
-      const message = { content: line, ...withMetadata(context, options) };
+      const message = { content: line, ...(await withMetadata(context, options)) };
       const addressed = { target, topic: options.topic, ends: false };
       const posting = { attachments: [], isRepeatable: false, suffix: `/${sentCount + 1}` };
       const sent = await post(context, addressed, message, posting);
