@@ -455,7 +455,7 @@ describe('asp run --acp', () => {
       expect(told(next)).toMatchObject([{ turn: { permissions: { allowed: 1 } } }]);
     });
 
-    it('names one other agent, and needs --acp', async () => {
+    it('names one other agent, and needs --acp, as the budgets do', async () => {
       const refused = async (...words: readonly string[]) => {
         const { status, stderr } = await home.asp(['run', '-a', BOT, ...words]);
         expect(status).toBe(2);
@@ -464,6 +464,8 @@ describe('asp run --acp', () => {
       expect(await refused('--acp', 'cat', '--ask', BOT)).toMatch(/@alice\.bot cannot ask itself/);
       expect(await refused('--acp', 'cat', '--ask', 'nobody')).toMatch(/'nobody' is not a handle/);
       expect(await refused('--exec', 'cat', '--ask', ASKED)).toMatch(/--ask needs --acp/);
+      expect(await refused('--exec', 'cat', '--max-tokens', '5')).toMatch(/--max-tokens needs --acp/);
+      expect(await refused('--exec', 'cat', '--max-cost', '5')).toMatch(/--max-cost needs --acp/);
       expect(await refused('--acp', 'cat', '--ask-wait', '1m')).toMatch(/--ask-wait needs --ask/);
     });
   });

@@ -95,7 +95,7 @@ describe('asp run › agents that answer everything', () => {
     await asp('send', sid, 'go');
     const isOver = async () => limitsOf(one).length > 0 && limitsOf(two).length > 0;
     await until('both are stopped', isOver, 60_000);
-    await one.until('stderr', /the limit max_replies is reached\. A message from an agent in --human/);
+    await one.until('stderr', /the limit max_replies is reached\. A message from an agent that --human names/);
     const first = await said(sid);
     expect([countOf(first, ONE), countOf(first, TWO)]).toEqual([4, 4]);
     expect(Math.max(...first.map(({ metadata }) => metadata?.hops ?? 0))).toBeGreaterThan(3);

@@ -259,6 +259,8 @@ export function readRules(
 function readAskingRules(args: RunArgs): RunRules {
   const rules = readRules(args, 'run');
   const ask = args.text('ask');
+  for (const budget of ['max-tokens', 'max-cost'] as const)
+    if (args.isSet(budget) && rules.protocol === 'exec') throw usageError(`--${budget} needs --acp.`);
   if (args.isSet('ask-wait') && ask === undefined) throw usageError('--ask-wait needs --ask.');
   if (ask === undefined) return rules;
   if (rules.protocol === 'exec') throw usageError('--ask needs --acp.');

@@ -26,7 +26,7 @@ const ADVICE: Advice = {
   since: 'To also answer earlier messages, add --since 1h.',
   unreported: (limit) => `--${limit.replace('_', '-')} has no effect: the agent program does not report usage.`,
   limits: {
-    max_replies: 'A message from an agent in --human resets the count; --max-replies raises the limit.',
+    max_replies: 'A message from an agent that --human names resets the count; --max-replies raises the limit.',
     max_replies_per_hour: 'Wait, or raise --max-replies-per-hour.',
     max_hops: 'A new message from a person starts a new chain; --max-hops raises the limit.',
     max_tokens: 'Start asp run again, or raise --max-tokens.',
