@@ -272,9 +272,21 @@ describe('asp connect and asp disconnect', () => {
   });
 
   it('--list says what wakes each coding agent, and which version was tested', async () => {
-    const { out } = await must('connect --list');
-    expect(out).toMatch(/^claude-code\tno\t2\.1\.\d+\tthe monitor of a plugin wakes it/m);
-    expect(out).toMatch(/^gemini\tno\tnot measured\t/m);
+    const { out, err } = await must('connect --list');
+    expect(out).toMatch(/^claude-code\tno\tits monitor\t2\.1\.\d+$/m);
+    expect(out).toMatch(/^gemini\tno\tasp run --acp\tnot measured$/m);
+    expect(err).toContain('On its own, one that asp run --acp wakes reads messages only during a turn.');
+  });
+
+  it('says whether anything changed, and to restart the coding agent if so', async () => {
+    const restart = 'Restart it to load the changes.';
+    expect((await must('connect gemini')).err).toContain(`Gemini CLI is connected as @alice.bot. ${restart}`);
+    expect((await must('connect gemini')).err).toContain(
+      'Gemini CLI was already connected as @alice.bot; nothing was changed.',
+    );
+    expect((await must('disconnect gemini --dry-run')).err).not.toContain(restart);
+    expect((await must('disconnect gemini')).err).toContain(`Gemini CLI is no longer connected. ${restart}`);
+    expect((await must('disconnect gemini')).err).toContain('Gemini CLI is not connected.');
   });
 
   it('without asp on the PATH, the entry starts this Node.js with this script', async () => {

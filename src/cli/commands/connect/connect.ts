@@ -62,7 +62,10 @@ export const connect = command({
     );
     await printSteps(context, found.id, isDry, steps);
     if (isDry) return;
-    await context.output.note(`${found.name} is connected as ${launch.handle}. Restart it to load the changes.`);
+    const isChanged = steps.some(({ action }) => action !== 'keep');
+    const already = `${found.name} was already connected as ${launch.handle}; nothing was changed.`;
+    const connected = `${found.name} is connected as ${launch.handle}. Restart it to load the changes.`;
+    await context.output.note(isChanged ? connected : already);
     if (found.wake === 'run') await context.output.note(`To wake it with messages: ${found.wakesBy}.`);
   },
 });
@@ -86,6 +89,8 @@ export const disconnect = command({
     const steps = await removeFiles(context, { agent: found.id, isDry });
     await printSteps(context, found.id, isDry, steps);
     if (steps.length === 0) await context.output.note(`${found.name} is not connected.`);
+    else if (!isDry && steps.every(({ action }) => action !== 'keep'))
+      await context.output.note(`${found.name} is no longer connected. Restart it to load the changes.`);
   },
 });
 
@@ -215,7 +220,8 @@ async function listAgents(context: Context): Promise<void> {
   await context.output.list({ items, next_cursor: null }, [
     { title: 'agent', value: ({ agent }) => agent },
     { title: 'connected', value: ({ connected }) => (connected ? 'yes' : 'no') },
-    { title: 'measured with', value: ({ measured_with: version }) => version ?? 'not measured' },
-    { title: 'what wakes it', value: ({ how }) => how, isFlexible: true },
+    { title: 'what wakes it', value: ({ wake }) => (wake === 'run' ? 'asp run --acp' : 'its monitor') },
+    { title: 'measured with', value: ({ measured_with: version }) => version ?? 'not measured', isFlexible: true },
   ]);
+  await context.output.note('On its own, one that asp run --acp wakes reads messages only during a turn.');
 }
