@@ -1,3 +1,6 @@
+import { promises } from 'node:fs';
+import type { Socket } from 'node:net';
+
 const HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|::1|\[::1\])$/;
 const PEER = /^(?:::1|(?:::ffff:)?127(?:\.\d{1,3}){3})$/;
 
@@ -9,4 +12,73 @@ export function isLoopbackHost(host: string): boolean {
 /** Whether the other end of a connection is on this machine. */
 export function isLoopbackPeer(address: string | undefined): boolean {
   return PEER.test(address ?? '');
+}
+
+const ESTABLISHED = '01';
+const ROOT = 0;
+
+type Connection = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort' | 'readyState'>;
+
+/**
+ * Whether the other end of a connection within this machine belongs to another of its users, or is gone, so that no one
+ * can tell anymore; root may act for every user. Only Linux shows who owns a connection (proc(5)): elsewhere the answer
+ * is false.
+ */
+export async function isOfAnotherUser(connection: Connection): Promise<boolean> {
+  const { remoteAddress = '', remotePort, localPort } = connection;
+  const user = process.getuid?.();
+  if (process.platform !== 'linux' || user === undefined) return false;
+  const addresses = toTableAddresses(remoteAddress);
+  const isAllowed = ({ state, owner }: Line): boolean => state === ESTABLISHED && (owner === user || owner === ROOT);
+  for (let reads = 0; reads < READS_MAX && connection.readyState === 'open'; reads += 1) {
+    const lines = await readConnections();
+    // Without even the port that it came to, the tables are not those of this machine.
+    if (!lines.some(({ from }) => from.port === localPort)) return false;
+    const theirs = lines.filter(
+      ({ from, to }) => from.port === remotePort && to.port === localPort && addresses.includes(from.address),
+    );
+    if (theirs.length > 0) return !theirs.every(isAllowed);
+  }
+  return true;
+}
+
+/** Lines may be missing from a table that changes while it is read. */
+const READS_MAX = 3;
+
+async function readConnections(): Promise<Line[]> {
+  const read = (table: string): Promise<string> => promises.readFile(`/proc/net/${table}`, 'utf8').catch(() => '');
+  return (await Promise.all([read('tcp'), read('tcp6')])).flatMap((text) => text.split('\n').map(readLine));
+}
+
+interface End {
+  readonly address: string;
+  readonly port: number;
+}
+
+interface Line {
+  readonly from: End;
+  readonly to: End;
+  readonly state: string;
+  readonly owner: number;
+}
+
+function readLine(text: string): Line {
+  const [, from = '', to = '', state = '', , , , owner = ''] = text.trim().split(/\s+/);
+  return { from: readEnd(from), to: readEnd(to), state, owner: Number.parseInt(owner, 10) };
+}
+
+function readEnd(text: string): End {
+  const [address = '', port = ''] = text.split(':');
+  return { address, port: Number.parseInt(port, 16) };
+}
+
+/** An address in the tables of IPv4 and IPv6: four bytes at a time, in the order of the processor. */
+function toTableAddresses(address: string): string[] {
+  if (address === '::1') return [`${'0'.repeat(24)}01000000`];
+  const bytes = address
+    .replace(/^::ffff:/, '')
+    .split('.')
+    .map(Number);
+  const word = Buffer.from(bytes.reverse()).toString('hex').toUpperCase();
+  return [word, `${'0'.repeat(16)}FFFF0000${word}`];
 }

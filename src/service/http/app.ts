@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import {
   createServer,
   type IncomingMessage,
@@ -482,32 +481,4 @@ const TRACES = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-fo
 /** Whether a request comes from a program on this machine, and not through a proxy. */
 export function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
   return isLoopbackPeer(socket.remoteAddress) && TRACES.every((name) => headers[name] === undefined);
-}
-
-/** The loopback addresses of IPv4, IPv4 mapped into IPv6, and IPv6, as the kernel's tables of connections have them. */
-const LOOPBACK_IN_TABLES = /(?:7F|00000000000000000000000001000000)$/;
-const ESTABLISHED = '01';
-const ROOT = 0;
-
-/**
- * Whether a connection from this machine belongs to another of its users; root may act for every user. Only Linux shows
- * who owns it (proc(5)): elsewhere the answer is false.
- */
-export async function isOfAnotherUser({ socket }: IncomingMessage): Promise<boolean> {
-  const own = process.getuid?.();
-  if (process.platform !== 'linux' || own === undefined) return false;
-  const tables = await Promise.all(
-    ['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8').catch(() => '')),
-  );
-  const owners = tables.flatMap((table) => table.split('\n')).flatMap((line) => readOwner(line, socket) ?? []);
-  return owners.length > 0 && owners.every((owner) => owner !== own && owner !== ROOT);
-}
-
-/** The user whose end of the connection a line of the table describes; undefined: it describes another one. */
-function readOwner(line: string, { remotePort, localPort }: Socket): number | undefined {
-  const [, from = '', to = '', state, , , , owner] = line.trim().split(/\s+/);
-  const [fromAddress = '', fromPort = ''] = from.split(':');
-  const [, toPort = ''] = to.split(':');
-  const isIt = Number.parseInt(fromPort, 16) === remotePort && Number.parseInt(toPort, 16) === localPort;
-  return isIt && state === ESTABLISHED && LOOPBACK_IN_TABLES.test(fromAddress) ? Number(owner) : undefined;
 }

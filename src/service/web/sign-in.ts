@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isOfAnotherUser } from '../../kit/loopback.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
 import { createAccount } from '../agents/accounts.js';
 import { type Activity, recordActivity } from '../agents/activity.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { isFromThisMachine, isOfAnotherUser } from '../http/app.js';
+import { isFromThisMachine } from '../http/app.js';
 import { PATH } from '../oauth/metadata.js';
 import { getBody, getQuery, type Parameters, readParameters } from '../oauth/parameters.js';
 import { hashSecret } from '../oauth/secret.js';
@@ -576,7 +577,7 @@ export async function enterByLink(
   const { database } = server.context;
   const secret = readParameters(getQuery(request.raw.url ?? '')).one('once');
   // Every user of this machine can read the link on the command line of the browser.
-  const isHere = isFromThisMachine(request.raw) && !(await isOfAnotherUser(request.raw));
+  const isHere = isFromThisMachine(request.raw) && !(await isOfAnotherUser(request.raw.socket));
   const accountId = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
   if (accountId === undefined) return refuseLink(server, reply);
   const account = await database.read((query) => findAccount(query, accountId));

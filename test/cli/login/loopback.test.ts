@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { promisify } from 'node:util';
 
 import { afterEach, describe, expect, it } from 'vitest';
 
@@ -241,5 +243,31 @@ describe('the listener for the redirect of a sign-in', () => {
   it('reports a port that is taken, with exit 6', async () => {
     const { port } = await begin();
     await expect(listenOnLoopback(port)).rejects.toMatchObject({ code: 'ASP_PORT_IN_USE' });
+  });
+});
+
+describe.skipIf(process.platform !== 'linux' || process.getuid?.() !== 0)('a callback of another user', () => {
+  /** Sends a request and then leaves its connection open, ends its half of it, or resets it. */
+  const SENDER = `
+    const [port, address, end] = process.argv.slice(1);
+    const socket = require('node:net').connect({ host: '127.0.0.1', port, localAddress: '127.0.0.2' }, () => {
+      const { host, pathname, search } = new URL(address);
+      socket.write('GET ' + pathname + search + ' HTTP/1.1\\r\\nHost: ' + host + '\\r\\n\\r\\n', () => socket[end]?.());
+    });
+    socket.on('error', () => {});
+    socket.once('data', (bytes) => console.log(String(bytes).slice(9, 12)));
+  `;
+
+  it('is ignored, whatever happens to its connection, because it can know the state but brings its own code', async () => {
+    const { loopback, port, received } = await open();
+    const send = async (uid: number, code: string, end: string): Promise<string> => {
+      const args = ['-e', SENDER, String(port), good(loopback.redirectUri, code), end];
+      return (await promisify(execFile)(process.execPath, args, { uid, cwd: '/' })).stdout.trim();
+    };
+    for (const end of ['stay', 'end', 'destroy', 'resetAndDestroy'])
+      expect(await send(65_534, 'theirs', end), end).toMatch(/^(400)?$/);
+    expect(await send(0, 'ours', 'stay')).toBe('200');
+    expect(await received).toMatchObject({ kind: 'code', code: 'ours' });
+    await loopback.close();
   });
 });

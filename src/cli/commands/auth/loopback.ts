@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { type AuthorizationRequest, type Callback, readCallback } from '../../../client/oauth/authorization-request.js';
 import { orAborted } from '../../../kit/clock.js';
+import { isOfAnotherUser } from '../../../kit/loopback.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
@@ -140,10 +141,13 @@ export async function listenOnLoopback(port: number): Promise<Loopback> {
   const bound = await bind(server, port);
   const origin = `http://${HOST}:${bound}`;
 
-  server.on('request', (request, response) => {
+  server.on('request', async (request, response) => {
     if (waiting.isOver) return answer(response, 'gone');
     const callback = isForUs(request, bound) ? waiting.judge?.(`${origin}${request.url}`) : undefined;
     if (callback === undefined || callback.kind === 'foreign') return answer(response, 'ignored');
+    // Every user of this machine can read the state on the command line of the browser, and could send their own code.
+    if (await isOfAnotherUser(request.socket)) return answer(response, 'ignored');
+    if (waiting.isOver) return answer(response, 'gone');
     waiting.isOver = true;
     answer(response, callback.kind === 'code' ? 'done' : 'refused');
     waiting.resolve?.(callback);
