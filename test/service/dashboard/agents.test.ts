@@ -229,7 +229,7 @@ describe('Changing an agent', () => {
     expect(mustFindForm(await ada.open(`${path}/profile`), /^save profile$/i).values['display_name']).toBe(name);
   });
 
-  it('profile: a skill’s name and its description each have a mistake of their own, and the page says it once', async () => {
+  it('profile: a skill’s name and its description have their own mistakes, each shown once', async () => {
     const { path } = await newAgent();
     const press = (values: Record<string, string>) => ada.press(`${path}/profile`, /^save profile$/i, values);
     const nameless = await press({ skill_1_about: 'only this' });

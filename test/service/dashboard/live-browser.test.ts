@@ -133,6 +133,8 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       expect(await page.title()).toContain('<img src=x');
       await alice.mustEnd(session);
       await page.locator('.session-title .badge', { hasText: 'Ended' }).waitFor();
+      await page.getByText('Ended. If someone reopens the session, this page shows it.').waitFor();
+      expect(await page.locator('#live .on').isVisible()).toBe(false);
       expect(await page.evaluate('[window.hasStayed, violations]')).toEqual([true, []]);
       expect(await page.getByRole('log').getAttribute('aria-label')).toBe('Transcript');
     });
@@ -360,6 +362,12 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
         page.evaluate<boolean>('[...document.images].some((one) => one.complete && one.height > 200)'),
       );
       await until('the picture is in view', async () => (await fromEnd()) === 0);
+      const spare = await page.locator('.bubble:has(.picture)').evaluate((bubble) => {
+        const { paddingLeft, paddingRight } = (bubble.ownerDocument.defaultView as Window).getComputedStyle(bubble);
+        const width = bubble.querySelector('.picture')?.getBoundingClientRect().width ?? 0;
+        return bubble.clientWidth - Number.parseFloat(paddingLeft) - Number.parseFloat(paddingRight) - width;
+      });
+      expect(Math.abs(spare)).toBeLessThan(1);
       for (let index = 0; index < 5; index += 1) await bob.mustSend(session, `after the picture ${index}`);
       await untilSaid(page, 'after the picture 4');
       await until('the end is in view', async () => (await fromEnd()) === 0);

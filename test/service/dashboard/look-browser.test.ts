@@ -52,20 +52,28 @@ const WRONG = `(() => ({
   words: getComputedStyle(document.querySelector('.mistake')).color,
 }))()`;
 
-/** Describes the focused element: whether its focus is visible, and whether the bar covers it. */
+/** Describes the focused element: whether its focus is visible, and whether the bar or the window's edge hides it. */
 const FOCUSED = `(() => {
 const one = document.activeElement;
 if (one === document.body) return undefined;
 const isRinged = (element, part) => { const { outlineStyle, outlineWidth } = getComputedStyle(element, part); return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2; };
 const around = one.closest('.joined, .choice');
 const bar = document.querySelector('.bar').getBoundingClientRect();
-const { bottom } = one.getBoundingClientRect();
+const { top, bottom } = one.getBoundingClientRect();
+const { outlineWidth, outlineOffset } = getComputedStyle(one);
 return {
   name: one.textContent.trim() || one.name,
   isSeen: isRinged(one) || isRinged(one, '::after') || (around !== null && isRinged(around)),
   isCovered: !one.closest('.bar') && !one.matches('.skip') && bottom <= bar.bottom,
+  isCut: one.closest('.bar') !== null && top - parseFloat(outlineOffset) - parseFloat(outlineWidth) < 0,
 };
 })()`;
+
+/** The tabs whose bar differs from the color of the page, apart from the current ones. */
+const MARKED_TABS = `(() => [...document.querySelectorAll('.bar nav a, .tabs a')]
+  .filter((tab) => getComputedStyle(tab).borderBottomColor !== getComputedStyle(document.body).backgroundColor)
+  .filter((tab) => !tab.hasAttribute('aria-current'))
+  .map((tab) => tab.textContent))()`;
 
 /** The current tabs of which a part is out of view. */
 const TABS_OUT_OF_VIEW = `[...document.querySelectorAll('nav [aria-current]')].filter((tab) => {
@@ -108,6 +116,14 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     const { json } = await bob.post(`/sessions/${session}/messages`, { content: 'again' });
     const report = { sequence: Number(field(json, 'sequence')), reason: 'max_replies' };
     expect((await alice.post(`/sessions/${session}/unanswered`, report)).status).toBe(204);
+    const helper = await createActor(stage.desk.place, stage.operator, 'helper', { owner: alice.owner });
+    const broken = await bob.mustCreate({ topic: 'A failing agent', invite: [alice.handle] });
+    await alice.mustJoin(broken);
+    await alice.mustInvite(broken, helper.handle);
+    await helper.mustJoin(broken);
+    const { json: asked } = await bob.post(`/sessions/${broken}/messages`, { content: 'Are you there?' });
+    const failure = { sequence: Number(field(asked, 'sequence')), reason: 'failed' };
+    expect((await helper.post(`/sessions/${broken}/unanswered`, failure)).status).toBe(204);
     const ended = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'bye' } });
     await alice.mustEnd(ended);
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [bob.handle] });
@@ -235,6 +251,50 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it('forced colors: each text is readable, and no tab but the current one has a bar', {
+    timeout: 180_000,
+  }, async () => {
+    const { context, page } = await enter({ forcedColors: 'active' });
+    for (const path of paths) {
+      await page.goto(`${stage.web}${path}`);
+      expect([path, await page.evaluate(UNREADABLE)]).toEqual([path, []]);
+      expect([path, await page.evaluate(MARKED_TABS)]).toEqual([path, []]);
+    }
+    await context.close();
+  });
+
+  it('Needs you says of each agent whether it stopped or fails', async () => {
+    const { context, page } = await enter({});
+    await page.goto(`${stage.web}/dashboard/needs-you`);
+    expect((await page.locator('.badge.warn').allInnerTexts()).sort()).toEqual(
+      expect.arrayContaining(['Failing', 'Stopped']),
+    );
+    await context.close();
+  });
+
+  it('participants are equally high, with and without a word next to the handle', async () => {
+    const { context, page } = await enter({});
+    for (const path of paths.filter((one) => /sessions\/sess_\w+$/.test(one))) {
+      await page.goto(`${stage.web}${path}`);
+      const boxes = await page
+        .locator('.people li')
+        .evaluateAll((chips) => chips.map((chip) => Math.round(chip.getBoundingClientRect().height * 10)));
+      expect([path, new Set(boxes).size]).toEqual([path, 1]);
+    }
+    await context.close();
+  });
+
+  it.each([1280, 900, 600])('%i px: the title of a session stays below the bar, or at the top', async (width) => {
+    const { context, page } = await enter({ viewport: { width, height: 500 } });
+    await page.goto(`${stage.web}${paths.find((path) => path.endsWith('?before=3'))?.replace('?before=3', '')}`);
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)');
+    const [bar, title] = await page.evaluate<[number, number]>(
+      `['.bar', '.session-title'].map((one) => document.querySelector(one).getBoundingClientRect()[one === '.bar' ? 'bottom' : 'top'])`,
+    );
+    expect(Math.abs(title - Math.max(0, bar))).toBeLessThanOrEqual(1);
+    await context.close();
+  });
+
   it('axe finds nothing in a refused form, in an open menu, and in a note with a button to undo', {
     timeout: 120_000,
   }, async () => {
@@ -257,7 +317,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
-  it('the focus is visible (2.4.7) and not covered (2.4.11)', { timeout: 180_000 }, async () => {
+  it('the focus is visible (2.4.7) and not covered (2.4.11)', { timeout: 400_000 }, async () => {
     const { context, page } = await enter({ viewport: { width: 1000, height: 500 } });
     for (const path of paths) {
       await page.goto(`${stage.web}${path}`);
@@ -266,7 +326,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
           await page.keyboard.press(key);
           const focused = await page.evaluate<{ name: string } | undefined>(FOCUSED);
           if (focused === undefined) break;
-          expect([path, focused]).toEqual([path, { ...focused, isSeen: true, isCovered: false }]);
+          expect([path, focused]).toEqual([path, { ...focused, isSeen: true, isCovered: false, isCut: false }]);
         }
       }
     }
@@ -299,8 +359,11 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
-  it('each page fits a width of 320 (1.4.10), and shows which of its tabs is the current one', async () => {
-    const { context, page } = await enter({ viewport: { width: 320, height: 640 } });
+  it.each([
+    ['a width of 320 (1.4.10)', { width: 320, height: 640 }],
+    ['200 % zoom (1.4.4)', { width: 640, height: 400 }],
+  ])('each page fits %s, and shows which of its tabs is the current one', { timeout: 120_000 }, async (_, viewport) => {
+    const { context, page } = await enter({ viewport });
     for (const path of paths) {
       await page.goto(`${stage.web}${path}`);
       expect([path, await page.evaluate(TABS_OUT_OF_VIEW)]).toEqual([path, []]);

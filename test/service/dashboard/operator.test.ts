@@ -198,7 +198,7 @@ describe('The signing keys', () => {
     const rotate = /^rotate keys$/i;
     expect((await olga.open(AREA)).answer.text).toContain(`href="${path}"`);
     expect((await olga.press(path, rotate)).text).toContain('A new signing key was published.');
-    expect((await olga.open(AREA)).text).toMatch(/Signing keys [\w-]{43} signs since .* [\w-]{43} signs from /);
+    expect((await olga.open(AREA)).text).toMatch(/Signing keys [\w-]{43} started signing .* [\w-]{43} signs from /);
     expect((await olga.press(path, rotate)).text).toContain('Nothing was changed: a new key is already published');
     expect((await logRows())[0]).toContain(`Signing keys rotated @${olga.username}`);
   });
@@ -217,7 +217,7 @@ describe('The overview', () => {
     expect(text).toContain('State Ready');
     expect(text).toMatch(/Database (SQLite|PostgreSQL), schema \d+/);
     expect(text).toMatch(/Accounts \d+ Agents \d+ Sessions \d+ Database [\d.]+ [KMG]B Attachments 0 B/);
-    expect(text).toMatch(/Signing keys [\w-]{43} signs since /);
+    expect(text).toMatch(/Signing keys [\w-]{43} started signing /);
   });
 
   it('counts the stored data once a minute, no matter how often it is opened', async () => {

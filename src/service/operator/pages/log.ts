@@ -26,8 +26,7 @@ export async function showLog(visit: Visit): Promise<DashboardAnswer> {
   const now = context.clock.now();
   const heading = {
     title: 'Log',
-    about:
-      'Actions of operators, here and with asp serve on the machine that runs the service, and sessions deleted by age. Entries are kept for a year.',
+    about: html`Actions of operators, here and with <code>asp serve</code> on the machine that runs the service, and sessions deleted by age. Entries are kept for a year.`,
   };
   return page(
     renderAreaPage('log', { heading, body: renderList(PATH, listed, (row) => renderAction(row, now), nothing) }),

@@ -157,10 +157,10 @@ function renderRecent({ minutes }: Recent): Html {
     },
     {
       title: 'Response time',
-      about: 'Response time of the fastest 95 % of requests in each minute',
+      about: 'Response time of the fastest 95% of requests in each minute',
       series: usual(({ responseMs = 0 }) => Math.min(responseMs, LONGEST_MS)),
       format: formatTime,
-      remark: '95 % of requests',
+      remark: '95% of requests are faster',
     },
     { title: 'Open sockets', about: 'Open sockets', series: usual((minute) => minute.sockets), format: formatCount },
     {
@@ -207,7 +207,7 @@ function renderProcesses(
   const areSeveral = isShared(context.database);
   const rows = processes.map(
     ({ id, seen_at: seenAt, sockets }) =>
-      html`<li><span class="mono wrap">${id}</span> <span class="soft">${formatCount(sockets)} ${sockets === 1 ? 'socket' : 'sockets'}${areSeveral && html`, last seen ${renderTime(seenAt, now)}`}</span>${id === health.processId && html` <span class="badge good">This one</span>`}</li>`,
+      html`<li><span class="mono wrap">${id}</span> <span class="soft together">${formatCount(sockets)} ${sockets === 1 ? 'socket' : 'sockets'}${areSeveral && html`, last seen ${renderTime(seenAt, now)}`}</span>${id === health.processId && html` <span class="badge good">This one</span>`}</li>`,
   );
   return renderCard('processes', 'Processes', html`<ul class="grants">${rows}</ul>`);
 }
@@ -236,7 +236,7 @@ function renderBackups(backups: readonly BackupRecord[], now: number): Html {
   return renderCard('backups', 'Backups', body);
 }
 
-const KEY_STATE = { next: 'signs from', signing: 'signs since', retired: 'published until' } as const;
+const KEY_STATE = { next: 'signs from', signing: 'started signing', retired: 'published until' } as const;
 
 function renderKeys(keys: readonly SigningKeyFacts[], now: number): Html {
   const rows = keys.map(({ kid, state, signsFrom, publishedUntil }) => {

@@ -56,7 +56,11 @@ function renderKnocks(knocksPage: KnocksPage): View {
       : html`<p>This agent doesn’t remember the strangers it refuses. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
   );
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
-  return renderAgentPage(knocksPage, 'knocks', html`<div class="stack">${knocks.length === 0 ? nothing : list}</div>`);
+  return renderAgentPage(
+    knocksPage,
+    'knocks',
+    html`<div class="stack measure">${knocks.length === 0 ? nothing : list}</div>`,
+  );
 }
 
 export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
