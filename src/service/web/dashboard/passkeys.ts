@@ -5,7 +5,7 @@ import type { Parameters } from '../../oauth/parameters.js';
 import { markConfirmed, wasConfirmedSince } from '../../store/browser-sessions.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { PASSKEY_SCRIPT } from '../assets.js';
-import { type Field, hidden, renderField, renderMistakes } from '../form.js';
+import { type Field, hidden, type Mistake, renderField, renderMistakes } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
 import {
   addPasskey,
@@ -91,7 +91,7 @@ ${content}</div>`,
     isConfirmed: await isConfirmedNow(visit, query),
     passkeys: await listPasskeys(query, account.id, PASSKEYS_MAX),
   }));
-  if (!isConfirmed) return toView(renderConfirmation(visit, place, passkeys), PASSKEY_SCRIPT);
+  if (!isConfirmed) return toView(renderConfirmation(visit, place, passkeys, mistakes), PASSKEY_SCRIPT);
   const form = renderPasskeyForm({
     place,
     challenge: createChallenge(context, browser, 'create'),
@@ -114,12 +114,13 @@ function renderConfirmation(
   { context, account, browser, csrf }: Visit,
   place: Extract<ReturnType<typeof findPasskeyPlace>, { kind: 'usable' }>,
   passkeys: readonly PasskeyRow[],
+  mistakes: readonly Mistake[],
 ): Html {
   const byPassword =
     account.password_hash !== null &&
     html`<form method="post" action="${PATH}/confirm" class="stack">${hidden({ csrf })}
 <input type="text" name="username" value="${account.username}" autocomplete="username" hidden>
-${renderField(CURRENT_PASSWORD, [])}<div class="actions single"><button class="button primary">Continue</button></div></form>`;
+${renderField(CURRENT_PASSWORD, mistakes)}<div class="actions single"><button class="button primary">Continue</button></div></form>`;
   const byPasskey =
     passkeys.length > 0 &&
     renderPasskeyForm({
@@ -168,12 +169,12 @@ export async function actNewPasskey(visit: Visit, form: Parameters): Promise<Das
   const name = (form.one('name') ?? '').trim();
   const again = async (refusal: Refusal): Promise<DashboardAnswer> =>
     refused(await newPasskeyView(visit, refusal, name), refusal);
+  if (!(await context.database.read((query) => isConfirmedNow(visit, query))))
+    return again(mistaken({ message: 'You signed in a while ago. Confirm that it’s still you, then try again.' }));
   if (name.length > PASSKEY_NAME_MAX_LENGTH)
     return again(
       mistaken({ field: NAME.id, message: `Enter a name of ${PASSKEY_NAME_MAX_LENGTH} characters at most.` }),
     );
-  if (!(await context.database.read((query) => isConfirmedNow(visit, query))))
-    return again(mistaken({ message: 'You signed in a while ago. Confirm that it’s still you, then try again.' }));
   const shownName = name === '' ? 'Passkey' : name;
   const addition = await addPasskey(context, browser, account, { text: form.one('credential') ?? '', name: shownName });
   if (addition !== 'added') return again(mistaken({ message: REFUSED[addition] }));
