@@ -85,7 +85,7 @@ async function giveBack(client: pg.Client, name: string): Promise<void> {
   try {
     if (!(await emptySchema(client, name))) return;
   } catch {
-    // Whoever still holds its tables must not meet the next user.
+    // Something still holds its tables, and must not write into the next store.
     await dropSchema(client, name);
     return;
   }
