@@ -21,7 +21,7 @@ import {
   listSharedSessions,
   updateAgentRow,
 } from '../store/agents.js';
-import { blocksAnyOf, insertAllowlistEntry } from '../store/allowlists.js';
+import { blocksAnyOf, insertAllowlistEntries } from '../store/allowlists.js';
 import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import { accountLock, agentLock } from '../store/lock-names.js';
 import { markOpen } from '../store/participants.js';
@@ -182,7 +182,7 @@ export async function createAgentRecord(
     removed_at: null,
   };
   if (UNROUTABLE.includes(handle) || !(await insertAgent(transaction, row))) throw new ServiceError('DUPLICATE_HANDLE');
-  await insertAllowlistEntry(transaction, row.id, toOwnerGlob(handle), now);
+  await insertAllowlistEntries(transaction, row.id, [toOwnerGlob(handle)], now);
   await refreshSearchTerms(transaction, {
     ...row,
     owner_display_name: account.display_name,

@@ -14,7 +14,7 @@ import {
   deleteBlock,
   findBlock,
   findLatestBlockTime,
-  insertAllowlistEntry,
+  insertAllowlistEntries,
   insertBlock,
   listAllowlistEntries,
   listBlockRows,
@@ -49,10 +49,8 @@ export async function addToAllowlist(
   requireOwnList(actor, input.path);
   await transaction.lock([agentLock(actor.handle)]);
   const now = context.clock.now();
-  for (const entry of input.body.entries) {
-    await insertAllowlistEntry(transaction, actor.agentId, entry, now);
-    forgetKnocks(transaction, actor.agentId, entry);
-  }
+  await insertAllowlistEntries(transaction, actor.agentId, input.body.entries, now);
+  forgetKnocks(transaction, actor.agentId, input.body.entries);
   const entries = await listAllowlistEntries(transaction, actor.agentId);
   if (entries.length > ALLOWLIST_MAX_ENTRIES)
     throw new ServiceError('VALIDATION_ERROR', `An allowlist has at most ${ALLOWLIST_MAX_ENTRIES} entries.`);
@@ -179,7 +177,7 @@ export async function blockAgent(
     created_at: Math.max(context.clock.now(), (await findLatestBlockTime(transaction, actor.agentId)) + 1),
   };
   await insertBlock(transaction, block);
-  forgetKnocks(transaction, actor.agentId, handle);
+  forgetKnocks(transaction, actor.agentId, [handle]);
   await removeFromShared(context, transaction, actor, agentIds);
   return toBlock(block);
 }

@@ -3,21 +3,21 @@ import type { AgentRow } from './agents.js';
 import { insertRow } from './insert.js';
 import { toValues } from './participants.js';
 
-/** True: it is new on the list. */
-export async function insertAllowlistEntry(
+/** Those that are on the list stay as they are. */
+export async function insertAllowlistEntries(
   transaction: Transaction,
   agentId: string,
-  entry: string,
+  entries: readonly string[],
   createdAt: number,
-): Promise<boolean> {
-  const changed = await transaction.run(
-    `INSERT INTO allowlist_entry (agent_id, entry, created_at) VALUES ($1, $2, $3)
+): Promise<void> {
+  await transaction.run(
+    `INSERT INTO allowlist_entry (agent_id, entry, created_at)
+     SELECT CAST($1 AS TEXT), asked.value, CAST($3 AS BIGINT) FROM ${toValues(transaction.dialect, '$2')} AS asked WHERE true
      ON CONFLICT (agent_id, entry) DO NOTHING`,
     agentId,
-    entry,
+    JSON.stringify(entries),
     createdAt,
   );
-  return changed === 1;
 }
 
 /** False: there was none. */

@@ -1,6 +1,7 @@
 import { type Handle, isOwnerGlob, type OwnerGlob, splitHandle } from '../../wire/handle.js';
 import { KNOCKS_PER_AGENT_MAX, KNOCKS_PER_OWNER_MAX } from '../../wire/limit.js';
 import type { Query, Transaction } from '../core/database.js';
+import { toValues } from './participants.js';
 
 /** The record of one stranger that knocked at one agent. */
 export interface KnockRow {
@@ -115,14 +116,22 @@ export async function restoreKnock(transaction: Transaction, agentId: string, se
   await transaction.run('UPDATE knock SET dismissed_at = NULL WHERE agent_id = $1 AND sender = $2', agentId, sender);
 }
 
-/** Deletes the knocks of one sender, or of all agents of an owner, without waiting for the answer. */
-export function forgetKnocks(transaction: Transaction, agentId: string, entry: Handle | OwnerGlob): void {
-  if (isOwnerGlob(entry)) {
-    const { start, end } = toRange(splitHandle(entry).owner);
-    transaction.send('DELETE FROM knock WHERE agent_id = $1 AND sender >= $2 AND sender < $3', agentId, start, end);
-  } else {
-    transaction.send('DELETE FROM knock WHERE agent_id = $1 AND sender = $2', agentId, entry);
-  }
+/** Deletes the knocks of senders, or of all agents of an owner, without waiting for the answer. */
+export function forgetKnocks(
+  transaction: Transaction,
+  agentId: string,
+  entries: readonly (Handle | OwnerGlob)[],
+): void {
+  const listed = `SELECT asked.value FROM ${toValues(transaction.dialect, '$2')} AS asked`;
+  const owners = entries.filter(isOwnerGlob).map((glob) => splitHandle(glob).owner);
+  const handles = entries.filter((entry) => !isOwnerGlob(entry));
+  const forget = (condition: string, list: readonly string[]): void => {
+    if (list.length > 0)
+      transaction.send(`DELETE FROM knock WHERE agent_id = $1 AND ${condition}`, agentId, JSON.stringify(list));
+  };
+  forget(`sender IN (${listed})`, handles);
+  // The same range as that of one owner.
+  forget(`EXISTS (${listed} WHERE sender >= '@' || asked.value || '.' AND sender < '@' || asked.value || '/')`, owners);
 }
 
 export function deleteKnocksOfAgent(transaction: Transaction, agentId: string): Promise<number> {

@@ -6,7 +6,7 @@ import { listAccountSessions, listSessions } from '../../../src/service/messagin
 import { findTransition, LIFECYCLE, type Verb } from '../../../src/service/messaging/sessions.js';
 import type { AccountRow } from '../../../src/service/store/accounts.js';
 import { findAgent, updateAgentRow } from '../../../src/service/store/agents.js';
-import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlists.js';
+import { deleteAllowlistEntry, insertAllowlistEntries } from '../../../src/service/store/allowlists.js';
 import { createHandClock, must, openStage, type Stage } from './stage.js';
 
 const VERBS: Verb[] = ['join', 'invite', 'send', 'leave', 'end', 'reopen'];
@@ -171,7 +171,7 @@ describe('sessions', () => {
       listed: await stage.addAgent(await stage.addAccount('listed'), 'x'),
     };
     for (const { agentId } of [guests.struckOff, guests.listed])
-      await stage.write((transaction) => insertAllowlistEntry(transaction, agentId, alice.handle, 1));
+      await stage.write((transaction) => insertAllowlistEntries(transaction, agentId, [alice.handle], 1));
     const all = Object.values(guests);
     const { session_id } = must(await stage.create(alice, { invite: all.map(({ handle }) => handle) }));
     for (const guest of all) must(await stage.join(guest, session_id));
@@ -317,7 +317,7 @@ describe('sessions', () => {
     expect(await (await talk(spammer, 'two'))(50)).toBe(0);
     expect(await (await talk(await stage.addAccount('friend'), 'x'))(60)).toBe(60);
     const listed = await talk(await stage.addAccount('listed'), 'x');
-    await stage.write((transaction) => insertAllowlistEntry(transaction, open.agentId, '@listed.*', 1));
+    await stage.write((transaction) => insertAllowlistEntries(transaction, open.agentId, ['@listed.*'], 1));
     expect(await listed(250)).toBe(250);
     now = 3_600_000;
     expect(await (await talk(spammer, 'three'))(200)).toBe(100);
@@ -350,7 +350,7 @@ describe('sessions', () => {
     expect(must(await stage.invite(another, session_id, [open.handle]))).toEqual({ invited: [] });
     const friend = await stage.addAgent(await stage.addAccount('friend'), 'x');
     must(await stage.create(friend, { invite: [open.handle] }));
-    await stage.write((transaction) => insertAllowlistEntry(transaction, open.agentId, another.handle, 1));
+    await stage.write((transaction) => insertAllowlistEntries(transaction, open.agentId, [another.handle], 1));
     must(await stage.create(another, { invite: [open.handle] }));
     now = 3_600_000;
     must(await stage.create(another, { invite: [open.handle] }));

@@ -4,7 +4,7 @@ import type { AgentActor } from '../../../src/service/core/context.js';
 import type { Transaction } from '../../../src/service/core/database.js';
 import { admits } from '../../../src/service/messaging/trust-gate.js';
 import { findAgent, markAgentRemoved, updateAgentRow } from '../../../src/service/store/agents.js';
-import { deleteAllowlistEntry, insertAllowlistEntry } from '../../../src/service/store/allowlists.js';
+import { deleteAllowlistEntry, insertAllowlistEntries } from '../../../src/service/store/allowlists.js';
 import { openStage, type Stage } from '../sessions/stage.js';
 
 describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => {
@@ -20,7 +20,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
   afterEach(() => stage.close());
 
   const list = (agent: AgentActor, entry: string) =>
-    stage.write((transaction) => insertAllowlistEntry(transaction, agent.agentId, entry, 1));
+    stage.write((transaction) => insertAllowlistEntries(transaction, agent.agentId, [entry], 1));
   const change = (agent: AgentActor, columns: { is_paused?: number; inbound_policy?: 'open' | 'allowlist' }) =>
     stage.write(async (transaction) => {
       const row = await findAgent(transaction, agent.agentId);

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
+import type { Transaction } from '../../../src/service/core/database.js';
 import { ServiceError } from '../../../src/service/core/errors.js';
 import {
   ALLOWLIST_MAX_ENTRIES,
@@ -83,6 +84,30 @@ describe('Trust › allowlist', () => {
     }
     expect([...refusals]).toEqual([await refusalOf(Promise.reject(new ServiceError('FORBIDDEN')))]);
     expect(await listOf(bob)).toEqual({ entries: ['@bob.*'] });
+  });
+
+  it('takes many entries with as many statements as two', async () => {
+    const countFor = (entries: string[]): Promise<number> =>
+      stage.write(async (transaction) => {
+        let statements = 0;
+        const counted: Transaction = {
+          ...transaction,
+          run: (sql, ...parameters) => {
+            statements += 1;
+            return transaction.run(sql, ...parameters);
+          },
+          send: (sql, ...parameters) => {
+            statements += 1;
+            transaction.send(sql, ...parameters);
+          },
+        };
+        await addToAllowlist(stage.context, alice, { path: splitHandle(alice.handle), body: { entries } }, counted);
+        return statements;
+      });
+    const two = await countFor(['@one.*', '@one.main']);
+    const many = Array.from({ length: 100 }, (_, index) => [`@many${index}.*`, `@many${index}.main`]).flat();
+    expect(await countFor(many)).toBe(two);
+    expect((await listOf(alice)).entries).toHaveLength(203);
   });
 
   it('has a limited number of entries', async () => {
