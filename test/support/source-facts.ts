@@ -155,10 +155,13 @@ export function readSourceFacts(path: string, source: string): SourceFacts {
   };
   const constants = constantsIn(program);
   walk(program, (node) => {
-    const line = lineAt(node.start);
     const found = importIn(node, constants);
+    const names = usesIn(node);
+    // Most nodes have neither, and their lines would take a third of the time.
+    if (found === undefined && names.length === 0) return;
+    const line = lineAt(node.start);
     if (found !== undefined) facts.imports.push({ ...found, line });
-    for (const name of usesIn(node)) facts.uses.push({ name, line });
+    for (const name of names) facts.uses.push({ name, line });
   });
   return facts;
 }
