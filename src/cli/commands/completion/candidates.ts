@@ -86,6 +86,7 @@ export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
         'address',
         'amount',
         'client-id',
+        'contact',
         'count',
         'cursor',
         'duration',
