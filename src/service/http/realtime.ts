@@ -12,7 +12,7 @@ import { ServiceError, shuttingDown } from '../core/errors.js';
 import { follow, openScope, scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { createFeed } from '../messaging/feed.js';
-import { LiveSocket, type SocketOwner } from '../messaging/live-socket.js';
+import { LiveSocket, type SocketOwner, Upkeep } from '../messaging/live-socket.js';
 import { createPresence } from '../messaging/presence.js';
 import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
@@ -188,6 +188,7 @@ export async function attachRealtime(
   const presence = createPresence(context, processId, sockets);
   const feed = createFeed(context, processId);
   const upgrade = createUpgrade(context);
+  const upkeep = new Upkeep(context.clock);
   let isStopping = false;
   const requireRunning = (): void => {
     if (isStopping) throw shuttingDown();
@@ -208,7 +209,9 @@ export async function attachRealtime(
     try {
       await presence.opened(owner);
       requireRunning();
-      const welcomed = upgrade(handshake, (ws) => open(new LiveSocket(context, owner, ws, handshake.socket), farewell));
+      const welcomed = upgrade(handshake, (ws) =>
+        open(new LiveSocket(context, upkeep, owner, ws, handshake.socket), farewell),
+      );
       if (!welcomed) farewell();
     } catch (error) {
       farewell();

@@ -110,6 +110,8 @@ interface Asked {
   readonly progress: Progress;
 }
 
+const NOTHING: readonly Asked[] = [];
+
 /** Few, because an event can be large, and events that do not fit the buffer are read again. */
 const EVENTS_PER_READ = 32;
 const SLOW_READER_MS = 5_000;
@@ -163,15 +165,16 @@ export class Delivery implements Asking {
   readonly #context: ServiceContext;
   readonly #socket: LiveSocket;
   readonly #pauses: Pauses;
-  readonly #positions = new Positions();
+  /** A socket that never got an event has none. */
+  #knownPositions: Positions | undefined;
   /** The sessions whose events sent so far need confirmation. */
-  readonly #expected = new Set<string>();
+  #expected: Set<string> | undefined;
   #isStopped = false;
   #isSending = false;
   /** It asks for one pong at a time, and for the next one only after a pause. */
   #isAsking = false;
   /** What the pong will prove. */
-  #asked: readonly Asked[] = [];
+  #asked = NOTHING;
 
   constructor(context: ServiceContext, socket: LiveSocket, pauses: Pauses) {
     this.#context = context;
@@ -190,7 +193,7 @@ export class Delivery implements Asking {
 
   /** Whether it is known how far the socket is in this session. */
   knows(sessionId: string): boolean {
-    return this.#positions.getProgress(sessionId) !== undefined;
+    return this.#knownPositions?.getProgress(sessionId) !== undefined;
   }
 
   /** Deliveries of this session start after `sent`. */
@@ -212,7 +215,7 @@ export class Delivery implements Asking {
   proved(): void {
     const { agentId } = this.#socket;
     for (const { sessionId, progress } of this.#asked) this.#context.inboxes.delivered(agentId, sessionId, progress);
-    this.#asked = [];
+    this.#asked = NOTHING;
     this.#pauses.begin(this);
   }
 
@@ -223,6 +226,11 @@ export class Delivery implements Asking {
 
   stop(): void {
     this.#isStopped = true;
+  }
+
+  get #positions(): Positions {
+    this.#knownPositions ??= new Positions();
+    return this.#knownPositions;
   }
 
   get #isOver(): boolean {
@@ -284,20 +292,22 @@ export class Delivery implements Asking {
   }
 
   #expect(sessionId: string): void {
+    this.#expected ??= new Set();
     this.#expected.add(sessionId);
     if (!this.#isAsking) this.#ask();
   }
 
   /** Moves delivery cursors once a pong has proved that the events sent so far have arrived. */
   #ask(): void {
-    this.#isAsking = this.#expected.size > 0 && !this.#isOver;
-    if (!this.#isAsking) return;
+    const expected = this.#expected;
+    this.#isAsking = expected !== undefined && expected.size > 0 && !this.#isOver;
+    if (expected === undefined || !this.#isAsking) return;
     const asked: Asked[] = [];
-    for (const sessionId of this.#expected) {
+    for (const sessionId of expected) {
       const progress = this.#positions.getProgress(sessionId);
       if (progress !== undefined) asked.push({ sessionId, progress });
     }
-    this.#expected.clear();
+    expected.clear();
     this.#asked = asked;
     this.#socket.ask(this);
   }

@@ -186,8 +186,8 @@ interface Ahead {
 /**
  * Distributes the next events of large sessions in steps, each in its own transaction, before the transaction that takes
  * these events. They are read once, so new events of a session that never pauses do not put off the end, and all its
- * members get as far. An agent that joins or leaves meanwhile does so in a later event. If the process dies, the next one starts
- * over.
+ * members get as far. An agent that joins or leaves meanwhile does so in a later event. If the process dies, the next
+ * one starts over.
  */
 async function spreadAhead(database: Database, limit: number): Promise<Ahead> {
   const step = inboxesPerStep(database);

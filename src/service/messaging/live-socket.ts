@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import { beatEvery } from '../../kit/beat.js';
+import type { Clock } from '../../kit/clock.js';
 import { SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
@@ -65,6 +66,70 @@ export interface SocketOwner {
   readonly expiresAtMs: number;
 }
 
+/** Sockets that open within this time are pinged together. */
+const TOGETHER_MS = 1_000;
+
+/** Sockets with a timer in common. */
+interface Group {
+  readonly sinceMs: number;
+  readonly sockets: Set<LiveSocket>;
+  readonly stop: () => void;
+}
+
+/** Pings the sockets of a process and closes those whose tokens expire: two timers for each socket would take memory. */
+export class Upkeep {
+  readonly #clock: Clock;
+  #latest: Group | undefined;
+  /** By the moment of their expiry, which is a whole second. */
+  readonly #expiring = new Map<number, Group>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Returns those that are pinged together with this one. */
+  add(socket: LiveSocket): Group {
+    const sinceMs = this.#clock.monotonic();
+    this.#expiryOf(socket.expiresAtMs, sinceMs).sockets.add(socket);
+    if (this.#latest === undefined || sinceMs - this.#latest.sinceMs >= TOGETHER_MS) {
+      const sockets = new Set<LiveSocket>();
+      const stop = beatEvery(this.#clock, KEEP_ALIVE_MS, () => {
+        for (const each of sockets) each.beat();
+      });
+      this.#latest = { sinceMs, sockets, stop };
+    }
+    this.#latest.sockets.add(socket);
+    return this.#latest;
+  }
+
+  delete(socket: LiveSocket, pinged: Group): void {
+    pinged.sockets.delete(socket);
+    if (pinged.sockets.size === 0) {
+      pinged.stop();
+      if (this.#latest === pinged) this.#latest = undefined;
+    }
+    const expiring = this.#expiring.get(socket.expiresAtMs);
+    expiring?.sockets.delete(socket);
+    if (expiring?.sockets.size !== 0) return;
+    expiring.stop();
+    this.#expiring.delete(socket.expiresAtMs);
+  }
+
+  #expiryOf(atMs: number, sinceMs: number): Group {
+    const known = this.#expiring.get(atMs);
+    if (known !== undefined) return known;
+    const sockets = new Set<LiveSocket>();
+    const expire = (): void => {
+      this.#expiring.delete(atMs);
+      for (const socket of sockets) socket.close(CLOSE_CODE.tokenEnded, 'token expired');
+    };
+    const stop = this.#clock.schedule(atMs - this.#clock.now(), expire, true);
+    const group = { sinceMs, sockets, stop };
+    this.#expiring.set(atMs, group);
+    return group;
+  }
+}
+
 const PONG = encodeText(PONG_FRAME);
 const ignore = (): void => {};
 
@@ -82,9 +147,9 @@ export class LiveSocket implements SocketOwner {
   readonly #ws: WebSocket;
   readonly #connection: Duplex;
   readonly #faults: Faults | undefined;
-  readonly #closed: (() => void)[] = [];
+  #closed: readonly (() => void)[] = [];
   /** Callers that wait for room in the buffer, and the bytes they need. */
-  readonly #waiting: { readonly bytes: number; readonly resume: () => void }[] = [];
+  #waiting: { readonly bytes: number; readonly resume: () => void }[] | undefined;
   #isDrainAwaited = false;
   #asked: Buffer | undefined;
   #asking: Asking | undefined;
@@ -92,7 +157,7 @@ export class LiveSocket implements SocketOwner {
   #missedPings = 0;
   #frames = 0;
 
-  constructor(context: ServiceContext, owner: SocketOwner, ws: WebSocket, connection: Duplex) {
+  constructor(context: ServiceContext, upkeep: Upkeep, owner: SocketOwner, ws: WebSocket, connection: Duplex) {
     const { clock, faults, log, meter } = context;
     this.socketId = owner.socketId;
     this.agentId = owner.agentId;
@@ -103,13 +168,8 @@ export class LiveSocket implements SocketOwner {
     this.#faults = faults;
     meter.socketOpened();
     const openedMs = clock.monotonic();
-    const stopBeating = beatEvery(clock, KEEP_ALIVE_MS, () => this.#beat());
+    const pinged = upkeep.add(this);
     const stopFault = faults?.endLater(() => ws.terminate());
-    const cancelExpiry = clock.schedule(
-      owner.expiresAtMs - clock.now(),
-      () => ws.close(CLOSE_CODE.tokenEnded, 'token expired'),
-      true,
-    );
     ws.on('message', (data, isBinary) => {
       this.#hear();
       if (!isBinary && isClientPing(data)) this.#write(PONG);
@@ -129,10 +189,9 @@ export class LiveSocket implements SocketOwner {
         ms: Math.round(clock.monotonic() - openedMs),
         ...describeScope(scope),
       });
-      stopBeating();
+      upkeep.delete(this, pinged);
       this.#wake();
       stopFault?.();
-      cancelExpiry();
       for (const listener of this.#closed) listener();
     });
   }
@@ -169,7 +228,9 @@ export class LiveSocket implements SocketOwner {
         this.#wake();
       });
     }
-    return new Promise((resume) => this.#waiting.push({ bytes, resume }));
+    this.#waiting ??= [];
+    const waiting = this.#waiting;
+    return new Promise((resume) => waiting.push({ bytes, resume }));
   }
 
   /**
@@ -194,13 +255,22 @@ export class LiveSocket implements SocketOwner {
     this.#ws.close(code, reason);
   }
 
+  /** Pings, and ends a socket that missed two pings. */
+  beat(): void {
+    this.#frames = 0;
+    if (this.#missedPings >= MISSED_PINGS_MAX) this.#ws.terminate();
+    else if (this.isOpen) this.#ws.ping();
+    this.#missedPings += 1;
+  }
+
   /** Ends the connection without a closing handshake. */
   drop(): void {
     this.#ws.terminate();
   }
 
   onClosed(listener: () => void): void {
-    this.#closed.push(listener);
+    // An array that grows takes room for 17.
+    this.#closed = [...this.#closed, listener];
   }
 
   #write(frame: Buffer): boolean {
@@ -217,8 +287,9 @@ export class LiveSocket implements SocketOwner {
   }
 
   #wake(): void {
-    for (const waiter of this.#waiting.splice(0))
-      if (this.isOpen && !this.#fits(waiter.bytes)) this.#waiting.push(waiter);
+    const waiting = this.#waiting;
+    for (const waiter of waiting?.splice(0) ?? [])
+      if (this.isOpen && !this.#fits(waiter.bytes)) waiting?.push(waiter);
       else waiter.resume();
   }
 
@@ -233,14 +304,6 @@ export class LiveSocket implements SocketOwner {
     this.#missedPings = 0;
     this.#frames += 1;
     if (this.#frames > SOCKET_FRAMES_MAX) this.#ws.close(CLOSE_CODE.tooManyFrames, 'too many frames');
-  }
-
-  /** Pings, and ends a socket that missed two pings. */
-  #beat(): void {
-    this.#frames = 0;
-    if (this.#missedPings >= MISSED_PINGS_MAX) this.#ws.terminate();
-    else if (this.isOpen) this.#ws.ping();
-    this.#missedPings += 1;
   }
 }
 

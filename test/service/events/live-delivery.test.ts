@@ -1,8 +1,15 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
+import { unmetered } from '../../../src/service/core/meter.js';
 import { Batch } from '../../../src/service/messaging/delivery.js';
+import { createFeed } from '../../../src/service/messaging/feed.js';
+import { LiveSocket as ServerSocket, Upkeep } from '../../../src/service/messaging/live-socket.js';
 import { listEvents } from '../../../src/service/store/events.js';
 import type { Actor } from '../../support/actors.js';
 import { createTestClock } from '../../support/clock.js';
@@ -103,6 +110,70 @@ describe('a message', () => {
       .filter((frame) => field(frame, 'type') !== 'pong')
       .map((frame) => whole(frame, 'sequence'));
     expect(sequences).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+});
+
+describe('a message to many sockets', () => {
+  const AGENTS = 10;
+  const SOCKETS_EACH = 10;
+  const SOCKETS = AGENTS * SOCKETS_EACH;
+
+  it('lets everything else on the event loop go first again and again', async () => {
+    const stage = await openStage();
+    undo.push(stage.close);
+    let delivered = 0;
+    const meter = {
+      ...unmetered,
+      delivered: () => {
+        delivered += 1;
+      },
+    };
+    const context = { ...stage.context, meter };
+    const account = await stage.addAccount('readers');
+    const host = await stage.addAgent(account, 'host');
+    const guests: AgentActor[] = [];
+    for (let index = 0; index < AGENTS; index += 1) guests.push(await stage.addAgent(account, `guest${index}`));
+    const id = must(await stage.create(host, { invite: guests.map(({ handle }) => handle) })).session_id;
+    for (const guest of guests) must(await stage.join(guest, id));
+    const feed = createFeed(context, 'process');
+    const upkeep = new Upkeep(context.clock);
+    const upToDate = new Set<WebSocket>();
+    const server = createServer();
+    const protocol = new WebSocketServer({ noServer: true });
+    server.on('upgrade', (request, connection, head) =>
+      protocol.handleUpgrade(request, connection, head, (ws) => {
+        const agentId = guests[Number(request.url?.slice(1))]?.agentId ?? '';
+        const owner = { socketId: 's', agentId, grantId: 'g', expiresAtMs: context.clock.now() + 60_000 };
+        feed.add(new ServerSocket(context, upkeep, owner, ws, connection));
+      }),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const clients = Array.from({ length: SOCKETS }, (_, index) => {
+      const client = new WebSocket(`ws://127.0.0.1:${port}/${index % AGENTS}`);
+      client.on('message', () => upToDate.add(client));
+      return client;
+    });
+    undo.push(async () => {
+      feed.stop();
+      for (const client of clients) client.terminate();
+      server.close();
+    });
+    await Promise.all(clients.map((client) => once(client, 'open')));
+    must(await stage.send(host, id, { content: 'first' }));
+    await until('all are up to date', async () => upToDate.size === SOCKETS);
+
+    delivered = 0;
+    let before = 0;
+    const turns: number[] = [];
+    must(await stage.send(host, id, { content: 'second' }));
+    while (delivered < SOCKETS) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (delivered > before) turns.push(delivered - before);
+      before = delivered;
+    }
+    expect(delivered).toBe(SOCKETS);
+    expect(Math.max(...turns)).toBeLessThanOrEqual(SOCKETS / 2);
   });
 });
 

@@ -22,9 +22,18 @@ beforeEach(async () => {
 });
 afterEach(() => service.stop());
 
+/** One that opened together with the others, and shares their timers. */
+async function closeAnother(): Promise<void> {
+  const before = await count();
+  const another = await alice.mustConnect();
+  await another.close();
+  await until('it is gone', async () => (await count()) === before);
+}
+
 describe('a socket is closed', () => {
   it('with 1008 when its token expires, neither before nor later', async () => {
     const socket = await alice.mustConnect();
+    await closeAnother();
     clock.advance(ACCESS_TOKEN_LIFETIME_S * 1000 - 1001);
     await socket.mustPing();
     expect(socket.isOpen).toBe(true);
@@ -101,6 +110,7 @@ describe('a socket is closed', () => {
     dead.on('data', () => {});
     dead.write(`${head.join('\r\n')}\r\n\r\n`);
     const live = await alice.mustConnect();
+    await closeAnother();
     await until('both are open', async () => (await count()) === 2);
     for (let beat = 0; beat < 4; beat += 1) {
       clock.advance(20_000);
