@@ -458,6 +458,8 @@ async function announce(
     await output.note('Push notifications are on: requests go to the push services of people’s browsers.');
   if (settings.inject !== undefined)
     await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);
+  if (settings.search === 'off' && settings.database !== undefined)
+    await output.note('Messages sent while search is off are not found later, after it is on again.');
   if (settings.clock !== undefined)
     await output.note(
       `It is ${new Date(service.startedAt).toISOString()} at the service. To turn its clock: asp serve clock advance 1h`,

@@ -150,6 +150,20 @@ describe('a service on a machine with a wrong clock', () => {
   });
 });
 
+describe('a service that does not index messages', () => {
+  it('says at its start that they are not found later either', async () => {
+    const home = createHome();
+    try {
+      const words = ['serve', '--port', '0', '--data', join(home.directory, 'data'), '--search', 'off'];
+      const running = home.start(words, { environment: { ASP_DATABASE: schema.url } });
+      const [note] = await running.until('stderr', /^Messages sent while .*$/m);
+      expect(note).toBe('Messages sent while search is off are not found later, after it is on again.');
+    } finally {
+      await home.dispose();
+    }
+  });
+});
+
 describe('chores', () => {
   it('are each done by one of two services on one database', async () => {
     const name = new URL(schema.url).searchParams.get('search_path') ?? '';
