@@ -64,6 +64,8 @@ interface Route {
   /** The members that the body may have; others are a mistake of the client. */
   readonly body?: Shape | 'file';
   readonly reply: Shape;
+  /** Its success has no body at all. */
+  readonly isEmpty?: true;
 }
 
 const INITIAL = { content: [PART], metadata: true } as const;
@@ -80,7 +82,7 @@ const ROUTES: readonly Route[] = [
   },
   { method: 'GET', path: '/sessions/{}', reply: SESSION },
   { method: 'POST', path: '/sessions/{}/join', body: {}, reply: {} },
-  { method: 'POST', path: '/sessions/{}/invite', body: { invite: true }, reply: {} },
+  { method: 'POST', path: '/sessions/{}/invite', body: { invite: true }, reply: {}, isEmpty: true },
   {
     ...{ method: 'POST', path: '/sessions/{}/messages', body: { content: [PART], metadata: true } },
     reply: { message_id: true, sequence: true },
@@ -102,10 +104,10 @@ const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/agents/{}/{}', reply: { agent: AGENT } },
   { method: 'GET', path: '/search/agents', query: ['q', 'limit', 'cursor'], reply: { agents: [AGENT] } },
   { method: 'GET', path: '/agents/{}/{}/allowlist', reply: { entries: true } },
-  { method: 'POST', path: '/agents/{}/{}/allowlist', body: { entries: true }, reply: {} },
+  { method: 'POST', path: '/agents/{}/{}/allowlist', body: { entries: true }, reply: {}, isEmpty: true },
   { method: 'DELETE', path: '/agents/{}/{}/allowlist/{}', reply: {} },
   { method: 'GET', path: '/blocks', query: ['limit', 'cursor'], reply: { blocks: [BLOCK] } },
-  { method: 'POST', path: '/blocks', body: { handle: true }, reply: {} },
+  { method: 'POST', path: '/blocks', body: { handle: true }, reply: {}, isEmpty: true },
   { method: 'DELETE', path: '/blocks/{}', reply: {} },
 ];
 
@@ -267,6 +269,7 @@ export async function startSpecService(): Promise<SpecService> {
     }
     const [answer, bytes] = await forward(incoming, body);
     const status = answer.statusCode ?? 0;
+    if (status < 300 && route.isEmpty === true) return { status: 204, headers: {}, body: '' };
     const given: unknown = bytes.length === 0 ? {} : JSON.parse(bytes.toString('utf8'));
     return json(status, status < 300 ? keepReply(route, given) : keep(ERROR, given), keepHeaders(answer.headers));
   }
