@@ -23,12 +23,15 @@ describe('The address of a service decides whether there are passkeys', () => {
   });
 
   it.each([
-    ['http://127.0.0.1:8744', /IP address 127\.0\.0\.1\. Start it with --public-url http:\/\/localhost:8744 /],
+    [
+      'http://127.0.0.1:8744',
+      /IP address 127\.0\.0\.1\. Start it with <code [^>]*>--public-url http:\/\/localhost:8744<\/code> /,
+    ],
     ['http://[::1]:8744', /IP address \[::1\]/],
-    ['https://192.0.2.1', /IP address 192\.0\.2\.1\. The operator can set one with --public-url\.$/],
+    ['https://192.0.2.1', /IP address 192\.0\.2\.1\. The operator can set one with <code>--public-url<\/code>\.$/],
     ['http://asp.example.org', /need https/],
   ])('%s has none, and says why', (url, why) => {
-    expect(findPasskeyPlace(url)).toEqual({ kind: 'unusable', why: expect.stringMatching(why) });
+    expect(findPasskeyPlace(url)).toEqual({ kind: 'unusable', why: { markup: expect.stringMatching(why) } });
   });
 });
 
