@@ -176,7 +176,7 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     });
   });
 
-  it.each([1, 2, 12])('show the decision about an app at once, with %i agents', async (count) => {
+  it.each([1, 2, 12])('show the decision about an app at once, for this many agents: %i', async (count) => {
     const { operatorUrl: url, operatorSecret: secret } = desk.service;
     const account = `decides-${count}`;
     for (let index = 0; index < count; index += 1)
