@@ -25,13 +25,13 @@ export interface Argument {
   readonly about: string;
 }
 
-export interface Example {
+interface Example {
   readonly line: string;
   readonly about: string;
 }
 
 /** `limit` from `-n, --limit <count>`, `no-join` from `--no-join`. */
-export type LongName<Flags extends string> = Flags extends `${string}--${infer Rest}`
+type LongName<Flags extends string> = Flags extends `${string}--${infer Rest}`
   ? Rest extends `${infer Name} <${string}`
     ? Name
     : Rest
@@ -42,7 +42,7 @@ type Repeatable = { readonly isRepeatable: true };
 type NameOf<Known extends Option> = Known extends Option ? LongName<Known['flags']> : never;
 
 /** Names of the options that take no value. */
-export type FlagName<Known extends Option> = Known extends TakesValue ? never : NameOf<Known>;
+type FlagName<Known extends Option> = Known extends TakesValue ? never : NameOf<Known>;
 /** Names of the options that take one value, and of those that may be repeated. */
 type TextName<Known extends Option> = Known extends Repeatable
   ? never
@@ -306,7 +306,7 @@ export const describeTable = (columns: string): string =>
   `a table; in a pipe one line per item, with tabs between the columns: ${columns}`;
 
 /** A noun and a description of its commands. */
-export interface Noun {
+interface Noun {
   readonly noun: string;
   /** Accepted as a synonym. */
   readonly plural?: string;

@@ -1,5 +1,5 @@
 /** How a client reacts to an error (spec: Errors, Client handling). */
-export type RetryAdvice = 'never' | 'refresh' | 'after' | 'backoff';
+type RetryAdvice = 'never' | 'refresh' | 'after' | 'backoff';
 
 /** One row of the error table. */
 export interface ErrorRow {

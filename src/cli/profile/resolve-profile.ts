@@ -25,7 +25,7 @@ export interface Candidate<Value> {
 }
 
 /** Checks one source after the other; every source is recorded, including the skipped ones. */
-export async function choose<Value>(
+async function choose<Value>(
   question: Layer['question'],
   candidates: readonly Candidate<Value>[],
 ): Promise<{ value: Value | undefined; place: string | undefined; layers: readonly Layer[] }> {

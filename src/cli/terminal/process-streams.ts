@@ -12,7 +12,7 @@ const ACCESS_MODE = 0o3;
  * quiet tail has none. Linux shows which processes have a pipe open (proc(5)); elsewhere, and if a reader is hidden
  * from us, the answer is false.
  */
-export function watchPipeReaders(ownPid: number): () => boolean {
+function watchPipeReaders(ownPid: number): () => boolean {
   let pipe: string | undefined;
   let readers: readonly string[] | undefined;
   try {

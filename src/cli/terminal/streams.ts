@@ -10,7 +10,7 @@ export interface OutputStream {
   isAbandoned(): boolean;
 }
 
-export interface InputStream {
+interface InputStream {
   readonly isTerminal: boolean;
   /** The bytes as they arrive, until the end or until the signal, after which nothing more can be read. */
   read(signal?: AbortSignal): AsyncIterable<Uint8Array>;

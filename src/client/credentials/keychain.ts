@@ -6,7 +6,7 @@ import type { LoginKey } from './login.js';
 import { type SecretStore, storeLocked, storeUnavailable } from './secret-store.js';
 
 /** Whether the Secret Service can be used without asking anyone. */
-export type KeyringState = 'unlocked' | 'locked' | 'no-collection' | 'no-service' | 'no-bus' | 'silent';
+type KeyringState = 'unlocked' | 'locked' | 'no-collection' | 'no-service' | 'no-bus' | 'silent';
 
 const HANDSHAKE_TIMEOUT_MS = 500;
 const ANSWER_TIMEOUT_MS = 1500;
@@ -29,7 +29,7 @@ interface Call {
  * the exit of the process waits for it. So this check comes first, on our own socket, which can be closed (D-Bus
  * specification: Authentication Protocol, Message Protocol; Secret Service API: Collection.Locked).
  */
-export async function readKeyringState(
+async function readKeyringState(
   environment: Readonly<Record<string, string | undefined>>,
   clock: Clock,
 ): Promise<KeyringState> {

@@ -105,7 +105,7 @@ export const LoginItem = z.object({
 export type LoginItem = z.infer<typeof LoginItem>;
 
 /** Where a client keeps its data. */
-export interface ClientDirectories {
+interface ClientDirectories {
   /** Logins, registrations, metadata. */
   readonly state: string;
   /** The cache of access tokens; preferably a directory that a reboot empties. */

@@ -76,7 +76,7 @@ function parse(text: string): Login | undefined {
 }
 
 /** The item of a login that is not known to have ended. @throws RequestError */
-export async function requireLogin(
+async function requireLogin(
   context: LoginContext,
   key: LoginKey,
 ): Promise<{ store: SecretStore; item: LoginItem; login: Login | undefined }> {
@@ -106,7 +106,7 @@ export async function requireUsableLogin(
 }
 
 /** Refuses a login of a local service that is not running: another program may have its port. */
-export async function confirmService(context: LoginContext, login: Login | undefined): Promise<void> {
+async function confirmService(context: LoginContext, login: Login | undefined): Promise<void> {
   if (login?.isLocal !== true || (await context.isLocalServiceAt?.(login.baseUrl)) !== false) return;
   throw new RequestError({
     code: 'ASP_LOCAL_NOT_RUNNING',
@@ -254,7 +254,7 @@ function locked<Result>(
  * The state of a login: `signed_in`; `ended`, the service refused it for good; `missing`, it is no longer in its store;
  * `unavailable`, its store cannot be read.
  */
-export type LoginState = 'signed_in' | 'ended' | 'missing' | 'unavailable';
+type LoginState = 'signed_in' | 'ended' | 'missing' | 'unavailable';
 
 /** The state of a login according to its store, without a request. */
 export interface LoginInspection {

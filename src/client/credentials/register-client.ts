@@ -11,7 +11,7 @@ import { withProcessLock } from './process-lock.js';
 import { digest, storeUnavailable } from './secret-store.js';
 
 /** The path of our loopback redirect URI; the port is chosen at each login (RFC 8252 §7.3). */
-export const REDIRECT_PATH = '/callback';
+const REDIRECT_PATH = '/callback';
 
 /** The registered redirect URI: at authorization, any port may be used instead of this one. */
 const REGISTERED_REDIRECT_URI = `http://127.0.0.1:8745${REDIRECT_PATH}`;
@@ -20,7 +20,7 @@ const REGISTERED_REDIRECT_URI = `http://127.0.0.1:8745${REDIRECT_PATH}`;
  * Registers this program as a public client (spec: POST /register; RFC 7591 §3.1). Store the client id and reuse it.
  * @throws RequestError
  */
-export async function registerClient(
+async function registerClient(
   context: OAuthContext,
   wish: { readonly clientName: string; readonly scopes: readonly string[] },
   signal?: AbortSignal,

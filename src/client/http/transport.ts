@@ -12,7 +12,7 @@ export interface TraceEntry {
 }
 
 /** Receives the trace of `--debug`. */
-export type Trace = (entry: TraceEntry) => void;
+type Trace = (entry: TraceEntry) => void;
 
 const SHOWN_BYTES_MAX = 2048;
 const SECRET_NAME =

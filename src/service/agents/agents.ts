@@ -198,7 +198,7 @@ export function mayHaveOpenAgents({ accountPolicy }: Settings, { tier }: Pick<Ac
 }
 
 /** (spec: Errors, FEATURE_NOT_AVAILABLE) */
-export function requireOpenAgents({ settings }: Pick<ServiceContext, 'settings'>, account: AccountRow): void {
+function requireOpenAgents({ settings }: Pick<ServiceContext, 'settings'>, account: AccountRow): void {
   if (mayHaveOpenAgents(settings, account)) return;
   throw new ServiceError(
     'FEATURE_NOT_AVAILABLE',
@@ -240,7 +240,7 @@ export interface AgentPath {
 }
 
 /** The agent in a path, if the caller may know about it: a private, a removed and a nonexistent agent look the same. */
-export async function findVisibleAgent(
+async function findVisibleAgent(
   query: Query,
   actor: Pick<Actor, 'accountId'>,
   path: AgentPath,
@@ -258,7 +258,7 @@ export async function findOwnAgent(query: Query, actor: AccountActor, path: Agen
 }
 
 /** The handle in a path, or INVALID_HANDLE. */
-export function readHandle(path: AgentPath): Handle {
+function readHandle(path: AgentPath): Handle {
   const handle = joinHandle(path.owner, path.name);
   if (!isHandle(handle)) throw new ServiceError('INVALID_HANDLE');
   return handle;
@@ -288,7 +288,7 @@ export async function getActingAgent(
 }
 
 /** A token outlives a removed agent; it then acts as no one. */
-export async function findActingAgent(query: Query, actor: Pick<AgentActor, 'agentId'>): Promise<AgentRecordRow> {
+async function findActingAgent(query: Query, actor: Pick<AgentActor, 'agentId'>): Promise<AgentRecordRow> {
   const row = await findAgent(query, actor.agentId);
   if (row === undefined) throw new ServiceError('UNAUTHORIZED');
   return row;

@@ -29,7 +29,7 @@ export const DOWNLOAD_PATH = '/attachments';
 const EXPIRES = /^[1-9]\d{12,14}$/;
 
 /** Anyone who has the address may read the file until it expires (wire: Content and attachments). */
-export async function signDownload(
+async function signDownload(
   context: Pick<ServiceContext, 'clock' | 'settings'>,
   query: Query,
   attachmentId: string,

@@ -138,7 +138,7 @@ export interface ServiceContext {
 }
 
 /** The events of the security log. */
-export type SecurityEvent =
+type SecurityEvent =
   | 'signed_up'
   | 'signed_in'
   | 'sign_in_failed'

@@ -6,7 +6,7 @@ import { ServiceError } from './errors.js';
 export type Rate = { readonly chance: number } | { readonly every: number } | { readonly first: number };
 
 export const FAULT_STATUSES = [429, 500, 502, 503, 504] as const;
-export type FaultStatus = (typeof FAULT_STATUSES)[number];
+type FaultStatus = (typeof FAULT_STATUSES)[number];
 
 /** A fault, of calls of one operation alone if it names one. */
 export type Fault = FaultKind & { readonly operation?: Operation | undefined };

@@ -83,14 +83,14 @@ export const HANDLER = {
 type Row<Name extends Operation> = (typeof ENDPOINT)[Name];
 
 /** The caller of an operation. */
-export type ActorOf<Name extends Operation> = Row<Name>['actor'] extends 'agent'
+type ActorOf<Name extends Operation> = Row<Name>['actor'] extends 'agent'
   ? AgentActor
   : Row<Name>['actor'] extends 'account'
     ? AccountActor
     : Actor;
 
 /** The input of an operation: its path, query and body, or the file, received and checked. */
-export type InputOf<Name extends Operation> =
+type InputOf<Name extends Operation> =
   Row<Name> extends { body: 'file' } ? StagedUpload : { path: PathOf<Name>; query: QueryOf<Name>; body: BodyOf<Name> };
 
 /** Writes get the transaction that also records their answer; reads get a snapshot. */

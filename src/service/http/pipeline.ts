@@ -22,7 +22,7 @@ import { createWorkBounds, type WorkBounds } from './work-bounds.js';
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
 /** Verifies an access token for one resource; any problem with it is UNAUTHORIZED or TOKEN_EXPIRED. */
-export type VerifyToken = (token: string, audience: string) => Promise<Actor>;
+type VerifyToken = (token: string, audience: string) => Promise<Actor>;
 
 export interface PresentedReply {
   readonly body: unknown;
@@ -43,7 +43,7 @@ export interface Call {
 }
 
 /** A call whose caller may make it, before its body is read. */
-export interface AdmittedCall extends Call {
+interface AdmittedCall extends Call {
   readonly row: EndpointRow;
   readonly actor: Actor;
   readonly path: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ export interface AdmittedCall extends Call {
 }
 
 /** The checks before the body, in the order that reveals the least to a stranger: existence comes last. */
-export async function admit({ context, verify, bounds }: Rest, call: Call): Promise<AdmittedCall> {
+async function admit({ context, verify, bounds }: Rest, call: Call): Promise<AdmittedCall> {
   const row = endpointRow(call.operation);
   const { headers } = call.request;
   requireShortQueue(context);
@@ -115,11 +115,11 @@ export async function takeBudget(context: ServiceContext, actor: Actor, name: Ra
 }
 
 /** Whose budgets and idempotency keys a call uses: the acting agent, or the account itself. */
-export function getSubject(actor: Actor): string {
+function getSubject(actor: Actor): string {
   return actor.kind === 'agent' ? actor.agentId : actor.accountId;
 }
 
-export interface AnsweredCall {
+interface AnsweredCall {
   readonly answer: Answer;
   /** The effect did not run now: an earlier request with the same key already ran it. */
   readonly isReplay: boolean;
@@ -129,7 +129,7 @@ export interface AnsweredCall {
 type CallToAnswer = Pick<AdmittedCall, 'row' | 'actor' | 'path' | 'present'>;
 
 /** The limit of a row that has its own, counted for its caller; messages are counted once their session is known. */
-export function findOwnLimit({ row }: Pick<AdmittedCall, 'row'>): RateLimitName | undefined {
+function findOwnLimit({ row }: Pick<AdmittedCall, 'row'>): RateLimitName | undefined {
   return row.limit !== 'general' && RATE_LIMIT[row.limit].subject === 'agent' ? row.limit : undefined;
 }
 
@@ -137,7 +137,7 @@ export function findOwnLimit({ row }: Pick<AdmittedCall, 'row'>): RateLimitName 
  * Refuses a request before its body is received if its budget would refuse it in the end. A known key is let through: a
  * replay takes nothing from that budget (D-24).
  */
-export async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key: string): Promise<void> {
+async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key: string): Promise<void> {
   const limit = findOwnLimit(call);
   if (limit === undefined) return;
   try {
@@ -151,7 +151,7 @@ export async function refuseBeforeBody(context: ServiceContext, call: AdmittedCa
  * Runs `effect` unless its key is known. A row's own budget is checked before the effect, so that a caller who has used
  * it up learns nothing about others, and charged after it: a refusal costs nothing (D-44).
  */
-export async function answerOnce(
+async function answerOnce(
   context: ServiceContext,
   call: CallToAnswer,
   { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
@@ -181,7 +181,7 @@ function toKeyScope({ actor, path, row }: CallToAnswer): { readonly actorId: str
   return { actorId: getSubject(actor), endpoint: `${row.method} ${fillPath(row.path, path)}` };
 }
 
-export function answerOfReply(call: Pick<AdmittedCall, 'row' | 'present'>, reply: unknown): Answer {
+function answerOfReply(call: Pick<AdmittedCall, 'row' | 'present'>, reply: unknown): Answer {
   const { row } = call;
   if (row.reply === 'nothing') return answerWith(row.status, JSON_TYPE, '');
   if (row.reply === 'markdown') return answerWith(row.status, 'text/markdown; charset=utf-8', String(reply));
@@ -200,7 +200,7 @@ function canonicalJson(value: unknown): string {
 }
 
 /** The identity of a body: its content, whatever the order of members. */
-export function computeFingerprint(body: unknown): string {
+function computeFingerprint(body: unknown): string {
   return hash('sha256', canonicalJson(body), 'hex');
 }
 
@@ -208,7 +208,7 @@ export function computeFingerprint(body: unknown): string {
  * An upload goes to disk before its transaction, if its budget allows it; one agent has only a few at once, and the
  * others wait with their bodies unread. A file that did not become an attachment is removed again.
  */
-export async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   const { key, actor, request } = call;
   if (key === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
   if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');

@@ -23,7 +23,7 @@ import { logCaller, readBearer, requireScopes } from './pipeline.js';
 import { BASE_PATH } from './rest.js';
 
 /** A request in which a client proposed another protocol; `head` is the data after its headers. */
-export interface Proposal {
+interface Proposal {
   readonly request: IncomingMessage;
   readonly socket: Duplex;
   readonly head: Buffer;
@@ -36,7 +36,7 @@ const OF_THE_PROPOSAL: ReadonlySet<string> = new Set(['upgrade', 'http2-settings
  * request. Node has detached the connection, so the server gets it again, with the request as it would have been
  * without the proposal.
  */
-export function keepToHttp(server: Server, { request, socket, head }: Proposal): void {
+function keepToHttp(server: Server, { request, socket, head }: Proposal): void {
   if (socket.destroyed) return;
   const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
   for (const [name, value] of listFields(request)) {
@@ -64,14 +64,14 @@ const PATHS: ReadonlySet<string> = new Set([SOCKET_PATH, '/', `${BASE_PATH}${SOC
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /** One of the slots for an agent's sockets. */
-export interface SocketHost {
+interface SocketHost {
   readonly actor: AgentActor & VerifiedToken;
   /** Call this once the socket is closed, or if it never opened. */
   release(): void;
 }
 
 /** Decides on handshakes. Refusals happen before the protocol is switched, as an error of the API. */
-export function createDoor(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
+function createDoor(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
   const sockets = createSemaphore({
     max: SOCKETS_PER_AGENT_MAX,
     waitingMax: 0,
@@ -111,7 +111,7 @@ const HANDSHAKE_MAX_MS = 30_000;
  * returned
  * function stops it.
  */
-export function closeRevoked(
+function closeRevoked(
   context: ServiceContext,
   processId: string,
   sockets: ReadonlySet<LiveSocket>,

@@ -20,7 +20,7 @@ type Issue = z.core.$ZodIssue;
 const HANDLE_POSITION = /^(?:handle|(?:invite|entries)\.\d+)$/;
 
 /** The error for a query or a body that does not fit its schema. It describes only the request, never stored data. */
-export function errorOfIssues(issues: readonly Issue[]): ServiceError {
+function errorOfIssues(issues: readonly Issue[]): ServiceError {
   const issue = issues.find((candidate) => !isAboutHandle(candidate));
   if (issue === undefined) return new ServiceError('INVALID_HANDLE');
   return new ServiceError('VALIDATION_ERROR', describe(findCause(issue)));
@@ -188,7 +188,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * any other, and of two members with one name the last counts (RFC 8259 §4). Half of a surrogate pair is not text (RFC
  * 8259 §8.2), and a number beyond the range of a double could not be returned: both are refused.
  */
-export function parseJson(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   const mayHoldInfinity = scan(bytes);
   let text: string;
   let json: unknown;

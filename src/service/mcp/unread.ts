@@ -37,7 +37,7 @@ export interface ToolGround {
 }
 
 /** Calls `look` now and whenever there may be news, until it finds something or the time is up. */
-export async function waitFor<Found>(
+async function waitFor<Found>(
   { context, news }: ToolGround,
   caller: Caller,
   { sessionId, waitMs }: { readonly sessionId: string | undefined; readonly waitMs: number },

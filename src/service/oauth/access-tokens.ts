@@ -223,7 +223,7 @@ async function findActor(context: VerifierContext, claims: Claims): Promise<Veri
 /** How long others may cache the key set. */
 export const KEY_SET_MAX_AGE_S = 300;
 /** A new key is published this long before it signs: every machine has read it and every cache has aged out. */
-export const PUBLISHED_BEFORE_SIGNING_MS = 2 * KEY_SET_MAX_AGE_S * 1000;
+const PUBLISHED_BEFORE_SIGNING_MS = 2 * KEY_SET_MAX_AGE_S * 1000;
 /** A key that no longer signs stays published until its last token has expired and every cache has aged out. */
 const PUBLISHED_AFTER_SIGNING_MS = (ACCESS_TOKEN_LIFETIME_S + KEY_SET_MAX_AGE_S) * 1000;
 /** A key signs for at most this long before the next one is made. */

@@ -11,7 +11,7 @@ import { grantableScope } from './metadata.js';
 import { OAuthError } from './parameters.js';
 
 /** A document that a stranger's server sent. */
-export interface FetchedDocument {
+interface FetchedDocument {
   readonly text: string;
   /** The `Cache-Control` header. */
   readonly cacheControl: string;
@@ -22,7 +22,7 @@ const DOCUMENT_MAX_BYTES = 5 * 1024;
 const JSON_TYPE = /^application\/(?:[a-z0-9.!#$&^_-]+\+)?json\s*(?:;|$)/i;
 
 /** Fetches a JSON document from a URL that a stranger chose, in at most 3 seconds and 5 KB. */
-export function fetchDocument(clock: Clock, network: OutsideNetwork, url: URL): Promise<FetchedDocument> {
+function fetchDocument(clock: Clock, network: OutsideNetwork, url: URL): Promise<FetchedDocument> {
   const headers = { accept: 'application/json' };
   return requestOutside(clock, network, { url, method: 'GET', headers, timeoutMs: TIMEOUT_MS }, readBody);
 }

@@ -54,7 +54,7 @@ function invalidScope(): OAuthError {
 }
 
 /** Every resource that tokens can be for (spec: Resource binding). */
-export function listResources(addresses: Addresses): readonly string[] {
+function listResources(addresses: Addresses): readonly string[] {
   return [addresses.baseUrl, addresses.wsUrl, addresses.mcpUrl];
 }
 

@@ -275,7 +275,7 @@ const DATABASE_FILES = [`${DATABASE_FILE}-wal`, `${DATABASE_FILE}-shm`, DATABASE
 const PARTIAL_UPLOAD = '.part';
 
 /** The data to delete in a data folder. */
-export interface Found {
+interface Found {
   readonly attachments: number;
   readonly bytes: number;
 }

@@ -54,12 +54,12 @@ import { readRetention } from './retention.js';
 
 /** The operator's actions on a local service, beyond the specification. */
 
-export async function listOperatorAgents(context: ServiceContext): Promise<{ agents: OperatorAgent[] }> {
+async function listOperatorAgents(context: ServiceContext): Promise<{ agents: OperatorAgent[] }> {
   const rows = await context.database.read(listAllAgents);
   return { agents: rows.map(toOperatorAgent) };
 }
 
-export async function addOperatorAgent(context: ServiceContext, body: AddOperatorAgentRequest): Promise<OperatorAgent> {
+async function addOperatorAgent(context: ServiceContext, body: AddOperatorAgentRequest): Promise<OperatorAgent> {
   const row = await context.database.write((transaction) =>
     addLocalAgent(context, transaction, {
       handle: body.handle,
@@ -81,7 +81,7 @@ export async function updateOperatorAgent(
   return toOperatorAgent(changed);
 }
 
-export async function removeOperatorAgent(context: ServiceContext, handle: string): Promise<{ ok: true }> {
+async function removeOperatorAgent(context: ServiceContext, handle: string): Promise<{ ok: true }> {
   await context.database.write(async (transaction) =>
     removeAgentRecord(context, transaction, await holdByHandle(transaction, handle)),
   );
@@ -89,7 +89,7 @@ export async function removeOperatorAgent(context: ServiceContext, handle: strin
 }
 
 /** A client bound to one agent, which is added if it is new. Its secret is returned only this once. */
-export async function addOperatorClient(
+async function addOperatorClient(
   context: ServiceContext,
   { handle, scopes = [...AGENT_SCOPES] }: AddOperatorClientRequest,
 ): Promise<OperatorClient> {
@@ -113,7 +113,7 @@ export async function addOperatorClient(
   });
 }
 
-export async function listOperatorClients({ database }: ServiceContext): Promise<{ clients: OperatorClientSummary[] }> {
+async function listOperatorClients({ database }: ServiceContext): Promise<{ clients: OperatorClientSummary[] }> {
   const rows = await database.read(listAllClients);
   return {
     clients: rows.map(({ id, handle, name, scope, created_at, last_used_at }) => ({
@@ -138,7 +138,7 @@ export async function revokeOperatorClient(context: ServiceContext, clientId: st
 }
 
 /** The published keys, as the operator sees them. */
-export async function listOperatorKeys(keys: SigningKeys): Promise<OperatorKey[]> {
+async function listOperatorKeys(keys: SigningKeys): Promise<OperatorKey[]> {
   const facts = await keys.listKeys();
   return facts.map(({ kid, state, createdAt, signsFrom, publishedUntil }) => ({
     kid,
@@ -168,9 +168,9 @@ function toOperatorAgent(row: OperatorAgentRow): OperatorAgent {
 }
 
 /** Below the service's root. */
-export const OPERATOR_PATH = '/operator';
+const OPERATOR_PATH = '/operator';
 
-export interface OperatorOptions {
+interface OperatorOptions {
   readonly secret: string;
   readonly keys: SigningKeys;
   readonly signIn: SignInLinkParts;
@@ -194,7 +194,7 @@ type Handlers = {
 /**
  * Mounts the operator endpoints. Peers on other machines, or behind a proxy, get 404 there, even with the secret.
  */
-export function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
+function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
   const { settings } = context;
   const handlers: Handlers = {
     readStatus: async () => ({

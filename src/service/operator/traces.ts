@@ -6,7 +6,7 @@ import type { Meter } from '../core/meter.js';
 import type { Span, Tracer } from '../core/tracer.js';
 
 /** Which traces are exported: the caller decides if it sent a trace, unless `isCallerIgnored`; otherwise this share. */
-export interface Sampling {
+interface Sampling {
   readonly ratio: number;
   readonly isCallerIgnored: boolean;
 }

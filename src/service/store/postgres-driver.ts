@@ -116,7 +116,7 @@ export interface PostgresSettings {
   readonly autovacuum: string;
 }
 
-export const SETTINGS_QUERY = `SELECT current_setting('server_version_num')::int AS version,
+const SETTINGS_QUERY = `SELECT current_setting('server_version_num')::int AS version,
        current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
        current_setting('full_page_writes') AS full_page_writes, current_setting('server_encoding') AS encoding,
        CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END AS is_standby,

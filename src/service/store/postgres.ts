@@ -48,13 +48,7 @@ interface CallsOptions {
  * LISTEN on its own connection, which is reopened when it is lost; NOTIFY outside of every transaction, because
  * inside one it would hold a lock on the whole server through COMMIT.
  */
-export function createCalls({
-  driver,
-  check,
-  channel,
-  aside,
-  onFault,
-}: CallsOptions): Calls & { close(): Promise<void> } {
+function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): Calls & { close(): Promise<void> } {
   const listeners = new Set<(text: string) => void>();
   const upListeners: (() => void)[] = [];
   const stop = new AbortController();
@@ -115,13 +109,13 @@ export function createCalls({
 }
 
 /** How long a call waits for a database that is down, so that no call fails during a restart or a failover. */
-export const PATIENCE_MS = 5_000;
+const PATIENCE_MS = 5_000;
 const NOTICED_AFTER_MS = 1_000;
 /** How often one call goes through to a database that has been away for longer. */
 const PROBE_EVERY_MS = 250;
 
 /** Whether the database responds. */
-export interface Outage {
+interface Outage {
   /**
    * Throws at once while the database has been away for long, except for an occasional call that finds out whether it
    * is back.
@@ -141,13 +135,13 @@ export interface Outage {
 
 const ANSWERING_MS = 1_000;
 
-export interface OutageOptions {
+interface OutageOptions {
   readonly clock: Clock;
   /** Called once when the database is down for longer than callers wait, and once when it is back. */
   readonly onChange: (fault: unknown) => void;
 }
 
-export function createOutage({ clock, onChange }: OutageOptions): Outage {
+function createOutage({ clock, onChange }: OutageOptions): Outage {
   let fault: unknown;
   let sinceMs = 0;
   let probedAtMs = 0;

@@ -9,7 +9,7 @@ import { isDamage, loadSqlite, type SqliteConnection } from './sqlite-driver.js'
 const BUSY_TIMEOUT_MS = 10_000;
 
 /** An attachment in a database; unclaimed ones may disappear at any moment. */
-export interface SnapshotAttachment {
+interface SnapshotAttachment {
   readonly id: string;
   readonly size: number;
   readonly sha256: string;

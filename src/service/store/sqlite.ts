@@ -23,7 +23,7 @@ import { damaged, hasTable } from './sqlite-snapshot.js';
 const STATEMENTS_MAX = 400;
 
 /** A connection and its prepared statements. */
-export interface PreparedConnection {
+interface PreparedConnection {
   readonly connection: SqliteConnection;
   prepare(sql: string): SqliteStatement;
 }
@@ -33,7 +33,7 @@ export function toSqlite(sql: string): string {
   return sql.replace(/\$(\d+)/g, '?$1');
 }
 
-export function prepareOn(connection: SqliteConnection): PreparedConnection {
+function prepareOn(connection: SqliteConnection): PreparedConnection {
   const statements = new Map<string, SqliteStatement>();
   return {
     connection,
@@ -49,7 +49,7 @@ export function prepareOn(connection: SqliteConnection): PreparedConnection {
 }
 
 /** Valid until `end`: a query used after its work must not slip into another transaction. */
-export function openQuery(prepared: PreparedConnection): { query: Query; end: () => void } {
+function openQuery(prepared: PreparedConnection): { query: Query; end: () => void } {
   let isOver = false;
   const statement = (sql: string): SqliteStatement => {
     if (isOver) throw new Error('This query was used after its work ended.');
@@ -73,7 +73,7 @@ export function openQuery(prepared: PreparedConnection): { query: Query; end: ()
  * Runs one piece of work in a savepoint of a running transaction; returns its result and the effects to run after
  * COMMIT.
  */
-export async function runStep<T>(
+async function runStep<T>(
   prepared: PreparedConnection,
   work: (transaction: Transaction) => Promise<T>,
 ): Promise<{ result: T; effects: readonly (() => void)[] }> {
@@ -127,7 +127,7 @@ interface Waiting {
   fail(error: unknown): void;
 }
 
-export interface GroupCommit {
+interface GroupCommit {
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   /** Why the last commit failed; undefined: it succeeded. */
   fault(): unknown;
@@ -140,7 +140,7 @@ export interface GroupCommit {
  * Writes that arrive in one turn of the event loop share one transaction and one fsync. No caller gets an answer, not
  * even a refusal, before COMMIT has returned: a refusal may depend on what other work in the same transaction wrote.
  */
-export function createGroupCommit(
+function createGroupCommit(
   prepared: PreparedConnection,
   turns: Mutex,
   onFault: (error: unknown) => void,

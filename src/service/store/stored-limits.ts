@@ -3,7 +3,7 @@ import { ServiceError } from '../core/errors.js';
 import { type Budget, LIMIT, type LimitName, type RateLimits } from '../core/rate-limits.js';
 
 /** One budget as the database counts it. */
-export interface CountedBudget {
+interface CountedBudget {
   readonly name: string;
   readonly subject_id: string;
   readonly calls: number;
@@ -16,7 +16,7 @@ export interface CountedBudget {
  * Takes its weight from each budget, or nothing from any; returns the milliseconds to wait, 0: taken. `at` null: the
  * database's own time.
  */
-export async function takeCalls(query: Query, budgets: readonly CountedBudget[], at: number | null): Promise<number> {
+async function takeCalls(query: Query, budgets: readonly CountedBudget[], at: number | null): Promise<number> {
   const row = await query.get<{ wait: number }>(
     'SELECT take_calls($1::json, $2::bigint) AS wait',
     JSON.stringify(budgets),
@@ -26,7 +26,7 @@ export async function takeCalls(query: Query, budgets: readonly CountedBudget[],
 }
 
 /** The milliseconds until it could be taken, 0: now. Takes nothing. */
-export async function waitForCall(query: Query, budget: CountedBudget, at: number | null): Promise<number> {
+async function waitForCall(query: Query, budget: CountedBudget, at: number | null): Promise<number> {
   const row = await query.get<{ wait: number }>(
     `SELECT GREATEST(0, rate_call.at + $3::bigint
        - COALESCE($5::bigint, FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint)) AS wait
@@ -44,7 +44,7 @@ export async function waitForCall(query: Query, budget: CountedBudget, at: numbe
 }
 
 /** How many calls of a budget are in its window now. */
-export async function countCalls(
+async function countCalls(
   query: Query,
   { name, subject_id, window_ms }: Pick<CountedBudget, 'name' | 'subject_id' | 'window_ms'>,
   at: number | null,
@@ -61,7 +61,7 @@ export async function countCalls(
 }
 
 /** Forgets budgets that were not used for `idleMs`. */
-export async function deleteIdleBudgets(query: Query, idleMs: number): Promise<void> {
+async function deleteIdleBudgets(query: Query, idleMs: number): Promise<void> {
   await query.run(
     `WITH gone AS (
        DELETE FROM rate_budget WHERE last_at < FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint - $1::bigint

@@ -1,6 +1,6 @@
 import { type Html, html } from './html.js';
 
-export interface Series {
+interface Series {
   readonly values: readonly number[];
   /** `bad` is drawn over the others. */
   readonly kind: 'usual' | 'bad';

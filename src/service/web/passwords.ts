@@ -14,7 +14,7 @@ import { revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions, listSignInAddresses } from '../store/browser-sessions.js';
 
 /** The words in the most popular passwords, and popular passwords without a pattern; in lower case. */
-export const COMMON_PASSWORDS: ReadonlySet<string> = new Set(
+const COMMON_PASSWORDS: ReadonlySet<string> = new Set(
   `
   password passwort passw0rd passphrase contraseña contrasena motdepasse parola haslo senha heslo wachtwoord losenord salasana
   passord adgangskode sifre mypassword yourpassword newpassword nopassword thepassword secret topsecret mysecret changeme

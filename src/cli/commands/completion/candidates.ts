@@ -4,7 +4,7 @@ import { type ListedCommand, type LoadedProgram, type Option, optionName } from 
 export type Candidate = readonly [value: string, about: string];
 
 /** Values that the program knows itself. */
-export type ListName =
+type ListName =
   | 'codes'
   | 'conditions'
   | 'endpoints'
@@ -49,7 +49,7 @@ export interface Offer {
 }
 
 /** The meaning of a placeholder. A word without a row here is literal: the `memory` of `<dir|memory>`. */
-export const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
+const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
   to: ['handles', 'sessions'],
   handle: ['handles'],
   handles: ['handles'],

@@ -29,7 +29,7 @@ export interface Wanted {
 }
 
 /** A page, and a function to call once it has reached the reader: until then it is unread. */
-export interface Delivery {
+interface Delivery {
   readonly page: InboxPage;
   readonly delivered: () => void;
 }

@@ -16,7 +16,7 @@ export interface SendLimits {
 }
 
 /** A message that a tool is about to send. */
-export interface Outgoing {
+interface Outgoing {
   /** A session; undefined: a new one. */
   readonly sessionId: string | undefined;
   readonly text: string | undefined;

@@ -35,7 +35,7 @@ export interface ToolArgs<Each extends Command = Command> {
 }
 
 /** Options of a call itself, in addition to those of its command. */
-export interface CallRules {
+interface CallRules {
   readonly once?: string | undefined;
   readonly idempotencyKey?: string | undefined;
   /** The maximum duration of the call. */

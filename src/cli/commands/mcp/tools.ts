@@ -7,7 +7,7 @@ import { commandTool, type ToolDefinition } from './tool.js';
 import type { SharedFolder } from './toolbox.js';
 
 /** Clients give up on calls that take much longer. */
-export const WAIT_MAX_S = 300;
+const WAIT_MAX_S = 300;
 const WAIT_DEFAULT_S = 50;
 
 const seconds = (text: string) => z.optional(z.number().check(z.minimum(0), z.maximum(WAIT_MAX_S), about(text)));

@@ -22,7 +22,7 @@ const listMissing = ({ recipients }: DeliveryReply, wanted: DeliveryState): Reci
   recipients.filter((one) => one.status !== 'left' && !hasReached(one, wanted));
 
 /** The delivery of a message. This needs a service with delivery states, and a joined agent. */
-export async function readDelivery(
+async function readDelivery(
   context: Context,
   sessionId: string,
   sequence: number,
