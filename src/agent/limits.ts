@@ -30,7 +30,7 @@ export const RUN_LIMITS: readonly LimitName[] = ['max_tokens', 'max_cost'];
 type Answered = Pick<Message, 'session_id' | 'sender' | 'metadata'>;
 
 /** What a turn used, as far as the program reports it. */
-export interface Usage {
+interface Usage {
   readonly tokens: number | null;
   /** For the program's session so far. */
   readonly cost: { readonly amount: number; readonly currency: string } | null;

@@ -14,7 +14,7 @@ import { createTakenReports } from './taken-reports.js';
 import { createUnansweredReports } from './unanswered-reports.js';
 
 /** What admission depends on. */
-export interface AdmissionParts {
+interface AdmissionParts {
   readonly context: AgentContext;
   readonly advice: Advice;
   readonly me: string;
@@ -23,7 +23,7 @@ export interface AdmissionParts {
 }
 
 /** The agents in `from`; otherwise agents of the same owner and those on the agent's allowlist, whatever its policy. */
-export function createAdmission({ context, advice, me, from, findRelation }: AdmissionParts): Admits {
+function createAdmission({ context, advice, me, from, findRelation }: AdmissionParts): Admits {
   if (from === 'anyone') return async () => true;
   if (from.length > 0) return async (handle) => from.includes(handle);
   const { output } = context;

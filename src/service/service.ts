@@ -63,7 +63,7 @@ export interface AddressOptions {
  * Refuses an address where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). The service
  * does not speak TLS: an https address alone says that something encrypts, not that no one can get around it.
  */
-export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOptions): void {
+function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOptions): void {
   const url = publicUrl === undefined ? undefined : readPublicUrl(publicUrl);
   if (isBehindProxy) return;
   if (!isLoopbackHost(host))
@@ -79,7 +79,7 @@ export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOp
  * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and the
  * service does not trust it about addresses. One stranger must not use up what all clients share.
  */
-export function isAddressShared({ publicUrl, isBehindProxy }: AddressOptions): boolean {
+function isAddressShared({ publicUrl, isBehindProxy }: AddressOptions): boolean {
   return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
 }
 
@@ -107,7 +107,7 @@ export function toAddresses(options: AddressOptions, port: number): Addresses {
  * The service's own address for programs on this machine, which it recognizes as local; undefined behind a proxy, where
  * all clients look local.
  */
-export function directRoot({ host, isBehindProxy }: Partial<AddressOptions>, port: number): string | undefined {
+function directRoot({ host, isBehindProxy }: Partial<AddressOptions>, port: number): string | undefined {
   if (host === undefined || !isLoopbackHost(host) || isBehindProxy === true) return undefined;
   return toRootUrl({ host, isBehindProxy: false }, port);
 }
@@ -126,7 +126,7 @@ function withoutSlashes(url: string): string {
 }
 
 /** Collects metrics and serves them. */
-export interface Watch {
+interface Watch {
   readonly meter: Meter;
   /** The address of the metrics; undefined: they are off. */
   start(
@@ -139,7 +139,7 @@ export interface Watch {
 const NO_WATCH: Watch = { meter: unmetered, start: async () => undefined, stop: async () => {} };
 
 /** Without a port, nothing is counted and no metrics code is loaded. */
-export async function createWatch(port: number | undefined, version: string): Promise<Watch> {
+async function createWatch(port: number | undefined, version: string): Promise<Watch> {
   if (port === undefined) return NO_WATCH;
   const { createMetrics } = await import('./operator/metrics.js');
   const metrics: Metrics = createMetrics(version);

@@ -2,7 +2,7 @@ import type { RateLimitName } from './limit.js';
 import type { Scope } from './scope.js';
 
 /** What a token must act as: an agent, the account itself, or either. */
-export type Actor = 'agent' | 'account' | 'either';
+type Actor = 'agent' | 'account' | 'either';
 
 /** One row of the endpoint table. */
 export interface EndpointRow {

@@ -110,7 +110,7 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
 /** What a rate limit counts by (spec: Rate limits, column Scope). */
-export type RateLimitSubject = 'agent' | 'session' | 'open_agent' | 'client';
+type RateLimitSubject = 'agent' | 'session' | 'open_agent' | 'client';
 
 /** One row of the specification's rate-limit table: `count` calls in any window of `window_ms`. */
 export interface RateLimit {

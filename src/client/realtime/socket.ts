@@ -93,7 +93,7 @@ const WAITING_MAX_BYTES = 1024 * 1024;
 const ABNORMAL = 1006;
 
 /** How a connection ended (RFC 6455 §7.4). */
-export interface Closure {
+interface Closure {
   readonly code: number;
   readonly reason: string;
 }
@@ -111,7 +111,7 @@ export interface LiveSocket {
 }
 
 /** Where to connect, and with which credential. */
-export interface SocketOptions {
+interface SocketOptions {
   readonly transport: Transport;
   readonly url: string;
   readonly token: string;
@@ -124,7 +124,7 @@ export interface SocketOptions {
  * dead.
  * @throws RequestError for a refused handshake (its status and code), or a network error.
  */
-export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
+async function openSocket(options: SocketOptions): Promise<LiveSocket> {
   const { transport, token, signal } = options;
   const url = secureUrl(options.url, 'WebSocket address');
   if (signal?.aborted === true) throw abortion(signal, 'not_applied');

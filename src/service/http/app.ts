@@ -79,7 +79,7 @@ export interface Exchanges {
   drain(): Promise<void>;
 }
 
-export function createExchanges(clock: Clock): Exchanges {
+function createExchanges(clock: Clock): Exchanges {
   const connections = new Map<unknown, Connection>();
   let stopLooking: (() => void) | undefined;
   let finish: (() => void) | undefined;
@@ -251,11 +251,7 @@ function makeRoom(server: Server): void {
  * Answers a request that could not be parsed. If another answer is being sent, or an earlier request is still open,
  * ours would be mistaken for its answer: then the connection just ends.
  */
-export function answerUnparsable(
-  error: Error & { code?: string },
-  socket: Duplex,
-  inWork: readonly ServerResponse[],
-): void {
+function answerUnparsable(error: Error & { code?: string }, socket: Duplex, inWork: readonly ServerResponse[]): void {
   const isFree = inWork.every((response) => !response.headersSent && !response.req.complete);
   if (error.code === 'ECONNRESET' || inWork.length > 1 || !isFree) socket.destroy();
   else writeRawAnswer(socket, refusal(PARSER_STATUS[error.code ?? ''] ?? 400));

@@ -80,7 +80,7 @@ export async function append(
 }
 
 /** A page may end before its limit. */
-export const PAGE_MAX_CHARACTERS = 4 * 1024 * 1024;
+const PAGE_MAX_CHARACTERS = 4 * 1024 * 1024;
 const ROWS_PER_FIRST_QUERY = 16;
 const LARGE_EVENT_CHARACTERS = 128 * 1024;
 const ROWS_PER_QUERY = 64;

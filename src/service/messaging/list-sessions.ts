@@ -92,7 +92,7 @@ export async function getSession(
 }
 
 /** Where a list of sessions continues. */
-export function readListPosition(scope: CursorScope, cursor: string | undefined): ListPosition {
+function readListPosition(scope: CursorScope, cursor: string | undefined): ListPosition {
   const [changedAt, sessionId] = decodeCursor(scope, cursor, [LIST_START.changedAt, LIST_START.sessionId]);
   return { changedAt, sessionId };
 }

@@ -33,7 +33,7 @@ import { removeParticipant } from './sessions.js';
 const BATCH = 25;
 
 /** Disconnected at once, left when the grace period is over, reconnected before (wire: Live delivery, presence). */
-export function createGraceRule(context: ServiceContext, graceMs: number) {
+function createGraceRule(context: ServiceContext, graceMs: number) {
   let cancel: (() => void) | undefined;
   let isStopped = false;
   const mutex = createMutex();

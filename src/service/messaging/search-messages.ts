@@ -66,7 +66,7 @@ export async function indexMessages(context: Pick<ServiceContext, 'database'>): 
 }
 
 /** The words of a message: from the beginning of its text, and from the names of its parts. */
-export function toMessageTerms(payload: string): string[] {
+function toMessageTerms(payload: string): string[] {
   const { content } = JSON.parse(payload) as Message;
   if (typeof content === 'string') return toSearchTerms(content.slice(0, SEARCHED_CHARACTERS_MAX));
   const terms: string[] = [];

@@ -76,7 +76,7 @@ function fillIn(part: Part & { type: 'file' | 'image' }, attachment: AttachmentR
   return { ...filled, size: attachment.size };
 }
 
-export interface Invitation {
+interface Invitation {
   readonly sessionId: string;
   readonly by: Handle;
   readonly topic: string | null;
@@ -88,7 +88,7 @@ export interface Invitation {
 }
 
 /** Each requested handle once, in order, without the caller. */
-export function othersAmong(handles: readonly Handle[], self: Handle): Handle[] {
+function othersAmong(handles: readonly Handle[], self: Handle): Handle[] {
   return [...new Set(handles)].filter((handle) => handle !== self);
 }
 
@@ -96,7 +96,7 @@ export function othersAmong(handles: readonly Handle[], self: Handle): Handle[] 
  * Keeps a session within its limit. It counts every requested handle, whether or not the gate would admit it: at the
  * limit, an answer that depended on the gate would reveal who can be invited without notifying anyone.
  */
-export async function requireRoom(
+async function requireRoom(
   query: Query,
   { settings }: Pick<ServiceContext, 'settings'>,
   sessionId: string,
@@ -107,12 +107,12 @@ export async function requireRoom(
   if (count + requested.length - known > settings.participantsMax) throw tooManyParticipants(settings.participantsMax);
 }
 
-export function tooManyParticipants(max: number): ServiceError {
+function tooManyParticipants(max: number): ServiceError {
   return new ServiceError('VALIDATION_ERROR', `A session has at most ${max} participants.`);
 }
 
 /** Makes agents `invited` and returns the event of each, numbered from `firstSequence`. */
-export async function inviteAgents(
+async function inviteAgents(
   transaction: Transaction,
   invitation: Invitation,
   agents: readonly Invitee[],
@@ -139,7 +139,7 @@ export async function inviteAgents(
 }
 
 /** The Message with this number; its attachments are claimed. Other members of the request are left out. */
-export async function writeMessage(
+async function writeMessage(
   context: Pick<ServiceContext, 'clock' | 'ids'>,
   transaction: Transaction,
   actor: AgentActor,
@@ -270,7 +270,7 @@ export function findTransition(
  * The caller's participation in a session, locked from now on, if it may use `verb`; everything else is NOT_FOUND, as
  * if there were no such session (spec: States, rule 3).
  */
-export async function requireTransition(
+async function requireTransition(
   transaction: Transaction,
   verb: Verb,
   sessionId: string,

@@ -27,7 +27,7 @@ import { readKnocks } from './knocks.js';
 import { removeFromShared } from './sessions.js';
 
 /** A list belongs to the acting agent alone; any other agent's is FORBIDDEN, whether or not that agent exists. */
-export function requireOwnList(
+function requireOwnList(
   actor: Pick<AgentActor, 'handle'>,
   path: { readonly owner: string; readonly name: string },
 ): void {
@@ -115,7 +115,7 @@ const SPAN_MS = 365 * 24 * 60 * 60 * 1000;
  * The id shown for a handle whose agent the caller may not know about, or that does not exist: always the same, and
  * indistinguishable from others.
  */
-export async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): Promise<string> {
+async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): Promise<string> {
   const bytes = await seal(query, 'hidden-agent', handle);
   let time = EARLIEST_MS + (bytes.readUIntBE(0, 6) % SPAN_MS);
   let text = '';

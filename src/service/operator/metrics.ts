@@ -24,7 +24,7 @@ export interface Metrics {
   close(): void;
 }
 
-export interface MetricSources {
+interface MetricSources {
   readonly databaseBytes: () => Promise<number | undefined>;
   /** Undefined: `asp serve backup` does not back up this data. */
   readonly backups: ReadBackups | undefined;

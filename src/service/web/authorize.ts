@@ -49,12 +49,12 @@ import { layOut, pageHeaders, renderErrorPage } from './layout.js';
 import { describeVisitor, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
-export const NEW_AGENT = 'new';
+const NEW_AGENT = 'new';
 
 /** With more agents than these, the app's permissions would be pushed far down the page. */
 const LISTED_WHOLE_MAX = 6;
 
-export interface ConsentAgent {
+interface ConsentAgent {
   readonly handle: string;
   readonly displayName: string;
 }

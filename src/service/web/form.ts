@@ -104,7 +104,7 @@ ${value}</textarea></div>`;
 }
 
 /** One of the answers to a question. */
-export interface Choice {
+interface Choice {
   readonly value: string;
   readonly label: string;
   readonly about?: Html | string;

@@ -46,7 +46,7 @@ import { layOut, pageHeaders, renderErrorPage, renderSignedInPage } from './layo
 import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
-export interface SignInPage {
+interface SignInPage {
   readonly host: string;
   /** The app that waits for an answer, if there is one. */
   readonly clientName: string | undefined;
@@ -69,7 +69,7 @@ export interface SignInPage {
 }
 
 /** Signing in and creating an account, on one page. */
-export function renderSignInPage(page: SignInPage): string {
+function renderSignInPage(page: SignInPage): string {
   const isSignUp = page.form === 'sign-up';
   const title = isSignUp ? 'Create your account' : 'Sign in';
   const main = html`<div class="stack">
@@ -162,7 +162,7 @@ const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLen
 /** The field for the current password of an account. */
 export const CURRENT_PASSWORD: Field = { ...PASSWORD, id: 'password', autocomplete: 'current-password' };
 
-export interface NewPasswordPage {
+interface NewPasswordPage {
   readonly host: string;
   readonly csrf: string;
   readonly path: string;
@@ -173,7 +173,7 @@ export interface NewPasswordPage {
 }
 
 /** A new password for someone who has forgotten theirs. */
-export function renderNewPasswordPage({ host, csrf, path, once, username, mistakes }: NewPasswordPage): string {
+function renderNewPasswordPage({ host, csrf, path, once, username, mistakes }: NewPasswordPage): string {
   const title = 'Choose a new password';
   const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
   const main = html`<div class="stack">
@@ -215,7 +215,7 @@ export function parseBrowserName(userAgent = ''): string {
 }
 
 /** Signs an account in. The browser gets a new secret: one from before the sign-in is worthless after it. */
-export async function enterAs(
+async function enterAs(
   server: PageServer,
   reply: FastifyReply,
   before: Browser | undefined,
@@ -259,7 +259,7 @@ export function describeVisitor({ ip, headers }: FastifyRequest): Pick<Activity,
 export const DISPLAY_NAME_MAX_LENGTH = 100;
 
 /** A form of the sign-in page that came from that page. */
-export interface SentForm {
+interface SentForm {
   readonly form: Parameters;
   readonly browser: Browser;
   readonly request: string | undefined;
@@ -433,7 +433,7 @@ export async function signOut(
   return goOn(reply.header('clear-site-data', '"storage"'), sent, PATH.signIn);
 }
 
-export function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
+function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
   requireSameOrigin(server, request);
   const form = readParameters(getBody(request));
   const browser = readBrowser(server, request);

@@ -146,7 +146,7 @@ export const ErasedAccount = z.looseObject({
 export type ErasedAccount = z.infer<typeof ErasedAccount>;
 
 /** All data of an account, in the form of the download in its settings. */
-export const ExportedAccount = z.looseObject({
+const ExportedAccount = z.looseObject({
   exported_at: EpochMs,
   account: z.looseObject({ username: z.string() }),
   sessions: z.array(z.looseObject({})),
@@ -200,7 +200,7 @@ export type AddOperatorClientRequest = z.infer<typeof AddOperatorClientRequest>;
 const ADVANCE_MAX_MS = 36_600 * 86_400_000;
 
 /** Body that lets time pass at a service for tests. */
-export const AdvanceClockRequest = z.strictObject({ by_ms: z.int().check(z.minimum(0), z.maximum(ADVANCE_MAX_MS)) });
+const AdvanceClockRequest = z.strictObject({ by_ms: z.int().check(z.minimum(0), z.maximum(ADVANCE_MAX_MS)) });
 
 /** The time of the service. */
 export const ServiceTime = z.looseObject({ now: EpochMs });
@@ -217,7 +217,7 @@ export const TriggerEventRequest = z.discriminatedUnion('event', [
 ]);
 
 /** How many sockets, tokens or calls are concerned. */
-export const TriggeredEvent = z.looseObject({ count: z.int() });
+const TriggeredEvent = z.looseObject({ count: z.int() });
 
 /**
  * Body that requests a link which signs in as this local account (default: the only one, or that of the first seed).

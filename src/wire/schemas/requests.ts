@@ -31,7 +31,7 @@ const DIGITS = /^(0|[1-9]\d{0,15})$/;
  * on to the next element of an array after issues that do not abort, such as a pattern that does not match or an
  * unknown member.
  */
-export function abortOnIssue<Value>(): z.core.$ZodCheck<Value> {
+function abortOnIssue<Value>(): z.core.$ZodCheck<Value> {
   return z.check((payload) => {
     if (payload.issues.length > 0) payload.aborted = true;
   });
@@ -41,7 +41,7 @@ export function abortOnIssue<Value>(): z.core.$ZodCheck<Value> {
  * A whole number in a query string, or the number itself on the client's side: decimal digits only, from `min` to
  * `max`. `1e2`, `+1`, ` 1` and `1.0` are refused.
  */
-export function queryInteger(min: number, max: number) {
+function queryInteger(min: number, max: number) {
   return z.pipe(
     z.pipe(z.union([z.string().check(z.regex(DIGITS, 'must be a whole number')), z.number()]), z.transform(Number)),
     z.int().check(z.gte(min), z.lte(max)),
@@ -49,12 +49,12 @@ export function queryInteger(min: number, max: number) {
 }
 
 /** The `limit` of a list: 1 to `max`, default `standard`. */
-export function queryLimit(max: number = LIST_LIMIT_MAX, standard: number = LIST_LIMIT_DEFAULT) {
+function queryLimit(max: number = LIST_LIMIT_MAX, standard: number = LIST_LIMIT_DEFAULT) {
   return z._default(queryInteger(1, max), standard);
 }
 
 /** An opaque cursor: the `next_cursor` of the previous page (wire: Common rules, lists). */
-export const Cursor = z.string().check(z.minLength(1), z.maxLength(512));
+const Cursor = z.string().check(z.minLength(1), z.maxLength(512));
 
 /** `limit` and `cursor`, as every list accepts them. */
 export const PageQuery = z.strictObject({ limit: queryLimit(), cursor: z.optional(Cursor) });
@@ -65,10 +65,10 @@ export type PageQuery = z.infer<typeof PageQuery>;
 export const Scope = z.enum(SCOPES);
 
 /** `att_…` (spec: Attachment). */
-export const AttachmentId = z.string().check(z.regex(ID_PATTERN.attachment, 'an attachment id has the form att_…'));
+const AttachmentId = z.string().check(z.regex(ID_PATTERN.attachment, 'an attachment id has the form att_…'));
 
 /** `file_…`: another name for an attachment id (wire: Aliases). */
-export const FileId = z.string().check(z.regex(FILE_ID_PATTERN, 'a file id has the form file_…'));
+const FileId = z.string().check(z.regex(FILE_ID_PATTERN, 'a file id has the form file_…'));
 
 /** An agent's address, `@owner.agent_name`: lower case, exactly one dot (spec: Resources, Handle). */
 export const Handle = z
@@ -129,20 +129,16 @@ export type JsonObject = z.infer<typeof JsonObject>;
 z.globalRegistry.add(JsonObject, { type: 'object' });
 
 /** Text. */
-export const TextPart = z.strictObject({ type: z.literal('text'), text: z.string().check(z.minLength(1)) });
-
-export type TextPart = z.infer<typeof TextPart>;
+const TextPart = z.strictObject({ type: z.literal('text'), text: z.string().check(z.minLength(1)) });
 
 /** A JSON object: not an array, not a scalar (wire: Content and attachments). */
-export const DataPart = z.strictObject({ type: z.literal('data'), data: JsonObject });
-
-export type DataPart = z.infer<typeof DataPart>;
+const DataPart = z.strictObject({ type: z.literal('data'), data: JsonObject });
 
 /**
  * An attachment or a file elsewhere: exactly one of `attachment_id`, `file_id` and `url` (wire: Content and attachments).
  * `file_id` and `size_bytes` are other names of `attachment_id` and `size` (wire: Aliases).
  */
-export const FilePart = z
+const FilePart = z
   .strictObject({
     type: z.literal('file'),
     attachment_id: z.optional(AttachmentId),
@@ -160,10 +156,8 @@ export const FilePart = z
     ),
   );
 
-export type FilePart = z.infer<typeof FilePart>;
-
 /** A picture: exactly one of `attachment_id`, `file_id`, `url` and `data_uri` (wire: Content and attachments). */
-export const ImagePart = z
+const ImagePart = z
   .strictObject({
     type: z.literal('image'),
     attachment_id: z.optional(AttachmentId),
@@ -179,8 +173,6 @@ export const ImagePart = z
       'exactly one of attachment_id, file_id, url and data_uri',
     ),
   );
-
-export type ImagePart = z.infer<typeof ImagePart>;
 
 /** One typed part of a message (spec: Message, typed parts). */
 export const Part = z.discriminatedUnion('type', [TextPart, DataPart, FilePart, ImagePart]).check(abortOnIssue());
@@ -219,7 +211,7 @@ export const InitialMessage = z.strictObject({ content: Content, metadata: z.opt
 export type InitialMessage = z.infer<typeof InitialMessage>;
 
 /** An idempotency key that an ASP client puts in the body instead of the header (wire: Common rules, idempotency). */
-export const BodyIdempotencyKey = z.string().check(z.minLength(1), z.maxLength(IDEMPOTENCY_KEY_MAX_LENGTH));
+const BodyIdempotencyKey = z.string().check(z.minLength(1), z.maxLength(IDEMPOTENCY_KEY_MAX_LENGTH));
 
 const Invitees = z.array(Handle).check(z.maxLength(INVITEES_PER_CALL_MAX));
 

@@ -195,7 +195,7 @@ export function findToolMistake({ input }: ToolFacts, given: unknown): string | 
 }
 
 /** The maximum number of events per call, which is also the default. */
-export const READ_LIMIT_MAX = 200;
+const READ_LIMIT_MAX = 200;
 /** See {@link READ_LIMIT_MAX}. */
 export const READ_LIMIT_DEFAULT = 50;
 /** A page ends after the event that makes it larger than this. */
@@ -203,7 +203,7 @@ export const READ_CHARS_MAX = 64_000;
 /** A tool returns this many characters of one message by default. */
 export const MESSAGE_CHARS_DEFAULT = 8_000;
 /** Enough for the largest message. */
-export const MESSAGE_CHARS_MAX = 300_000;
+const MESSAGE_CHARS_MAX = 300_000;
 
 /** What a tool that reads events takes, beside a session and a cursor. */
 export const READ_MEMBERS = {

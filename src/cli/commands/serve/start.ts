@@ -34,10 +34,10 @@ import {
 import { connectSystemd } from './systemd.js';
 import { readTracing } from './tracing.js';
 
-export const ECHO_AGENT = '@demo.echo';
+const ECHO_AGENT = '@demo.echo';
 
 /** Signs in the echo agent with credentials of its own and lets it answer; the returned function stops it. */
-export async function startEchoAgent(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
+async function startEchoAgent(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
   const { client } = await connectAsLocal(context, record, ECHO_AGENT);
   const stop = new AbortController();
   const running = runEchoAgent(client, ECHO_AGENT, stop.signal).catch(async (error: unknown) => {
@@ -226,11 +226,7 @@ function redact(line: string): string {
 type Ports = Pick<Settings, 'port' | 'metrics-port'>;
 
 /** Why the service did not start. */
-export async function translateStartError(
-  error: unknown,
-  settings: Ports,
-  own?: OwnService | undefined,
-): Promise<unknown> {
+async function translateStartError(error: unknown, settings: Ports, own?: OwnService | undefined): Promise<unknown> {
   if (!isStartError(error)) return translateFileError(error);
   if (own !== undefined && isInItsWay(error, settings, own)) return runsAlready(own.running, error);
   const facts = { message: error.message, cause: error };

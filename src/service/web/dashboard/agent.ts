@@ -76,7 +76,7 @@ ${body}</div>`;
 }
 
 /** The access settings of an agent, from the form or from the store. */
-export interface AccessValues {
+interface AccessValues {
   readonly inboundPolicy: InboundPolicy;
   readonly visibility: Visibility;
   readonly canInitiateSessions: boolean;
@@ -95,7 +95,7 @@ const GRANTS_READ = 100;
 const COUNTED_MAX = 100;
 const sessionsInWords = (count: number): string => (count === 1 ? 'one session' : `${count} sessions`);
 
-export interface OverviewPage extends AgentFrame {
+interface OverviewPage extends AgentFrame {
   readonly access: AccessValues;
   /** The latest ones, as rows. */
   readonly sessions: Html | undefined;
@@ -111,7 +111,7 @@ export interface OverviewPage extends AgentFrame {
   readonly mayBeOpen: boolean;
 }
 
-export function renderOverview(page: OverviewPage): View {
+function renderOverview(page: OverviewPage): View {
   const { agent, baseUrl, now, sessions } = page;
   const all = `/dashboard/sessions?agent=${agent.local_name}`;
   const body = html`${renderStatus(page)}
@@ -215,7 +215,7 @@ export interface ProfileValues {
   readonly skills: readonly { readonly name: string; readonly description: string }[];
 }
 
-export interface ProfilePage extends AgentFrame {
+interface ProfilePage extends AgentFrame {
   readonly values: ProfileValues;
   /** The number of skills for which the form has room. */
   readonly skillCount: number;
@@ -223,7 +223,7 @@ export interface ProfilePage extends AgentFrame {
   readonly firstNewRow: number | undefined;
 }
 
-export function renderProfile(page: ProfilePage): View {
+function renderProfile(page: ProfilePage): View {
   const { agent, csrf, values, mistakes, skillCount } = page;
   const displayName: Field = {
     id: 'display-name',
@@ -263,7 +263,7 @@ function renderSkill({ values, mistakes, firstNewRow }: ProfilePage, index: numb
   return html`<div class="skill">${renderField(field, mistakes)}${renderArea({ id: `skill-${number}-about`, name: `skill_${number}_about`, label: `What skill ${number} does`, value: description, maxLength: 1000, rows: 1 }, mistakes)}</div>`;
 }
 
-export function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'csrf'>): View {
+function renderRemoveAgent({ agent, csrf }: Pick<AgentFrame, 'agent' | 'csrf'>): View {
   const main = renderQuestion({
     title: html`Remove <span class="wrap">${agent.canonical_handle}</span>?`,
     consequences: [

@@ -36,7 +36,7 @@ import {
   type Visit,
 } from './visit.js';
 
-export interface AgentsPage {
+interface AgentsPage {
   readonly listed: Listed<Agent>;
   readonly username: string;
   readonly baseUrl: string;
@@ -46,7 +46,7 @@ export interface AgentsPage {
   readonly note: NoteName | undefined;
 }
 
-export function renderAgents({ listed, username, baseUrl, steps, mark, note }: AgentsPage): View {
+function renderAgents({ listed, username, baseUrl, steps, mark, note }: AgentsPage): View {
   const heading = renderHeading({
     title: 'Agents',
     about: 'Each agent has a handle that other agents can message.',
@@ -142,7 +142,7 @@ export function renderAgentChoice({ label, username, agents, chosen, mistakes }:
   return renderField(field, mistakes);
 }
 
-export interface NewAgentPage {
+interface NewAgentPage {
   readonly username: string;
   readonly csrf: string;
   readonly key: string;
@@ -150,7 +150,7 @@ export interface NewAgentPage {
   readonly filled: { readonly name?: string; readonly displayName?: string; readonly description?: string };
 }
 
-export function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAgentPage): View {
+function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAgentPage): View {
   const name: Field = {
     id: 'name',
     name: 'name',

@@ -29,7 +29,7 @@ import {
 import { type DashboardAnswer, movedWithNote, page, readListed, type Visit } from './visit.js';
 
 /** An app that may act as an agent or as the account. Its name is not verified. */
-export interface ShownApplication {
+interface ShownApplication {
   readonly id: string;
   readonly name: string;
   readonly handle: string | null;
@@ -38,7 +38,7 @@ export interface ShownApplication {
   readonly lastUsedAt: number;
 }
 
-export interface ApplicationsPage {
+interface ApplicationsPage {
   readonly listed: Listed<ShownApplication>;
   readonly now: number;
   readonly baseUrl: string;
@@ -46,7 +46,7 @@ export interface ApplicationsPage {
   readonly note: NoteName | undefined;
 }
 
-export function renderApplications({ listed, now, baseUrl, mcpUrl, note }: ApplicationsPage): View {
+function renderApplications({ listed, now, baseUrl, mcpUrl, note }: ApplicationsPage): View {
   const all = '/dashboard/applications/disconnect-all';
   const heading = renderHeading({
     title: 'Connected apps',
@@ -79,7 +79,7 @@ function renderGrantee({ handle }: ShownApplication): Html {
     : html`acts as <span class="mono wrap">${handle}</span>`;
 }
 
-export function renderDisconnect({
+function renderDisconnect({
   application,
   csrf,
   now,

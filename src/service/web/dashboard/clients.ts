@@ -63,7 +63,7 @@ import {
   withHeaders,
 } from './visit.js';
 
-export interface ShownClient {
+interface ShownClient {
   readonly id: string;
   readonly name: string;
   readonly handle: string;
@@ -76,7 +76,7 @@ export interface ShownClient {
   readonly oldSecretUntil: number | null;
 }
 
-export interface ClientsPage {
+interface ClientsPage {
   readonly listed: Listed<ShownClient>;
   readonly now: number;
   readonly note: NoteName | undefined;
@@ -84,7 +84,7 @@ export interface ClientsPage {
 
 const NEW_CLIENT = { label: 'New API credential', path: '/dashboard/new-client' } as const;
 
-export function renderClients({ listed, now, note }: ClientsPage): View {
+function renderClients({ listed, now, note }: ClientsPage): View {
   const heading = renderHeading({
     title: 'API credentials',
     about: 'Let a server act as one of your agents, without anyone signing in.',
@@ -129,7 +129,7 @@ const SCOPE_TICKS: Choices = {
   choices: AGENT_SCOPES.map((scope) => ({ value: scope, label: SCOPE_DESCRIPTION[scope] })),
 };
 
-export interface NewClientPage {
+interface NewClientPage {
   readonly csrf: string;
   readonly key: string;
   readonly username: string;
@@ -144,7 +144,7 @@ export interface NewClientPage {
   readonly expiry: string;
 }
 
-export function renderNewClient(page: NewClientPage): View {
+function renderNewClient(page: NewClientPage): View {
   const { csrf, key, agents, mistakes, name } = page;
   const field: Field = {
     id: 'name',
@@ -174,7 +174,7 @@ ${renderMistakes(mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
   };
 }
 
-export interface ClientPage {
+interface ClientPage {
   readonly client: ShownClient;
   /** Only right after the client was created. */
   readonly secret: string | undefined;
@@ -187,7 +187,7 @@ export interface ClientPage {
   readonly now: number;
 }
 
-export function renderClient(page: ClientPage): View {
+function renderClient(page: ClientPage): View {
   const { client, secret, baseUrl, note, mistakes, now } = page;
   const path = `/dashboard/clients/${client.id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
@@ -229,7 +229,7 @@ const OVERLAPS = [
   { value: '0', label: 'Not at all', about: 'Choose this if the secret may have leaked.' },
 ] as const;
 
-export function renderRotateClient({ client, csrf, key }: { client: ShownClient; csrf: string; key: string }): View {
+function renderRotateClient({ client, csrf, key }: { client: ShownClient; csrf: string; key: string }): View {
   const path = `/dashboard/clients/${client.id}`;
   const choices = { name: 'overlap', legend: 'The old secret keeps working for', choices: OVERLAPS };
   const main = renderQuestion({
@@ -254,7 +254,7 @@ function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Htm
 <div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
 }
 
-export function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
+function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
   const path = `/dashboard/clients/${client.id}`;
   const main = renderQuestion({
     title: html`Revoke “<bdi>${client.name}</bdi>”?`,
@@ -279,7 +279,7 @@ const LIFETIME_S = 60;
  * The secret of the client that a form creates. Only the browser that sent the form can derive it again: the service
  * stores only its hash, and a form that was sent twice by a double click has one client and one secret (D-103).
  */
-export function deriveClientSecret({ browser }: Pick<Visit, 'browser'>, key: string): string {
+function deriveClientSecret({ browser }: Pick<Visit, 'browser'>, key: string): string {
   return toSecret(browser.chanceFor(`client ${key}`), 'clientSecret');
 }
 
@@ -288,13 +288,13 @@ export function deriveClientSecret({ browser }: Pick<Visit, 'browser'>, key: str
  * own cookie: after a double click, a page that was never displayed must not delete the cookie that the second one
  * needs.
  */
-export function letShowSecret({ context }: PageServer, clientId: string, key: string): AnswerHeaders {
+function letShowSecret({ context }: PageServer, clientId: string, key: string): AnswerHeaders {
   const name = `asp_new_client_${randomToken(context.random, COOKIE_ENDING_BYTES)}`;
   return { 'set-cookie': [cookie(context, clientId, `${name}=${key}`, LIFETIME_S)] };
 }
 
 /** The secret to show now, and the cookie change that keeps it from being shown again. */
-export function takeSecret(
+function takeSecret(
   visit: Visit,
   client: ClientOfAccountRow,
 ): { readonly secret: string; readonly headers: AnswerHeaders } | undefined {
@@ -318,7 +318,7 @@ function cookie({ settings }: ServiceContext, clientId: string, pair: string, li
   return `${pair}; ${attributes}${isSecure ? '; Secure' : ''}`;
 }
 
-export function toShownClient(row: ClientOfAccountRow): ShownClient {
+function toShownClient(row: ClientOfAccountRow): ShownClient {
   return {
     id: row.id,
     name: row.name,
@@ -333,7 +333,7 @@ export function toShownClient(row: ClientOfAccountRow): ShownClient {
 }
 
 /** The account's own client in the address; another account's, a revoked one and a nonexistent one look the same. */
-export async function requireClientOf({ account, part }: Visit, query: Query): Promise<ClientOfAccountRow> {
+async function requireClientOf({ account, part }: Visit, query: Query): Promise<ClientOfAccountRow> {
   const row = await findClientOfAccount(query, account.id, part('id'));
   if (row === undefined) throw new ServiceError('NOT_FOUND');
   return row;

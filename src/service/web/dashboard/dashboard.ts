@@ -119,7 +119,7 @@ import {
 } from './visit.js';
 
 /** One page for everything that does not exist, was removed or belongs to another account. */
-export function strayView(): View {
+function strayView(): View {
   return {
     title: 'Not found',
     section: undefined,
@@ -141,7 +141,7 @@ interface Refused {
 }
 
 /** Why a form was refused as a whole, worded for people. */
-export function refusedView({ code, message, retry }: Refused): View {
+function refusedView({ code, message, retry }: Refused): View {
   const title = code === 'RATE_LIMITED' ? 'Too many changes' : 'This is not possible';
   const entries = retry?.entries.filter(([name]) => name !== 'csrf') ?? [];
   const form =

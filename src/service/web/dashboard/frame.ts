@@ -17,7 +17,7 @@ const SECTIONS = {
 /** Exists only for operators. */
 export const OPERATOR_AREA = '/dashboard/operator';
 export const HELP_PATH = '/dashboard/help';
-export type Section = keyof typeof SECTIONS | 'search';
+type Section = keyof typeof SECTIONS | 'search';
 
 /** The form field that leads back to the Needs you page instead of the form's own page. */
 export const FROM_NEEDS = { from: 'needs-you' } as const;

@@ -42,7 +42,7 @@ const HEADERS = {
 };
 
 /** One transcript that someone is viewing. */
-export interface LiveStream {
+interface LiveStream {
   readonly accountId: string;
   readonly sessionId: string;
   /** The number of the last event that was sent. */
@@ -59,7 +59,7 @@ interface StreamParts {
 }
 
 /** The new events, or the reason why the stream ends. */
-export type Step = News | 'signed-out' | 'gone';
+type Step = News | 'signed-out' | 'gone';
 
 /** Everything is read at one moment: an agent can leave between two reads. */
 interface News extends VisibleEvents {
@@ -71,7 +71,7 @@ interface News extends VisibleEvents {
 }
 
 /** Writes the events past the cursor, as fast as the browser takes them, until no one is signed in there. */
-export function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts): LiveStream {
+function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts): LiveStream {
   const { context } = server;
   const { response } = parts;
   let { after } = parts;
@@ -138,7 +138,7 @@ export function createLiveStream(server: PageServer, viewer: Viewer, parts: Stre
 /**
  * The events that the account may see past `after`, according to the current sign-in and its agents' current statuses.
  */
-export function readStep(server: PageServer, viewer: Viewer, after: number, isStatusDue: boolean): Promise<Step> {
+function readStep(server: PageServer, viewer: Viewer, after: number, isStatusDue: boolean): Promise<Step> {
   const { context } = server;
   const { browser, accountId, username, sessionId } = viewer;
   return context.database.read(async (query) => {
@@ -157,7 +157,7 @@ export function readStep(server: PageServer, viewer: Viewer, after: number, isSt
 }
 
 /** The entries, and the session's header if that has changed. */
-export async function renderStep(
+async function renderStep(
   server: PageServer,
   { seen, events, hasMore, status }: News,
   viewer: Viewer,
@@ -259,7 +259,7 @@ export interface LiveTranscripts {
 }
 
 /** The viewer and the session. */
-export interface Viewer {
+interface Viewer {
   readonly browser: Browser;
   readonly accountId: string;
   readonly username: string;

@@ -44,7 +44,7 @@ import {
 const PATH = '/dashboard/settings';
 
 /** A signed-in browser. */
-export interface ShownBrowser {
+interface ShownBrowser {
   readonly id: string;
   readonly name: string;
   readonly address: string;
@@ -52,7 +52,7 @@ export interface ShownBrowser {
   readonly isThisOne: boolean;
 }
 
-export interface SettingsPage {
+interface SettingsPage {
   readonly username: string;
   /** As typed or as stored. */
   readonly displayName: string;
@@ -70,7 +70,7 @@ export interface SettingsPage {
   readonly now: number;
 }
 
-export function renderSettings(page: SettingsPage): View {
+function renderSettings(page: SettingsPage): View {
   const { mistakes } = page.form;
   const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderMistakes(mistakes)}
 ${renderNameForm(page)}
@@ -162,7 +162,7 @@ function renderExport({ csrf }: SettingsPage): Html {
 <div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>`;
 }
 
-export interface DeleteAccountPage {
+interface DeleteAccountPage {
   readonly username: string;
   readonly hasPassword: boolean;
   readonly csrf: string;
@@ -170,7 +170,7 @@ export interface DeleteAccountPage {
   readonly typed: string;
 }
 
-export function renderDeleteAccount({ username, hasPassword, csrf, mistakes, typed }: DeleteAccountPage): View {
+function renderDeleteAccount({ username, hasPassword, csrf, mistakes, typed }: DeleteAccountPage): View {
   const name: Field = {
     id: 'username',
     name: 'username',
@@ -200,7 +200,7 @@ export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
 }
 
 /** `form` is the submitted form with its mistakes. */
-export async function settingsView(visit: Visit, form: SettingsPage['form'], typedName?: string): Promise<View> {
+async function settingsView(visit: Visit, form: SettingsPage['form'], typedName?: string): Promise<View> {
   const { context, account, browser, csrf, note } = visit;
   const now = context.clock.now();
   const place = findPasskeyPlace(context.settings.addresses.webUrl);

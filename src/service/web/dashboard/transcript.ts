@@ -108,7 +108,7 @@ interface AnyPart {
 }
 
 /** The content of a message, part by part. All of it was written by a stranger. */
-export function renderParts(content: Message['content'], where: PartsContext): Html {
+function renderParts(content: Message['content'], where: PartsContext): Html {
   if (typeof content === 'string') return renderText(content, where);
   const shown = where.isWhole ? content : content.slice(0, SHOWN_PARTS_MAX);
   const isCut = shown.length < content.length;
@@ -116,7 +116,7 @@ export function renderParts(content: Message['content'], where: PartsContext): H
 }
 
 /** The metadata of a message. */
-export function renderMetadata(metadata: object, where: PartsContext): Html {
+function renderMetadata(metadata: object, where: PartsContext): Html {
   return renderFolded('Metadata', metadata, where);
 }
 
@@ -467,7 +467,7 @@ function renderViews({ path, view }: TranscriptPage): Html | undefined {
   return html`<nav class="views small" aria-label="As seen by"><span class="soft">As seen by</span><ul>${link('you', path, view.agent === undefined)}${narrower.map(({ handle }) => link(html`<span class="mono">${handle}</span>`, `${path}?as=${splitHandle(handle).name}`, view.agent?.handle === handle))}</ul></nav>`;
 }
 
-export function renderTranscript(transcript: TranscriptPage): View {
+function renderTranscript(transcript: TranscriptPage): View {
   const { session, path, entries, isNewest } = transcript;
   const last = entries.at(-1)?.event;
   const address = getAddress(transcript);
@@ -608,7 +608,7 @@ function renderLiveState(path: string): Html {
 }
 
 /** One event with all of its text, its delivery, and its data as programs get it. */
-export function renderWholeEvent(session: Session, entry: Entry, delivery: ReplyOf<'getDelivery'> | undefined): View {
+function renderWholeEvent(session: Session, entry: Entry, delivery: ReplyOf<'getDelivery'> | undefined): View {
   const { event, where } = entry;
   const around = `${where.path}?around=${event.sequence}#e${event.sequence}`;
   const raw = JSON.stringify(event, null, 2);
@@ -641,7 +641,7 @@ const WIDENING = 16;
 const READ_MAX_CHARACTERS = 512 * 1024;
 
 /** The last visible events of a part of the log. */
-export interface Latest {
+interface Latest {
   readonly events: readonly EventEnvelope[];
   /** Whether the account may see more events before these. */
   readonly hasEarlier: boolean;
@@ -651,7 +651,7 @@ export interface Latest {
  * The last `count` events before the number `before` that the account may see; fewer if they are large. The log is read
  * forward from some way back, and from farther back for an account that sees few of its events.
  */
-export async function readLatest(
+async function readLatest(
   query: Query,
   view: AccountView,
   { before, count }: { readonly before: number; readonly count: number },

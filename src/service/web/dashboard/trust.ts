@@ -42,7 +42,7 @@ import {
 } from './visit.js';
 
 /** The allowlist or block list of an agent, with the form that adds to it. */
-export interface TrustPage<Item> extends AgentFrame {
+interface TrustPage<Item> extends AgentFrame {
   readonly baseUrl: string;
   /** The entry that was removed a moment ago. */
   readonly noteAbout: string | undefined;
@@ -51,7 +51,7 @@ export interface TrustPage<Item> extends AgentFrame {
   readonly filled: string;
 }
 
-export function renderAllowlist(page: TrustPage<string>): View {
+function renderAllowlist(page: TrustPage<string>): View {
   const { agent, csrf, filled, mistakes, baseUrl } = page;
   const path = `${getPath(agent)}/allowlist`;
   const field: Field = {
@@ -95,7 +95,7 @@ ${renderList(path, page.listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ ...page, undo: undo || undefined }, 'allowlist', body);
 }
 
-export function renderBlocks(page: TrustPage<Block>): View {
+function renderBlocks(page: TrustPage<Block>): View {
   const { agent, csrf, filled, mistakes, now } = page;
   const path = `${getPath(agent)}/blocks`;
   const field: Field = {
@@ -145,14 +145,14 @@ function renderAddForm({ path, csrf, label, field, mistakes }: AddForm): Html {
 }
 
 /** One of an agent's two lists: how it is read, and what its page looks like. */
-export interface TrustList<Item> {
+interface TrustList<Item> {
   readonly path: 'allowlist' | 'blocks';
   read(visit: Visit, actor: AgentActor, view: Query): Promise<Listed<Item>>;
   render(trustPage: TrustPage<Item>): View;
 }
 
 /** The page of a list; with the typed text, and why it cannot be added. */
-export async function showTrustList<Item>(
+async function showTrustList<Item>(
   visit: Visit,
   list: TrustList<Item>,
   refused?: Refusal & { readonly typed: string },
@@ -177,7 +177,7 @@ export async function showTrustList<Item>(
 }
 
 /** Changes a list as its agent does, and shows it. */
-export async function changeTrustList<Item>(
+async function changeTrustList<Item>(
   visit: Visit,
   { path }: TrustList<Item>,
   note: NoteName,

@@ -20,7 +20,7 @@ import { FROM_NEEDS, isNoteName, type Listed, NEEDS_PATH, type NoteName, type Vi
 const LIFETIME_S = 30;
 
 /** The cookie with which the next page shows the result of a form once. `about` is the object of that form, if it can be undone. */
-export function noteCookie(webUrl: string, name: NoteName, about?: string): string {
+function noteCookie(webUrl: string, name: NoteName, about?: string): string {
   return cookie(webUrl, about === undefined ? name : `${name}:${about}`, LIFETIME_S);
 }
 
@@ -36,7 +36,7 @@ interface ShownNote {
   readonly noteAbout: string | undefined;
 }
 
-export function readNote(webUrl: string, request: FastifyRequest): ShownNote {
+function readNote(webUrl: string, request: FastifyRequest): ShownNote {
   const start = `${cookieName(webUrl)}=`;
   const pair = (request.headers.cookie ?? '').split(/; */).find((one) => one.startsWith(start));
   const [name = '', about] = pair?.slice(start.length).split(':') ?? [];
@@ -151,7 +151,7 @@ export interface Refusal {
 }
 
 /** A form that was sent too soon. */
-export function tooMany(values: string, retryAfterS: number): Refusal {
+function tooMany(values: string, retryAfterS: number): Refusal {
   return {
     mistakes: [{ message: `${values} Try again in ${describeDuration(retryAfterS)}.` }],
     status: 429,
