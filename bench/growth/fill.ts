@@ -7,7 +7,7 @@ import type { Place } from './place.js';
 const PER_TRANSACTION = 500;
 
 /** How many sessions carol takes part in, no matter how many others exist. */
-export const CAROLS_SESSIONS = 500;
+const CAROLS_SESSIONS = 500;
 
 /** Creates `count` sessions of alice's and spreads those that carol joins among them. Returns the ids of carol's. */
 export async function fillSessions(place: Place, count: number): Promise<string[]> {

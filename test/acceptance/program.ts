@@ -47,7 +47,7 @@ export interface Home {
   dispose(): Promise<void>;
 }
 
-export interface RunOptions {
+interface RunOptions {
   environment?: NodeJS.ProcessEnv;
   /** All of standard input. It is empty by default; `isOpen` leaves it open. */
   input?: string | { isOpen: true };

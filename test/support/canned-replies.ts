@@ -4,7 +4,7 @@ import type { OperatorOperation } from '../../src/wire/schemas/operator.js';
 /** The ids and handles that the commands in the tests use. A service may answer with any text in their place. */
 export const SESSION_ID = `sess_${'0'.repeat(26)}`;
 export const ATTACHMENT_ID = `att_${'0'.repeat(26)}`;
-export const ME = '@me.bot';
+const ME = '@me.bot';
 export const PEER = '@alice.bot';
 export const NEW_AGENT = '@aid.new';
 /** The time in every answer. */
@@ -70,7 +70,7 @@ function sessionOf({ text }: Wording): Record<string, unknown> {
 }
 
 /** Returns a message from another agent. */
-export function messageOf({ text }: Pick<Wording, 'text'>, sequence = 1): Record<string, unknown> {
+function messageOf({ text }: Pick<Wording, 'text'>, sequence = 1): Record<string, unknown> {
   const content =
     sequence % 2 === 1
       ? text

@@ -24,7 +24,7 @@ import { isShared, openTestStore } from './stores.js';
 const QUIET_LOOKS = 20;
 
 /** The queries that a service makes. */
-export interface Counts {
+interface Counts {
   reads: number;
   writes: number;
   statements: number;

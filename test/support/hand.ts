@@ -7,7 +7,7 @@ export type Way = 'pointer' | 'keyboard';
 const STEPS_MAX = 150;
 
 /** The role of a control in the accessibility tree; `details` opens a collapsed section. */
-export type Kind = 'link' | 'button' | 'radio' | 'checkbox' | 'details';
+type Kind = 'link' | 'button' | 'radio' | 'checkbox' | 'details';
 
 /** A person who knows only the words on a page and uses it with a pointer or only the keyboard. */
 export interface Hand {

@@ -9,7 +9,7 @@ export interface RoomRow {
 }
 
 /** A package or platform name, and the only rooms that may use it. */
-export interface OnlyRow {
+interface OnlyRow {
   what: RegExp;
   only: readonly string[];
   reason: string;

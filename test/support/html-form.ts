@@ -1,5 +1,5 @@
 /** A link, or a button that sends a form. */
-export interface Button {
+interface Button {
   readonly name: string | undefined;
   readonly value: string;
   readonly label: string;
@@ -25,7 +25,7 @@ export interface HtmlForm {
 const ENTITY: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' };
 
 /** Resolves character references. */
-export function decodeHtml(text: string): string {
+function decodeHtml(text: string): string {
   return text.replace(/&(#x[0-9a-f]+|#\d+|\w+);/gi, (whole, name: string) => {
     if (name.startsWith('#x') || name.startsWith('#X')) return String.fromCodePoint(Number.parseInt(name.slice(2), 16));
     if (name.startsWith('#')) return String.fromCodePoint(Number(name.slice(1)));
@@ -41,7 +41,7 @@ export function visibleText(html: string): string {
     .trim();
 }
 
-export function attributesOf(tag: string): Readonly<Record<string, string>> {
+function attributesOf(tag: string): Readonly<Record<string, string>> {
   const pairs = [...tag.matchAll(/([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?/g)].slice(1);
   return Object.fromEntries(
     pairs.map(([, name = '', quoted, single, bare]) => [

@@ -8,7 +8,7 @@ const RETRY_PAUSE_MS = 25;
 const ANSWER_MS = 8_000;
 
 /** One message to send. All tries use the same key. */
-export interface Write {
+interface Write {
   readonly session: string;
   readonly key: string;
   readonly content: string;

@@ -13,7 +13,7 @@ export type Dialect = 'first SDK' | VersionNegotiationMode;
 /** The newest revision, older ones through the same SDK, and the first SDK. */
 export const DIALECTS: readonly Dialect[] = [{ pin: '2026-07-28' }, 'auto', 'legacy', 'first SDK'];
 
-export interface Event {
+interface Event {
   readonly type: string;
   readonly sequence: number;
   readonly session_id: string;

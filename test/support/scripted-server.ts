@@ -14,7 +14,7 @@ export interface Scene {
   readonly fault?: 'reset' | 'half';
 }
 
-export interface ReceivedRequest {
+interface ReceivedRequest {
   readonly method: string;
   readonly path: string;
   readonly query: URLSearchParams;

@@ -2,9 +2,9 @@
  * The States table and the eligibility table as a few lines of plain code: one session, its participants, its log.
  * Tests compare a service with this model, command by command.
  */
-export type Status = 'invited' | 'joined' | 'left';
+type Status = 'invited' | 'joined' | 'left';
 
-export interface ModelEvent {
+interface ModelEvent {
   readonly type: string;
   /** The agent concerned: the one that was invited, joined, left, spoke, ended, or reopened. */
   readonly who: string;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 /** How to break a connection. */
-export type Cut = 'reset' | 'end' | 'silence';
+type Cut = 'reset' | 'end' | 'silence';
 
 /** A TCP proxy that breaks connections: only WebSockets, or all of them. */
 export interface SocketCutter {

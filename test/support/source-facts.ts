@@ -1,7 +1,7 @@
 import { type Node, parseSync } from 'oxc-parser';
 
 /** A name in a source file, and its line. */
-export interface Mention {
+interface Mention {
   name: string;
   line: number;
 }
@@ -9,7 +9,7 @@ export interface Mention {
 /**
  * An import, re-export, dynamic import, `require`, or `import('…')` type. `specifier` is undefined if it is computed.
  */
-export interface ImportMention {
+interface ImportMention {
   specifier: string | undefined;
   line: number;
   /** Erased at run time. */

@@ -9,7 +9,7 @@ type Call = (
   options?: { readonly headers?: Readonly<Record<string, string>>; readonly key?: string | null },
 ) => Promise<Answer>;
 
-export interface Sent {
+interface Sent {
   readonly id: string;
   readonly sequence: number;
 }

@@ -1,7 +1,7 @@
 import { ATTACHMENT_ID, NEW_AGENT, PEER, SESSION_ID } from '../../support/canned-replies.js';
 
 /** The part of the service that a command calls, which decides what a failure means for it. */
-export type Asks = 'the interface' | 'the sign-in' | 'the operator' | 'nobody';
+type Asks = 'the interface' | 'the sign-in' | 'the operator' | 'nobody';
 
 /** The expected exit code where it differs from the table of exit codes. */
 export interface Cell {

@@ -11,7 +11,7 @@ import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../c
 import { type SentRequest, watchRequests } from './sent-requests.js';
 
 /** The commands of each test file here, by their first words. The longest match wins. */
-export const FILES: Readonly<Record<string, readonly string[]>> = {
+const FILES: Readonly<Record<string, readonly string[]>> = {
   agent: ['agent'],
   trust: ['allowlist', 'knock', 'block'],
   session: ['session'],
@@ -74,7 +74,7 @@ export interface Scene {
   rename(seen: unknown): unknown;
 }
 
-export interface Started {
+interface Started {
   readonly streams: CapturedStreams;
   readonly ended: Promise<Ran>;
   stop(): void;

@@ -7,7 +7,7 @@ const WINDOW_BYTES = 64 * 1024;
 type Chunk = Buffer | null;
 
 /** One end of a connection. Bytes written here arrive at the other end when the simulation delivers them. */
-export class End extends Duplex {
+class End extends Duplex {
   readonly remoteAddress = '127.0.0.1';
   readonly #world: World;
   readonly #label: string;
