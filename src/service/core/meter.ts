@@ -5,7 +5,7 @@ import type { Budget, LimitName, RateLimits } from './rate-limits.js';
 export type DeletedKind = 'sessions' | 'events' | 'attachments';
 
 /** The result of a try to send a push notification. */
-export type PushOutcome = 'sent' | 'gone' | 'retried' | 'failed' | 'dropped';
+type PushOutcome = 'sent' | 'gone' | 'retried' | 'failed' | 'dropped';
 
 /** Collects metrics. Its inputs never name an agent, an account, a session or message content. */
 export interface Meter {

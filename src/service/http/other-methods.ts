@@ -10,7 +10,7 @@ export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTION
 export const PATH_PARAMETER_MAX_LENGTH = 500;
 
 /** Answers a request whose method its address does not have. `route` is the pattern of the address. */
-export type Refuse = (request: FastifyRequest, reply: FastifyReply, route: string) => FastifyReply;
+type Refuse = (request: FastifyRequest, reply: FastifyReply, route: string) => FastifyReply;
 
 /**
  * The addresses that answer 405 to the methods that they do not have. If these answers were routes, registering them

@@ -84,9 +84,9 @@ export const AgentAnswer = z.looseObject(readShape(Agent.shape, 'canonical_handl
 export type AgentAnswer = z.infer<typeof AgentAnswer>;
 
 /** Reply of GET /agents. */
-export const ListAgentsReply = z.looseObject({ agents: z.array(Agent), next_cursor: z.nullable(z.string()) });
+const ListAgentsReply = z.looseObject({ agents: z.array(Agent), next_cursor: z.nullable(z.string()) });
 
-export type ListAgentsReply = z.infer<typeof ListAgentsReply>;
+type ListAgentsReply = z.infer<typeof ListAgentsReply>;
 
 /** Reply of GET /agents/{owner}/{name}: the long form for its account, otherwise the short one. */
 export const AgentView = z.looseObject({
@@ -119,7 +119,7 @@ export const SearchAgentsReply = z.looseObject({ agents: z.array(FoundAgent), ne
 export type SearchAgentsReply = z.infer<typeof SearchAgentsReply>;
 
 /** Reply of GET /search/directory. */
-export const SearchDirectoryReply = z.looseObject({
+const SearchDirectoryReply = z.looseObject({
   agents: z.array(FoundAgent),
   people: z.array(
     z.looseObject({
@@ -133,17 +133,17 @@ export const SearchDirectoryReply = z.looseObject({
   organizations: z.array(z.looseObject({})),
 });
 
-export type SearchDirectoryReply = z.infer<typeof SearchDirectoryReply>;
+type SearchDirectoryReply = z.infer<typeof SearchDirectoryReply>;
 
 /** Reply of GET /search/messages: newest first. */
-export const SearchMessagesReply = z.looseObject({ messages: z.array(Message) });
+const SearchMessagesReply = z.looseObject({ messages: z.array(Message) });
 
-export type SearchMessagesReply = z.infer<typeof SearchMessagesReply>;
+type SearchMessagesReply = z.infer<typeof SearchMessagesReply>;
 
 /** The whole list, sorted. */
-export const Allowlist = z.looseObject({ entries: z.array(z.string()) });
+const Allowlist = z.looseObject({ entries: z.array(z.string()) });
 
-export type Allowlist = z.infer<typeof Allowlist>;
+type Allowlist = z.infer<typeof Allowlist>;
 
 /** A stranger whose invitations an agent with the policy `hold` refused (wire: Agents, search, trust, knocks). */
 export const Knock = z.looseObject({
@@ -159,9 +159,9 @@ export const Knock = z.looseObject({
 export type Knock = z.infer<typeof Knock>;
 
 /** All of them, latest first. */
-export const ListKnocksReply = z.looseObject({ knocks: z.array(Knock) });
+const ListKnocksReply = z.looseObject({ knocks: z.array(Knock) });
 
-export type ListKnocksReply = z.infer<typeof ListKnocksReply>;
+type ListKnocksReply = z.infer<typeof ListKnocksReply>;
 
 /**
  * One block. `blocked_agent_id` is also an id for an unknown handle and for an owner, so that the answer reveals
@@ -176,9 +176,9 @@ export const Block = z.looseObject({
 export type Block = z.infer<typeof Block>;
 
 /** Reply of GET /blocks: newest first. */
-export const ListBlocksReply = z.looseObject({ blocks: z.array(Block), next_cursor: z.nullable(z.string()) });
+const ListBlocksReply = z.looseObject({ blocks: z.array(Block), next_cursor: z.nullable(z.string()) });
 
-export type ListBlocksReply = z.infer<typeof ListBlocksReply>;
+type ListBlocksReply = z.infer<typeof ListBlocksReply>;
 
 /** The reply of each endpoint, in JSON. */
 export const AGENT_REPLIES = {

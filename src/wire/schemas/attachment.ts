@@ -13,7 +13,7 @@ export const Attachment = z.looseObject({
 export type Attachment = z.infer<typeof Attachment>;
 
 /** Reply of GET /attachments/{attachment_id}: with a fresh signed download address (wire: Content and attachments). */
-export const AttachmentLink = z.looseObject({
+const AttachmentLink = z.looseObject({
   id: z.string(),
   filename: z.string(),
   content_type: z.string(),
@@ -22,7 +22,7 @@ export const AttachmentLink = z.looseObject({
   url_expires_at: EpochMs,
 });
 
-export type AttachmentLink = z.infer<typeof AttachmentLink>;
+type AttachmentLink = z.infer<typeof AttachmentLink>;
 
 /** The reply of each endpoint, in JSON. */
 export const ATTACHMENT_REPLIES = {

@@ -38,18 +38,18 @@ export const Session = z.looseObject({
 export type Session = z.infer<typeof Session>;
 
 /** Reply of POST /sessions; `message_id` and `sequence` belong to the initial message and are null without one. */
-export const CreateSessionReply = z.looseObject({
+const CreateSessionReply = z.looseObject({
   session_id: z.string(),
   message_id: z.nullable(z.string()),
   sequence: z.nullable(z.int()),
 });
 
-export type CreateSessionReply = z.infer<typeof CreateSessionReply>;
+type CreateSessionReply = z.infer<typeof CreateSessionReply>;
 
 /** Only the agents that this call invited. */
-export const InviteReply = z.looseObject({ invited: z.array(z.string()) });
+const InviteReply = z.looseObject({ invited: z.array(z.string()) });
 
-export type InviteReply = z.infer<typeof InviteReply>;
+type InviteReply = z.infer<typeof InviteReply>;
 
 /** Reply of GET /sessions: most recently changed first. */
 export const ListSessionsReply = z.looseObject({ sessions: z.array(Session), next_cursor: z.nullable(z.string()) });
