@@ -85,7 +85,7 @@ async function giveBack(client: pg.Client, name: string): Promise<void> {
   try {
     if (!(await emptySchema(client, name))) return;
   } catch {
-    // Something still holds its tables, and must not write into the next store.
+    // A test changed it, or something still holds its tables and must not write into the next store.
     await dropSchema(client, name);
     return;
   }
@@ -94,7 +94,7 @@ async function giveBack(client: pg.Client, name: string): Promise<void> {
 }
 
 /** Leaves what a new schema has: its version and a secret. Returns false if it was never created. */
-async function emptySchema(client: pg.Client, name: string): Promise<boolean> {
+export async function emptySchema(client: pg.Client, name: string): Promise<boolean> {
   const { rows } = await client.query<{ name: string; kind: string }>(
     `SELECT c.oid::regclass::text AS name, c.relkind AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = $1 AND c.relkind IN ('r', 'S') AND c.relname <> 'schema_version'`,
@@ -102,6 +102,7 @@ async function emptySchema(client: pg.Client, name: string): Promise<boolean> {
   );
   const tables = rows.filter(({ kind }) => kind === 'r');
   if (tables.length === 0) return false;
+  if (!(await isUnchanged(client, name))) throw new Error(`a test changed the schema ${name} itself`);
   const questions = tables.map((table) => `SELECT '${table.name}' AS name WHERE EXISTS (SELECT FROM ${table.name})`);
   const { rows: filled } = await client.query<{ name: string }>(questions.join(' UNION ALL '));
   await client.query("SET lock_timeout = '2s'");
@@ -111,6 +112,19 @@ async function emptySchema(client: pg.Client, name: string): Promise<boolean> {
   const secret = randomBytes(32).toString('base64url');
   await client.query(`INSERT INTO ${name}.service_key (secret) VALUES ($1)`, [secret]);
   return true;
+}
+
+/** Whether everything in the schema is from the transaction that created it. */
+async function isUnchanged(client: pg.Client, name: string): Promise<boolean> {
+  const { rows } = await client.query(
+    `WITH own AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)
+     SELECT a.xmin::text FROM pg_attribute a WHERE a.attrelid IN (SELECT oid FROM own)
+     UNION SELECT t.xmin::text FROM pg_trigger t WHERE t.tgrelid IN (SELECT oid FROM own)
+     UNION SELECT k.xmin::text FROM pg_constraint k WHERE k.conrelid IN (SELECT oid FROM own)
+     UNION SELECT p.xmin::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1`,
+    [name],
+  );
+  return rows.length === 1;
 }
 
 /** Drops the schemas that are left when all tests are done. */

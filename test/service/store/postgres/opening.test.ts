@@ -9,7 +9,7 @@ import { assertSettings, type PostgresSettings } from '../../../../src/service/s
 import { SCHEMA_VERSION } from '../../../../src/service/store/schema.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
 import { type PrivatePostgres, startPrivatePostgres, whyNoPrivatePostgres } from '../../../support/private-postgres.js';
-import { createSchema, type Schema, takeSchema } from '../../../support/stores.js';
+import { createSchema, emptySchema, type Schema, takeSchema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
 
 let schema: Schema;
@@ -43,7 +43,8 @@ describe('the schema that one test leaves to the next', () => {
   const SECRET = 'SELECT secret FROM service_key';
 
   it('is like a new one, with another secret', async () => {
-    const used = takeSchema();
+    // Not one of those that all processes share, because another one would take it once it is empty.
+    const used = schema;
     await (await openPostgres(used.url)).close();
     const fresh = { state: await describeSchema(used.url), secret: await ask(SECRET, used.url) };
     expect(fresh.state).toContain('event 0 rows, at null');
@@ -55,13 +56,28 @@ describe('the schema that one test leaves to the next', () => {
       used.url,
     );
     expect(await describeSchema(used.url)).not.toEqual(fresh.state);
-    await used.drop();
+    const client = new pg.Client({ connectionString: POSTGRES_URL });
+    await client.connect();
+    expect(await emptySchema(client, new URL(used.url).searchParams.get('search_path') ?? '')).toBe(true);
+    await client.end();
     // The first service on it begins the epoch.
     expect(await describeSchema(used.url)).toEqual(fresh.state.map((line) => line.replace(/^epoch 1/, 'epoch 0')));
     expect(await ask(SECRET, used.url)).not.toEqual(fresh.secret);
     await (await openPostgres(used.url)).close();
     expect(await describeSchema(used.url)).toEqual(fresh.state);
   });
+
+  it.each(['CREATE TABLE note (name TEXT)', 'ALTER TABLE account ADD COLUMN note TEXT'])(
+    'is dropped after a test that changed it: %s',
+    async (change) => {
+      const used = takeSchema();
+      await (await openPostgres(used.url)).close();
+      await ask(change, used.url);
+      await used.drop();
+      const name = new URL(used.url).searchParams.get('search_path');
+      expect(await ask(`SELECT FROM pg_namespace WHERE nspname = '${name}'`)).toEqual([]);
+    },
+  );
 });
 
 /** Returns how many rows each table has, and where its sequence is. */
