@@ -46,7 +46,9 @@ export function readCount(option: string, text: string, range: { min?: number; m
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = range;
   const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
   if (!Number.isInteger(value) || value < min || value > max)
-    throw usageError(`${option} '${text}' is not a whole number from ${min}${max < 1e15 ? ` to ${max}` : ''}.`);
+    throw usageError(
+      `${option} '${text}' is not a whole number ${max < 1e15 ? `from ${min} to ${max}` : `of at least ${min}`}.`,
+    );
   return value;
 }
 

@@ -179,7 +179,7 @@ describe('words become options: tail', () => {
     ['tail --pretty --json', /cannot be used together/],
     ['tail --forward http://example.com', /https/],
     [`tail ${SESSION} -n 5 --after 3`, /cannot be used together/],
-    ['tail -c 0', /whole number from 1/],
+    ['tail -c 0', /whole number of at least 1/],
     [`tail ${SESSION} --since yesterday`, /not a time/],
     [`session export ${SESSION} --format md --json`, /cannot be used together/],
   ];

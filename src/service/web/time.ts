@@ -7,7 +7,7 @@ const DAY_MS = 24 * HOUR_MS;
 
 /** The formats of times: here in UTC, and in the script of the page in the reader's time zone. */
 export const TIME_FORMS = {
-  clock: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  clock: { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
   date: { day: 'numeric', month: 'short', year: 'numeric' },
   day: { day: 'numeric', month: 'long', year: 'numeric' },
   moment: {
@@ -17,12 +17,13 @@ export const TIME_FORMS = {
     hour: '2-digit',
     minute: '2-digit',
     second: '2-digit',
+    hourCycle: 'h23',
     timeZoneName: 'short',
   },
 } as const satisfies Record<string, Intl.DateTimeFormatOptions>;
 
 const inUtc = (form: Intl.DateTimeFormatOptions): Intl.DateTimeFormat =>
-  new Intl.DateTimeFormat('en-GB', { ...form, timeZone: 'UTC' });
+  new Intl.DateTimeFormat('en-US', { ...form, timeZone: 'UTC' });
 const UTC = {
   clock: inUtc(TIME_FORMS.clock),
   date: inUtc(TIME_FORMS.date),

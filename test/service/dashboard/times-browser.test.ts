@@ -55,20 +55,20 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
 
   it('are in UTC without a script, and say so', async () => {
     await withTranscript({ ...TOKYO, javaScriptEnabled: false }, async (page) => {
-      const days = ['15 January 2027, UTC', '16 January 2027, UTC'];
+      const days = ['January 15, 2027, UTC', 'January 16, 2027, UTC'];
       expect(await listed(page)).toEqual([days[0], '21:00:00', days[1], '01:00:00']);
-      expect(await page.locator('.at time').last().getAttribute('title')).toBe('16 Jan 2027, 01:00:00 UTC');
+      expect(await page.locator('.at time').last().getAttribute('title')).toBe('Jan 16, 2027, 01:00:00 UTC');
     });
   });
 
   it('are in the reader’s time zone with a script, as are the days; no other zone is ever visible', async () => {
     await withTranscript(TOKYO, async (page) => {
-      expect(await listed(page)).toEqual(['16 January 2027', '06:00:00', '10:00:00']);
+      expect(await listed(page)).toEqual(['January 16, 2027', '06:00:00', '10:00:00']);
       expect(await page.locator('.at time').last().getAttribute('title')).toMatch(
-        /^16 Jan 2027, 10:00:00 (JST|GMT\+9)$/,
+        /^Jan 16, 2027, 10:00:00 (JST|GMT\+9)$/,
       );
       const painted = await page.evaluate<string[]>('[...painted]');
-      expect(painted).toContain('16 January 2027');
+      expect(painted).toContain('January 16, 2027');
       expect(painted.filter((one) => /UTC|21:00|01:00/.test(one))).toEqual([]);
     });
   });
@@ -80,7 +80,7 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
       alice = actorOf(stage.desk.place, alice.handle, alice.credentials);
       await alice.mustSend(session, 'at midnight');
       await page.locator('.entry', { hasText: 'at midnight' }).waitFor();
-      expect(await listed(page)).toEqual(['16 January 2027', '06:00:00', '10:00:00', '17 January 2027', '00:00:00']);
+      expect(await listed(page)).toEqual(['January 16, 2027', '06:00:00', '10:00:00', 'January 17, 2027', '00:00:00']);
       expect(await page.evaluate<string[]>('[...painted]')).not.toContain('15:00:00');
     });
   });
@@ -89,8 +89,8 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     stage.desk.clock.advance(20 * 24 * HOUR_MS);
     await withTranscript(TOKYO, async (page) => {
       const began = page.locator('.session-head time');
-      expect(await began.innerText()).toBe('16 Jan 2027');
-      expect(await began.getAttribute('title')).toMatch(/^16 Jan 2027, 06:00:00 (JST|GMT\+9)$/);
+      expect(await began.innerText()).toBe('Jan 16, 2027');
+      expect(await began.getAttribute('title')).toMatch(/^Jan 16, 2027, 06:00:00 (JST|GMT\+9)$/);
       expect(await began.getAttribute('datetime')).toBe('2027-01-15T21:00:00.000Z');
     });
   });

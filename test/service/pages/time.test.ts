@@ -26,13 +26,13 @@ describe('The age of a moment', () => {
 
   it('shows the exact moment too, in UTC', () => {
     expect(renderTime(NOW - HOUR, NOW).markup).toBe(
-      '<time datetime="2026-05-20T11:00:00.000Z" title="20 May 2026, 11:00:00 UTC" data-form="age">1 hour ago</time>',
+      '<time datetime="2026-05-20T11:00:00.000Z" title="May 20, 2026, 11:00:00 UTC" data-form="age">1 hour ago</time>',
     );
   });
 
   it('is a date if it is long ago', () => {
     expect(renderTime(NOW - 14 * DAY, NOW).markup).toBe(
-      '<time datetime="2026-05-06T12:00:00.000Z" title="6 May 2026, 12:00:00 UTC" data-form="date">6 May 2026</time>',
+      '<time datetime="2026-05-06T12:00:00.000Z" title="May 6, 2026, 12:00:00 UTC" data-form="date">May 6, 2026</time>',
     );
   });
 });

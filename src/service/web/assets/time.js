@@ -5,7 +5,7 @@
   'use strict';
   const FORMS = TIME_FORMS;
   const formats = Object.fromEntries(
-    Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat('en-GB', form)]),
+    Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat('en-US', form)]),
   );
   const write = (name, time) => formats[name].format(new Date(time.dateTime));
   // Ages count from the moment at which the service made the page, by its clock.
