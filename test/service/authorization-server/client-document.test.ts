@@ -115,7 +115,7 @@ describe('A client id that is the URL of a document replaces a registration', ()
     const seen = visibleText(consent.text);
     expect(seen).toMatch(/Let “ ?Example App ?” act as your agent/);
     expect(seen).toContain(
-      `This application is described by ${HOST}:${port()} , at ${url()} . This service has not verified it.`,
+      `This app is described by ${HOST}:${port()} , at ${url()} . This service has not verified it.`,
     );
     expect(seen).toContain('You will be returned to app.example');
     const allowed = { decision: 'allow', agent: 'new', agent_name: 'inbox' };
