@@ -91,6 +91,8 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     const reader = await context.newPage();
     await reader.goto(text(await operate(stage.operator, 'POST', '/sign-in-links', { account: mine.owner }), 'url'));
     await reader.goto(`${stage.web}/dashboard/search`);
+    // The browser gives the field the focus with the first frame, which may come after the page has loaded.
+    await reader.locator('input:focus').waitFor();
     await reader.keyboard.type('capercaillie');
     await reader.keyboard.press('Enter');
     await reader.getByRole('heading', { name: 'Messages' }).waitFor();
