@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
-import type { Query, Transaction } from '../../../src/service/core/database.js';
-import { createInboxes } from '../../../src/service/messaging/inboxes.js';
+import type { Database, Query, Transaction } from '../../../src/service/core/database.js';
+import { createInboxes, type InboxKeeper } from '../../../src/service/messaging/inboxes.js';
 import { sendMessage } from '../../../src/service/messaging/sessions.js';
 import { createLocalBus } from '../../../src/service/messaging/shared-bus.js';
 import type { InboxRow } from '../../../src/service/store/inboxes.js';
@@ -36,6 +36,13 @@ const inboxOf = (agent: AgentActor, sessionId: string) =>
   stage.database.read((query) =>
     query.get<InboxRow>('SELECT * FROM inbox WHERE agent_id = $1 AND session_id = $2', agent.agentId, sessionId),
   );
+
+/** Inboxes that are filled four at a time, with other writes behind the log. */
+function fillInSteps(write: Database['behind']['write']): InboxKeeper {
+  const { database } = stage;
+  const behind = { read: database.behind.read, write };
+  return createInboxes({ ...stage.context, database: { ...database, pageRows: 4, behind } });
+}
 
 /** Counts the statements and written rows of one message. */
 async function costOf(sender: AgentActor, sessionId: string): Promise<{ statements: number; rows: number }> {
@@ -191,27 +198,16 @@ describe('an inbox', () => {
   it('of a session that never pauses gets as far as those of all its other members', async () => {
     const agents = await addAgents(25);
     const id = await talk(agents);
-    const { database } = stage;
     let sent = 0;
     /** After each write of the fill, the session goes on, as long as `messages` last. */
     const fill = (messages: number) => {
       let left = messages;
-      return createInboxes({
-        ...stage.context,
-        database: {
-          ...database,
-          pageRows: 4,
-          behind: {
-            read: database.behind.read,
-            write: async (work) => {
-              const result = await database.behind.write(work);
-              if (left === 0) return result;
-              left -= 1;
-              sent = must(await stage.send(agents[0], id, { content: 'still here' })).sequence;
-              return result;
-            },
-          },
-        },
+      return fillInSteps(async (work) => {
+        const result = await stage.database.behind.write(work);
+        if (left === 0) return result;
+        left -= 1;
+        sent = must(await stage.send(agents[0], id, { content: 'still here' })).sequence;
+        return result;
       }).settle();
     };
     const furthest = async (): Promise<number[]> => {
@@ -230,32 +226,44 @@ describe('an inbox', () => {
     expect(await furthest()).toEqual(agents.map(() => sent));
   });
 
+  it('of all members get a message that a deletion moved into the fill', async () => {
+    const agents = await addAgents(25);
+    const id = await talk(agents);
+    const deleted = await talk([agents[0], agents[1]]);
+    must(await stage.send(agents[0], deleted, { content: 'soon gone' }));
+    must(await stage.send(agents[0], id, { content: 'first' }));
+    let second = 0;
+    await fillInSteps(async (work) => {
+      const result = await stage.database.behind.write(work);
+      if (second > 0) return result;
+      // Between the first step and the transaction that takes the events.
+      await stage.write(async (transaction) => {
+        await transaction.run('DELETE FROM event WHERE session_id = $1', deleted);
+      });
+      second = must(await stage.send(agents[0], id, { content: 'second' })).sequence;
+      return result;
+    }).settle();
+    await stage.context.inboxes.settle();
+    const rows = await Promise.all(agents.map((agent) => inboxOf(agent, id)));
+    expect(rows.map((row) => row?.last_sequence)).toEqual(agents.map(() => second));
+  });
+
   it.runIf(TEST_STORE !== 'postgres')('is filled in small steps where a statement stops everything else', async () => {
     const agents = await addAgents(25);
     const id = await talk(agents);
-    const { database } = stage;
     const changes: number[] = [];
-    const inboxes = createInboxes({
-      ...stage.context,
-      database: {
-        ...database,
-        pageRows: 4,
-        behind: {
-          read: database.behind.read,
-          write: (work) =>
-            database.behind.write((transaction) =>
-              work({
-                ...transaction,
-                run: async (sql, ...parameters) => {
-                  const count = await transaction.run(sql, ...parameters);
-                  if (sql.includes('INSERT INTO inbox')) changes.push(count);
-                  return count;
-                },
-              }),
-            ),
-        },
-      },
-    });
+    const inboxes = fillInSteps((work) =>
+      stage.database.behind.write((transaction) =>
+        work({
+          ...transaction,
+          run: async (sql, ...parameters) => {
+            const count = await transaction.run(sql, ...parameters);
+            if (sql.includes('INSERT INTO inbox')) changes.push(count);
+            return count;
+          },
+        }),
+      ),
+    );
     must(await stage.send(agents[0], id, { content: 'to all' }));
     for (const { agentId } of agents) inboxes.delivered(agentId, id, { sent: 2, readThrough: 2 });
     await inboxes.settle();
