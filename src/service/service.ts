@@ -509,8 +509,8 @@ async function stopAll(running: Running): Promise<void> {
     async () => context.tracer?.close(),
     watch.stop,
   ];
-  const doors = [context.bus, context.database, context.files];
-  const left = leave(context, [...steps, ...doors.map((door) => () => door.close())]);
+  const open = [context.bus, context.database, context.files];
+  const left = leave(context, [...steps, ...open.map((one) => () => one.close())]);
   await within(context.clock, LEAVE_MS, left, () => {});
 }
 

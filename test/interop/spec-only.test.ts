@@ -77,7 +77,7 @@ async function openSession(): Promise<string> {
   return id;
 }
 
-/** What the specification offers, and so must work to the end. `says`: in the document of `--json`. */
+/** Commands for which the specification is enough: they must work completely. `says`: a part of the `--json` document. */
 interface Works {
   readonly line: string;
   readonly says?: Readonly<Record<string, unknown>>;
@@ -170,7 +170,7 @@ const WORKS: Readonly<Record<string, () => readonly Works[]>> = {
   replay: () => [works('replay $S --exec true')],
 };
 
-/** What it does not offer. The error says so, and nothing has happened. `code` and `exit` if they are not the usual ones. */
+/** Commands that need an addition. The error says so, and nothing changes. `code` and `exit` only if they differ from the others. */
 interface Refused {
   readonly line: string;
   readonly says: RegExp;

@@ -168,7 +168,7 @@ const hmac = (key: Buffer, ...parts: readonly (Buffer | string)[]): Buffer => {
 const LAST_RECORD = 2;
 const MESSAGE_MAX_BYTES = 4_096;
 
-/** What the browser does with a message (RFC 8291 §3.4, RFC 8188 §2). */
+/** Decrypts a message as a browser does (RFC 8291 §3.4, RFC 8188 §2). */
 function decrypt(body: Buffer, { keys, auth }: Receiver): Buffer {
   if (body.length > MESSAGE_MAX_BYTES) throw new Error('the message is too large');
   const salt = body.subarray(0, 16);

@@ -25,7 +25,7 @@ export interface Bus {
   beat(processId: string, others: readonly string[]): void;
   /** Something may have been committed without a notification: everyone must look. */
   noteLoss(): void;
-  ring(signal: Signal): void;
+  notify(signal: Signal): void;
   /** Calls `listener` for every notification from now on; the returned function stops it. */
   listen(listener: (signal: Signal) => void): () => void;
   close(): Promise<void>;

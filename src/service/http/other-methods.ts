@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import createRouter from 'find-my-way';
 import { ServiceError } from '../core/errors.js';
 
-/** The methods that an address answers with 405 if it does not have them. All further ones get 404. */
+/** The methods that an address answers with 405 if it does not have them. Any other method gets 404. */
 export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
 /** The length up to which the router reads a parameter of a path. */

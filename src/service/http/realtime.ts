@@ -71,7 +71,7 @@ interface SocketHost {
 }
 
 /** Decides on handshakes. Refusals happen before the protocol is switched, as an error of the API. */
-function createDoor(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
+function createAdmission(context: ServiceContext, verifier: TokenVerifier, guardHost: HostGuard) {
   const sockets = createSemaphore({
     max: SOCKETS_PER_AGENT_MAX,
     waitingMax: 0,
@@ -183,7 +183,7 @@ export async function attachRealtime(
   context: ServiceContext,
   { verifier, guardHost, whenFree, processId }: RealtimeOptions,
 ): Promise<Realtime> {
-  const admit = createDoor(context, verifier, guardHost);
+  const admit = createAdmission(context, verifier, guardHost);
   const sockets = new Set<LiveSocket>();
   const presence = createPresence(context, processId, sockets);
   const feed = createFeed(context, processId);
@@ -193,28 +193,28 @@ export async function attachRealtime(
   const requireRunning = (): void => {
     if (isStopping) throw shuttingDown();
   };
-  const open = (live: LiveSocket, farewell: () => void): void => {
-    keepIn(sockets, live, farewell);
+  const open = (live: LiveSocket, onClosed: () => void): void => {
+    keepIn(sockets, live, onClosed);
     feed.add(live);
   };
-  const createFarewell = (owner: SocketOwner, release: () => void) => (): void => {
+  const createOnClosed = (owner: SocketOwner, release: () => void) => (): void => {
     release();
     presence.closed(owner).catch((error) => context.log.error('presence_failed', error));
   };
   // What lives as long as the socket must not share a scope with the handshake: it would keep the request in memory.
-  const welcome = async (handshake: Proposal, { actor, release }: SocketHost): Promise<void> => {
+  const accept = async (handshake: Proposal, { actor, release }: SocketHost): Promise<void> => {
     const { agentId, grantId, expiresAtMs } = actor;
     const owner = { socketId: context.ids.ulid(), agentId, grantId, expiresAtMs };
-    const farewell = createFarewell(owner, release);
+    const onClosed = createOnClosed(owner, release);
     try {
       await presence.opened(owner);
       requireRunning();
-      const welcomed = upgrade(handshake, (ws) =>
-        open(new LiveSocket(context, upkeep, owner, ws, handshake.socket), farewell),
+      const isUpgraded = upgrade(handshake, (ws) =>
+        open(new LiveSocket(context, upkeep, owner, ws, handshake.socket), onClosed),
       );
-      if (!welcomed) farewell();
+      if (!isUpgraded) onClosed();
     } catch (error) {
-      farewell();
+      onClosed();
       throw error;
     }
   };
@@ -223,7 +223,7 @@ export async function attachRealtime(
 
   onUpgrade(server, context, whenFree, async (handshake) => {
     requireRunning();
-    await welcome(handshake, await admit(handshake.request));
+    await accept(handshake, await admit(handshake.request));
   });
 
   await presence.start();
@@ -261,11 +261,11 @@ function closeOnNewEpoch({ database, log }: ServiceContext, sockets: ReadonlySet
   });
 }
 
-function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, farewell: () => void): void {
+function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, onClosed: () => void): void {
   sockets.add(live);
   live.onClosed(() => {
     sockets.delete(live);
-    farewell();
+    onClosed();
   });
 }
 
@@ -338,18 +338,18 @@ function createUpgrade({ database }: ServiceContext): Upgrade {
 }
 
 /** 2,500 clients a second come back to the other services, or all of them in this time. */
-const FAREWELL_MAX_MS = 4_000;
-const FAREWELL_PAUSE_MS = 10;
-const FAREWELLS_PER_MS = 2.5;
+const CLOSING_MAX_MS = 4_000;
+const CLOSING_PAUSE_MS = 10;
+const CLOSES_PER_MS = 2.5;
 
 async function closeAll(clock: Clock, sockets: ReadonlySet<LiveSocket>): Promise<void> {
   const open = [...sockets];
   const closing = open.map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
-  const perMs = Math.max(FAREWELLS_PER_MS, open.length / FAREWELL_MAX_MS);
+  const perMs = Math.max(CLOSES_PER_MS, open.length / CLOSING_MAX_MS);
   const startedMs = clock.monotonic();
   for (let closed = 0; closed < open.length; ) {
-    if (closed > 0) await wait(clock, FAREWELL_PAUSE_MS);
-    const due = Math.ceil((clock.monotonic() - startedMs + FAREWELL_PAUSE_MS) * perMs);
+    if (closed > 0) await wait(clock, CLOSING_PAUSE_MS);
+    const due = Math.ceil((clock.monotonic() - startedMs + CLOSING_PAUSE_MS) * perMs);
     for (const socket of open.slice(closed, due)) socket.close(CLOSE_CODE.shuttingDown, 'shutting down');
     closed = due;
   }

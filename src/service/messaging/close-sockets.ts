@@ -11,6 +11,6 @@ export async function closeSockets(
   const now = clock.now();
   for (const grantId of grantIds) await markSocketsRevoked(transaction, grantId, now);
   transaction.afterCommit(() => {
-    for (const grantId of grantIds) bus.ring({ kind: 'revoked', grantId });
+    for (const grantId of grantIds) bus.notify({ kind: 'revoked', grantId });
   });
 }

@@ -134,7 +134,7 @@ export class Batch {
   readonly frames: readonly Frame[];
   readonly first: number;
   readonly last: number;
-  /** What the pong to the ping behind the last frame must say. */
+  /** The payload of the ping after the last frame. Its pong repeats it. */
   readonly payload: Buffer;
   readonly #ping: Buffer;
   #lastAndPing: Buffer | undefined;
@@ -173,7 +173,7 @@ export class Delivery implements Asking {
   #isSending = false;
   /** It asks for one pong at a time, and for the next one only after a pause. */
   #isAsking = false;
-  /** What the pong will prove. */
+  /** The deliveries that the next pong confirms. */
   #asked = NOTHING;
 
   constructor(context: ServiceContext, socket: LiveSocket, pauses: Pauses) {

@@ -74,7 +74,7 @@ export async function append(
     insertEvent(transaction, row, event.type === 'session.message' && isSearchOn(context));
   }
   transaction.afterCommit(() =>
-    context.bus.ring({ kind: 'events', sessionId, first, last: first + count - 1, events }),
+    context.bus.notify({ kind: 'events', sessionId, first, last: first + count - 1, events }),
   );
   return first;
 }

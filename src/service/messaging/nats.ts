@@ -9,7 +9,7 @@ import type { BusAddress } from './bus-address.js';
 const CONNECT_MS = 5_000;
 const PING_MS = 10_000;
 const PINGS_MISSED_MAX = 2;
-const FAREWELL_MS = 1_000;
+const FLUSH_MS = 1_000;
 
 export interface NatsOptions {
   readonly address: BusAddress;
@@ -62,7 +62,7 @@ export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCall
       await orAborted(lost, stop.signal, () => {});
     } finally {
       line.connection = undefined;
-      await farewell(connection, clock);
+      await flushAndClose(connection, clock);
     }
   };
   const running = keepOpen(clock, stayOpen, onFault, stop.signal);
@@ -141,8 +141,8 @@ function subscribe(connection: NatsConnection, subject: string, hear: (text: str
 }
 
 /** The latest notifications are still sent, unless the other side no longer accepts anything. */
-async function farewell(connection: NatsConnection, clock: Clock): Promise<void> {
+async function flushAndClose(connection: NatsConnection, clock: Clock): Promise<void> {
   if (connection.isClosed()) return;
-  await within(clock, FAREWELL_MS, connection.flush(), () => {}).catch(() => {});
+  await within(clock, FLUSH_MS, connection.flush(), () => {}).catch(() => {});
   await connection.close().catch(() => {});
 }

@@ -205,7 +205,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
       await drop(await database.read((query) => listSocketsOf(query, row.id)));
       await database.write((query) => deleteGoneProcess(query, row));
     }
-    await drop(beat.strays());
+    await drop(beat.orphans());
     await rule?.settle();
   };
   const onFault = (error: unknown): void => log.error('presence_failed', error);
@@ -256,7 +256,7 @@ interface Books {
  */
 function createBeat({ clock, database }: ServiceContext, processId: string, { sockets, held }: Books) {
   let silentS = 0;
-  let strays: readonly SocketOfAgent[] = [];
+  let orphans: readonly SocketOfAgent[] = [];
   const close = (list: Iterable<LiveSocket>, reason: string): void => {
     for (const socket of list) socket.close(CLOSE_CODE.outOfTouch, reason);
   };
@@ -270,10 +270,10 @@ function createBeat({ clock, database }: ServiceContext, processId: string, { so
         known.filter((socket) => !ids.has(socket.socketId)),
         'was considered dead',
       );
-      strays = rows.filter((row) => !held.has(row.id));
+      orphans = rows.filter((row) => !held.has(row.id));
     },
     /** Rows without a socket, as of the last heartbeat. Another process may take longer than one to reconcile them. */
-    strays: () => strays,
+    orphans: () => orphans,
     /**
      * Closes all of them if the store cannot be reached for too long. Seconds in which this process was frozen do not
      * count.

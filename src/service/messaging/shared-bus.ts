@@ -15,7 +15,7 @@ export function createLocalBus(onFault: (error: unknown) => void): Bus {
     watchLosses: () => () => false,
     beat: () => {},
     noteLoss: () => {},
-    ring(signal) {
+    notify(signal) {
       for (const listener of [...listeners]) {
         try {
           listener(signal);
@@ -174,7 +174,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     const notification = readNotification(text);
     if (notification === undefined || notification.from === processId) return;
     losses.hear(notification);
-    for (const signal of toSignals(notification)) here.ring(signal);
+    for (const signal of toSignals(notification)) here.notify(signal);
   });
 
   return {
@@ -193,8 +193,8 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
       isBeatDue = true;
       arm();
     },
-    ring(signal) {
-      here.ring(signal);
+    notify(signal) {
+      here.notify(signal);
       if (signal.kind === 'events') addTo(sessions, signal);
       else grantIds.add(signal.grantId);
       arm();

@@ -86,8 +86,6 @@ export type AgentAnswer = z.infer<typeof AgentAnswer>;
 /** Reply of GET /agents. */
 const ListAgentsReply = z.looseObject({ agents: z.array(Agent), next_cursor: z.nullable(z.string()) });
 
-type ListAgentsReply = z.infer<typeof ListAgentsReply>;
-
 /** Reply of GET /agents/{owner}/{name}: the long form for its account, otherwise the short one. */
 export const AgentView = z.looseObject({
   agent: AgentSummary,
@@ -133,17 +131,11 @@ const SearchDirectoryReply = z.looseObject({
   organizations: z.array(z.looseObject({})),
 });
 
-type SearchDirectoryReply = z.infer<typeof SearchDirectoryReply>;
-
 /** Reply of GET /search/messages: newest first. */
 const SearchMessagesReply = z.looseObject({ messages: z.array(Message) });
 
-type SearchMessagesReply = z.infer<typeof SearchMessagesReply>;
-
 /** The whole list, sorted. */
 const Allowlist = z.looseObject({ entries: z.array(z.string()) });
-
-type Allowlist = z.infer<typeof Allowlist>;
 
 /** A stranger whose invitations an agent with the policy `hold` refused (wire: Agents, search, trust, knocks). */
 export const Knock = z.looseObject({
@@ -161,8 +153,6 @@ export type Knock = z.infer<typeof Knock>;
 /** All of them, latest first. */
 const ListKnocksReply = z.looseObject({ knocks: z.array(Knock) });
 
-type ListKnocksReply = z.infer<typeof ListKnocksReply>;
-
 /**
  * One block. `blocked_agent_id` is also an id for an unknown handle and for an owner, so that the answer reveals
  * nothing (wire: Agents, search, trust).
@@ -177,8 +167,6 @@ export type Block = z.infer<typeof Block>;
 
 /** Reply of GET /blocks: newest first. */
 const ListBlocksReply = z.looseObject({ blocks: z.array(Block), next_cursor: z.nullable(z.string()) });
-
-type ListBlocksReply = z.infer<typeof ListBlocksReply>;
 
 /** The reply of each endpoint, in JSON. */
 export const AGENT_REPLIES = {

@@ -22,8 +22,6 @@ const AttachmentLink = z.looseObject({
   url_expires_at: EpochMs,
 });
 
-type AttachmentLink = z.infer<typeof AttachmentLink>;
-
 /** The reply of each endpoint, in JSON. */
 export const ATTACHMENT_REPLIES = {
   uploadAttachment: Attachment,

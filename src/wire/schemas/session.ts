@@ -44,12 +44,8 @@ const CreateSessionReply = z.looseObject({
   sequence: z.nullable(z.int()),
 });
 
-type CreateSessionReply = z.infer<typeof CreateSessionReply>;
-
 /** Only the agents that this call invited. */
 const InviteReply = z.looseObject({ invited: z.array(z.string()) });
-
-type InviteReply = z.infer<typeof InviteReply>;
 
 /** Reply of GET /sessions: most recently changed first. */
 export const ListSessionsReply = z.looseObject({ sessions: z.array(Session), next_cursor: z.nullable(z.string()) });

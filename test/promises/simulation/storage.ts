@@ -270,23 +270,23 @@ function scheduledCalls(world: World, life: Life, listeners: Set<(text: string) 
 /** Delivers notifications after the commit: late, out of order, twice, or not at all. */
 export function scheduledBus(world: World, life: Life, real: Bus): Bus {
   const clock = world.clockOf({ isDead: false });
-  const later = (ring: () => void): void => world.later('bell', ring, life);
+  const later = (pass: () => void): void => world.later('bell', pass, life);
   return {
     ...real,
     isReliable: false,
     watchLosses: () => () => true,
-    ring(signal) {
+    notify(signal) {
       if (life.isDead) return;
-      const ring = (): void => real.ring(signal);
+      const pass = (): void => real.notify(signal);
       if (world.fires('bell lost')) return;
       if (world.fires('bell late')) {
         clock.schedule(LATE_MS, () => {
-          if (!life.isDead) ring();
+          if (!life.isDead) pass();
         });
         return;
       }
-      later(ring);
-      if (world.fires('bell doubled')) later(ring);
+      later(pass);
+      if (world.fires('bell doubled')) later(pass);
     },
   };
 }

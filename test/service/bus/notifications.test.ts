@@ -170,12 +170,12 @@ describe('a lost notification', () => {
         await settled();
       }
     };
-    const ring = async ({ bus }: { bus: Bus }): Promise<void> => {
-      bus.ring({ kind: 'events', sessionId: 'sess_1', first: 1, last: 1 });
+    const notify = async ({ bus }: { bus: Bus }): Promise<void> => {
+      bus.notify({ kind: 'events', sessionId: 'sess_1', first: 1, last: 1 });
       clock.advance(5);
       await settled();
     };
-    return { lines, beat, ring, clock };
+    return { lines, beat, notify, clock };
   }
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -189,28 +189,28 @@ describe('a lost notification', () => {
   }
 
   it('is not suspected while heartbeats arrive, even if nothing else happens', async () => {
-    const { one, two, beat, ring } = await startPair();
+    const { one, two, beat, notify } = await startPair();
     for (let count = 0; count < 10; count += 1) {
       await beat();
-      await ring(one);
+      await notify(one);
       expect([one.isLost(), two.isLost()]).toEqual([false, false]);
     }
   });
 
   it('is noticed by the number of the next text, once', async () => {
-    const { one, two, ring } = await startPair();
+    const { one, two, notify } = await startPair();
     one.isSilent = true;
-    await ring(one);
+    await notify(one);
     one.isSilent = false;
     expect(two.isLost()).toBe(false);
-    await ring(one);
+    await notify(one);
     expect([two.isLost(), two.isLost(), one.isLost()]).toEqual([true, false, false]);
   });
 
   it('is noticed when its process could not send it', async () => {
-    const { one, two, beat, ring } = await startPair();
+    const { one, two, beat, notify } = await startPair();
     one.fail = true;
-    await ring(one);
+    await notify(one);
     one.fail = false;
     await beat();
     expect(two.isLost()).toBe(true);

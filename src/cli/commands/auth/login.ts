@@ -224,7 +224,7 @@ function refused({ context, handle, scopes }: SignIn, error: string): CliError {
   const isDenied = error === 'access_denied';
   if (isDenied && context.globals.isYes)
     return new CliError('ASP_LOGIN_DENIED', {
-      message: `There is no agent ${handle ?? 'like that'} on the local service.`,
+      message: `There is no ${handle === undefined ? 'such agent' : `agent ${handle}`} on the local service.`,
       next: ['asp', 'serve', 'agent', ...(handle === undefined ? ['list'] : ['add', handle])],
     });
   if (error === 'invalid_scope')

@@ -119,7 +119,7 @@ import {
 } from './visit.js';
 
 /** One page for everything that does not exist, was removed or belongs to another account. */
-function strayView(): View {
+function unknownView(): View {
   return {
     title: 'Not found',
     section: undefined,
@@ -312,13 +312,13 @@ export function registerDashboard(
     scope.get(
       '/*',
       GET_ALONE,
-      async (request, reply) => otherMethods.answer(request, reply) ?? answerStray(server, request, reply),
+      async (request, reply) => otherMethods.answer(request, reply) ?? answerUnknown(server, request, reply),
     );
     scope.get(
       `${PATH.dashboard}/*`,
       GET_ALONE,
       async (request, reply) =>
-        otherMethods.answer(request, reply) ?? answerVisit(server, request, reply, async () => strayPage()),
+        otherMethods.answer(request, reply) ?? answerVisit(server, request, reply, async () => unknownPage()),
     );
   });
   // The caller is a script, so it gets errors in the form for programs.
@@ -485,7 +485,7 @@ async function refuse(
 }
 
 /** An unknown address; requests that do not ask for a page get the error for programs. */
-async function answerStray(
+async function answerUnknown(
   { context }: AuthorizationServer,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -521,12 +521,12 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
     return await work(visit);
   } catch (error) {
     if (!(error instanceof ServiceError) || error.status >= 500) throw error;
-    if (error.status === 404 || error.code === 'FORBIDDEN' || error.code === 'INVALID_HANDLE') return strayPage();
+    if (error.status === 404 || error.code === 'FORBIDDEN' || error.code === 'INVALID_HANDLE') return unknownPage();
     return page(refusedView(error), { status: error.status });
   }
 }
 
-const strayPage = (): DashboardAnswer => ({ kind: 'page', view: strayView(), status: 404 });
+const unknownPage = (): DashboardAnswer => ({ kind: 'page', view: unknownView(), status: 404 });
 
 async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Promise<FastifyReply> {
   if (answer.kind === 'sheet') return reply.headers(pageHeaders()).send(answer.html);

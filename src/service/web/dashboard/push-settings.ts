@@ -24,7 +24,7 @@ const PATH = `${SETTINGS}/push`;
 /** Its folder is the scope of the worker. */
 export const WORKER_PATH = '/dashboard/worker.js';
 
-/** What the settings show about push notifications. */
+/** Push notifications on the settings page. */
 export interface PushSection {
   /** The public key of this service. */
   readonly key: string;

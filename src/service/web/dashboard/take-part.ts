@@ -298,7 +298,7 @@ export function actReopen(visit: Visit, form: Parameters): Promise<DashboardAnsw
   });
 }
 
-interface Farewell {
+interface Closing {
   readonly verb: 'leave' | 'end';
   readonly title: string;
   readonly consequences: readonly string[];
@@ -306,7 +306,7 @@ interface Farewell {
   readonly role: 'joined' | 'writers';
 }
 
-const LEAVE: Farewell = {
+const LEAVE: Closing = {
   verb: 'leave',
   title: 'Leave this session?',
   consequences: [
@@ -317,7 +317,7 @@ const LEAVE: Farewell = {
   label: 'Leave session',
   role: 'joined',
 };
-const END: Farewell = {
+const END: Closing = {
   verb: 'end',
   title: 'End this session for everyone?',
   consequences: ['No one can write in this session anymore.', 'Agents that are in it now can reopen it.'],
@@ -326,9 +326,9 @@ const END: Farewell = {
 };
 
 /** Asks before an agent leaves, or before the session ends for everyone. */
-async function showFarewell(
+async function showClosing(
   visit: Visit,
-  { verb, title, consequences, label, role }: Farewell,
+  { verb, title, consequences, label, role }: Closing,
 ): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
   const agents = findRoles(seen.view)[role];
@@ -350,8 +350,8 @@ async function showFarewell(
   return page(view);
 }
 
-export const showLeave = (visit: Visit): Promise<DashboardAnswer> => showFarewell(visit, LEAVE);
-export const showEnd = (visit: Visit): Promise<DashboardAnswer> => showFarewell(visit, END);
+export const showLeave = (visit: Visit): Promise<DashboardAnswer> => showClosing(visit, LEAVE);
+export const showEnd = (visit: Visit): Promise<DashboardAnswer> => showClosing(visit, END);
 
 export function actLeave(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   return actAs(visit, form, async (actor, path, key) => {

@@ -151,7 +151,7 @@ export async function startWebPush(context: PushContext, options: WebPushOptions
   const sender = await createSender(context, options);
   /** When an account that was notified may be notified again. */
   const free = new Map<string, number>();
-  /** What was last known of accounts with news that no event tells. */
+  /** The latest knocks and reports of each account. No event announces them. */
   let looked: ReadonlyMap<string, string> = new Map();
   let since = clock.now() - LATE_MAX_MS;
 

@@ -242,14 +242,14 @@ describe('the notification', () => {
       calls += 1;
     });
     await until('both lines are up', async () => {
-      buses[0]?.ring({ kind: 'revoked', grantId: 'probe' });
+      buses[0]?.notify({ kind: 'revoked', grantId: 'probe' });
       return (heard[1]?.length ?? 0) > 0;
     });
     for (const list of heard) list.length = 0;
     calls = 0;
     const ids = Array.from({ length: 500 }, (_, index) => `sess_${String(index).padStart(26, '0')}`);
-    for (const sessionId of ids) buses[0]?.ring({ kind: 'events', sessionId, first: 3, last: 4 });
-    buses[0]?.ring({ kind: 'revoked', grantId: 'fam_1' });
+    for (const sessionId of ids) buses[0]?.notify({ kind: 'events', sessionId, first: 3, last: 4 });
+    buses[0]?.notify({ kind: 'revoked', grantId: 'fam_1' });
     expect(heard[0]).toHaveLength(501);
     const reached = () => (heard[1] ?? []).flatMap((signal) => (signal.kind === 'events' ? [signal.sessionId] : []));
     await until('all are heard', async () => reached().length >= 500);
