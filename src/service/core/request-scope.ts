@@ -23,15 +23,20 @@ export interface RequestScope {
   readonly trace?: TraceParent | undefined;
 }
 
-const storage = new AsyncLocalStorage<RequestScope>();
+interface Followed {
+  readonly request: object;
+  readonly scope: RequestScope;
+}
+
+const storage = new AsyncLocalStorage<Followed>();
 const scopes = new WeakMap<IncomingMessage, RequestScope>();
+const followed = new Set<object>();
 
 /** The request that the running code works for; undefined for work behind requests. */
 export function findScope(): RequestScope | undefined {
-  return storage.getStore();
+  const current = storage.getStore();
+  return current !== undefined && followed.has(current.request) ? current.scope : undefined;
 }
-
-const followed = new Set<object>();
 
 /**
  * Runs `work`, and everything that it starts, for this request, until {@link unfollow}. Before Node.js 24, every promise
@@ -39,7 +44,7 @@ const followed = new Set<object>();
  */
 export function follow<T>(request: object, scope: RequestScope, work: () => T): T {
   followed.add(request);
-  return storage.run(scope, work);
+  return storage.run({ request, scope }, work);
 }
 
 /** The request is over, or stays open without work of its own: what it has started no longer belongs to it. */
@@ -51,10 +56,10 @@ export function unfollow(request: object): void {
 export function keepScope<Arguments extends unknown[], T>(
   work: (...values: Arguments) => T,
 ): (...values: Arguments) => T {
-  const scope = storage.getStore();
+  const kept = storage.getStore();
   return (...values) => {
-    if (followed.size === 0 || scope === storage.getStore()) return work(...values);
-    return scope === undefined ? storage.exit(work, ...values) : storage.run(scope, work, ...values);
+    if (followed.size === 0 || kept === storage.getStore()) return work(...values);
+    return kept === undefined ? storage.exit(work, ...values) : storage.run(kept, work, ...values);
   };
 }
 
@@ -112,7 +117,7 @@ export function describeScope(scope: RequestScope | undefined): LogFields {
 /** The same log. Its lines name the request that caused them, if it is followed. */
 export function nameRequests(log: Log): Log {
   const named = (fields: LogFields | undefined): LogFields | undefined => {
-    const scope = storage.getStore();
+    const scope = findScope();
     return scope === undefined ? fields : { ...fields, ...describeScope(scope) };
   };
   const { debug, security } = log;

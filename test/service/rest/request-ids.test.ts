@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -250,7 +251,7 @@ describe('a write', () => {
 });
 
 describe('work for a request', () => {
-  it('belongs to it until no request is followed, and no longer', async () => {
+  it('belongs to it until the request is over, and no longer', async () => {
     // A separate copy, because other services in this process may still follow requests.
     const copy = '../../../src/service/core/request-scope.js?copy';
     const { findScope, follow, unfollow }: typeof import('../../../src/service/core/request-scope.js') = await import(
@@ -258,25 +259,26 @@ describe('work for a request', () => {
     );
     const [one, two] = [{}, {}];
     const seen: (string | undefined)[] = [];
-    let goOn = (): void => {};
-    const isOver = new Promise<void>((resolve) => {
-      goOn = resolve;
-    });
+    const turns = new EventEmitter();
     const look = async (): Promise<void> => {
       await Promise.resolve();
       seen.push(findScope()?.requestId);
-      await isOver;
-      seen.push(findScope()?.requestId);
+      for (const turn of ['first', 'second']) {
+        await once(turns, turn);
+        seen.push(findScope()?.requestId);
+      }
     };
     const first = follow(one, { requestId: 'one' }, look);
     const second = follow(two, { requestId: 'two' }, look);
     await new Promise(setImmediate);
     unfollow(one);
     await follow(two, { requestId: 'two' }, async () => seen.push(`still ${findScope()?.requestId}`));
+    turns.emit('first');
+    await new Promise(setImmediate);
     unfollow(two);
-    goOn();
+    turns.emit('second');
     await Promise.all([first, second]);
-    expect(seen).toEqual(['one', 'two', 'still two', undefined, undefined]);
+    expect(seen).toEqual(['one', 'two', 'still two', undefined, 'two', undefined, undefined]);
   });
 });
 
