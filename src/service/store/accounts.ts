@@ -1,5 +1,5 @@
 import type { Query, Transaction } from '../core/database.js';
-import { insertRow } from './insert.js';
+import { insertRow } from './sql.js';
 
 export interface AccountRow {
   readonly id: string;

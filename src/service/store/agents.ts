@@ -1,6 +1,6 @@
 import type { InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
 import type { Query, Transaction } from '../core/database.js';
-import { insertRow } from './insert.js';
+import { insertRow } from './sql.js';
 
 export interface AgentRow {
   readonly id: string;

@@ -1,7 +1,6 @@
 import type { Dialect, Query, Transaction } from '../core/database.js';
 import type { AgentRow } from './agents.js';
-import { insertRow } from './insert.js';
-import { toValues } from './participants.js';
+import { insertRow, toValues } from './sql.js';
 
 /** Those that are on the list stay as they are. */
 export async function insertAllowlistEntries(

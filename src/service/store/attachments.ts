@@ -1,6 +1,5 @@
 import type { Database, Query, Transaction } from '../core/database.js';
-import { insertRow } from './insert.js';
-import { toValues } from './participants.js';
+import { insertRow, toValues } from './sql.js';
 
 export interface AttachmentRow {
   readonly id: string;

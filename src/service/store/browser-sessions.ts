@@ -1,7 +1,7 @@
 import type { Query, Transaction } from '../core/database.js';
 import type { AccountRow } from './accounts.js';
-import { insertRow } from './insert.js';
 import { deletePushSubscription, deletePushSubscriptionOfSession, deletePushSubscriptions } from './push.js';
+import { insertRow } from './sql.js';
 
 /** A signed-in browser. */
 export interface AccountSessionRow {

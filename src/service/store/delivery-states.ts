@@ -1,6 +1,6 @@
 import type { Query, Transaction } from '../core/database.js';
-import { toValues } from './participants.js';
 import { whereSessionExists } from './sessions.js';
+import { toValues } from './sql.js';
 
 /** A recipient's report on a message: a row for each message and recipient, written when the recipient reports. */
 export interface TakenRow {

@@ -1,6 +1,6 @@
 import type { LoggedEvent } from '../core/bus.js';
 import type { Query, Transaction } from '../core/database.js';
-import { recordsIn } from './inboxes.js';
+import { recordsIn } from './sql.js';
 
 export interface EventRow extends LoggedEvent {
   /** The invitee of a `session.invited`, the leaver of a `session.left`; null elsewhere. */

@@ -1,6 +1,6 @@
 import type { SessionState } from '../../wire/schemas/session.js';
-import type { Dialect, Query, SqlValue, Transaction } from '../core/database.js';
-import { toValues } from './participants.js';
+import type { Query, SqlValue, Transaction } from '../core/database.js';
+import { eventAt, recordsIn, toValues } from './sql.js';
 
 /**
  * The unseen events of one session for one agent. Written after the commit, outside of anything that locks a session.
@@ -17,19 +17,6 @@ export interface InboxRow {
   readonly delivered_sequence: number;
   /** Whether it may see events past `delivered_sequence`. */
   readonly is_pending: number;
-}
-
-/** One row per record of a JSON array of objects. */
-export function recordsIn(
-  dialect: Dialect,
-  list: string,
-  columns: Readonly<Record<string, 'TEXT' | 'BIGINT'>>,
-): string {
-  const names = Object.entries(columns);
-  if (dialect === 'postgres')
-    return `json_to_recordset(${list}::json) AS asked (${names.map(([name, type]) => `${name} ${type}`).join(', ')})`;
-  const extracted = names.map(([name]) => `json_extract(value, '$.${name}') AS ${name}`);
-  return `(SELECT ${extracted.join(', ')} FROM json_each(${list})) AS asked`;
 }
 
 /**
@@ -113,7 +100,7 @@ export async function takeUnspread(
          RETURNING position
        )
        SELECT event.position, event.session_id, event.sequence, event.type, event.created_at
-       FROM taken JOIN event ON event.position = taken.position`,
+       FROM taken ${eventAt('taken.position')}`,
       limit,
     );
   const rows = await listUnspread(transaction, limit);
@@ -127,8 +114,7 @@ const NEXT_UNSPREAD = {
   sqlite: `SELECT position, session_id, sequence, type, created_at FROM event
     WHERE position > (SELECT spread_position FROM inbox_progress) ORDER BY position LIMIT $1`,
   postgres: `SELECT event.position, event.session_id, event.sequence, event.type, event.created_at
-    FROM (SELECT position FROM inbox_queue ORDER BY position LIMIT $1) AS queued
-    JOIN event ON event.position = queued.position`,
+    FROM (SELECT position FROM inbox_queue ORDER BY position LIMIT $1) AS queued ${eventAt('queued.position')}`,
 } as const;
 
 /** The first `limit` events that are in no inbox. */

@@ -1,7 +1,7 @@
 import { type Handle, isOwnerGlob, type OwnerGlob, splitHandle } from '../../wire/handle.js';
 import { KNOCKS_PER_AGENT_MAX, KNOCKS_PER_OWNER_MAX } from '../../wire/limit.js';
 import type { Query, Transaction } from '../core/database.js';
-import { toValues } from './participants.js';
+import { toValues } from './sql.js';
 
 /** The record of one stranger that knocked at one agent. */
 export interface KnockRow {

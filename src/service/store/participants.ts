@@ -1,10 +1,6 @@
 import type { ParticipantStatus, SessionState } from '../../wire/schemas/session.js';
-import type { Dialect, Query, Transaction } from '../core/database.js';
-
-/** The values of a JSON list, each as `value`; each database has its own name for it. */
-export function toValues(dialect: Dialect, list: string): string {
-  return dialect === 'sqlite' ? `json_each(${list})` : `json_array_elements_text(${list}::json)`;
-}
+import type { Query, Transaction } from '../core/database.js';
+import { toValues } from './sql.js';
 
 const SESSIONS_PER_LOOK = 500;
 

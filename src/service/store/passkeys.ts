@@ -1,5 +1,5 @@
 import type { Query, Transaction } from '../core/database.js';
-import { insertRow } from './insert.js';
+import { insertRow } from './sql.js';
 
 /** A key pair of an account. The private half never leaves the device that made it. */
 export interface PasskeyRow {

@@ -1,5 +1,5 @@
 import type { Query, Transaction } from '../core/database.js';
-import { insertRow } from './insert.js';
+import { insertRow } from './sql.js';
 
 /** A service that uses this data. */
 export interface ProcessRow {

@@ -1,7 +1,7 @@
 import type { Query, Transaction } from '../core/database.js';
-import { recordsIn, type UnspreadRow } from './inboxes.js';
-import { insertRow } from './insert.js';
+import type { UnspreadRow } from './inboxes.js';
 import { pushLock } from './lock-names.js';
+import { insertRow, recordsIn } from './sql.js';
 
 /** The address and the keys with which the service reaches a signed-in browser that has no page open (RFC 8030, 8291). */
 export interface PushSubscriptionRow {

@@ -1,7 +1,6 @@
 import type { Query, SqlValue, Transaction } from '../core/database.js';
-import { recordsIn } from './inboxes.js';
-import { toValues } from './participants.js';
 import type { ListPosition } from './sessions.js';
+import { eventAt, recordsIn, toValues } from './sql.js';
 
 export type SearchKind = 'agent' | 'person';
 
@@ -139,13 +138,15 @@ const TEXTS = {
   sqlite: {
     gather: 'json_group_array',
     unindexed: 'event',
+    unindexedPosition: 'event.position',
     isUnindexed: 'event.position > (SELECT indexed_position FROM search_progress)',
     settle: 'UPDATE search_progress SET indexed_position = $1',
     isBehind: 'SELECT 1 AS found FROM search_progress WHERE indexed_position < $1',
   },
   postgres: {
     gather: 'json_agg',
-    unindexed: 'search_queue JOIN event ON event.position = search_queue.position',
+    unindexed: `search_queue ${eventAt('search_queue.position')}`,
+    unindexedPosition: 'search_queue.position',
     isUnindexed: 'TRUE',
     settle: 'DELETE FROM search_queue WHERE position IN (SELECT value::bigint FROM json_array_elements_text($1::json))',
     isBehind: 'SELECT 1 AS found FROM search_queue WHERE position <= $1 LIMIT 1',
@@ -216,9 +217,9 @@ export async function countCandidates(
 
 /** The oldest messages whose words are not indexed yet, in order. */
 export function listUnindexed(query: Query, limit: number): Promise<FoundEventRow[]> {
-  const { unindexed, isUnindexed } = TEXTS[query.dialect];
+  const { unindexed, unindexedPosition, isUnindexed } = TEXTS[query.dialect];
   return query.all<FoundEventRow>(
-    `SELECT ${FOUND} FROM ${unindexed} WHERE ${isUnindexed} ORDER BY event.position LIMIT $1`,
+    `SELECT ${FOUND} FROM ${unindexed} WHERE ${isUnindexed} ORDER BY ${unindexedPosition} LIMIT $1`,
     limit,
   );
 }
@@ -230,15 +231,15 @@ export function listUnindexedOfAccount(
   position: number,
   limit: number,
 ): Promise<FoundEventRow[]> {
-  const { unindexed, isUnindexed } = TEXTS[query.dialect];
+  const { unindexed, unindexedPosition, isUnindexed } = TEXTS[query.dialect];
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM ${unindexed}
-     WHERE ${isUnindexed} AND event.position > $2 AND event.type = 'session.message'
+     WHERE ${isUnindexed} AND ${unindexedPosition} > $2 AND event.type = 'session.message'
        AND CASE WHEN EXISTS (
          SELECT 1 FROM participant AS mine JOIN agent ON agent.id = mine.agent_id
          WHERE mine.session_id = event.session_id AND agent.account_id = $1 AND agent.removed_at IS NULL
        ) THEN 1 ELSE 0 END = 1
-     ORDER BY event.position LIMIT $3`,
+     ORDER BY ${unindexedPosition} LIMIT $3`,
     accountId,
     position,
     limit,
@@ -255,16 +256,16 @@ export function listUnindexedOf(
   position: number,
   limit: number,
 ): Promise<FoundEventRow[]> {
-  const { unindexed, isUnindexed } = TEXTS[query.dialect];
+  const { unindexed, unindexedPosition, isUnindexed } = TEXTS[query.dialect];
   const { condition, parameters } = readable(scope);
   const [after, count] = [position, limit].map((value) => `$${parameters.push(value)}`);
   return query.all<FoundEventRow>(
     `SELECT ${FOUND} FROM ${unindexed}
-     WHERE ${isUnindexed} AND event.position > ${after} AND event.type = 'session.message'
+     WHERE ${isUnindexed} AND ${unindexedPosition} > ${after} AND event.type = 'session.message'
        AND CASE WHEN EXISTS (
          SELECT 1 FROM participant AS mine WHERE mine.session_id = event.session_id AND ${condition}
        ) THEN 1 ELSE 0 END = 1
-     ORDER BY event.position LIMIT ${count}`,
+     ORDER BY ${unindexedPosition} LIMIT ${count}`,
     ...parameters,
   );
 }

@@ -1,6 +1,6 @@
 import type { SessionState } from '../../wire/schemas/session.js';
 import type { Query, SqlValue, Transaction } from '../core/database.js';
-import { toValues } from './participants.js';
+import { toValues } from './sql.js';
 
 export interface SessionRow {
   readonly id: string;

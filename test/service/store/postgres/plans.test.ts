@@ -9,8 +9,17 @@ import {
   holdSession,
   listEnded,
 } from '../../../../src/service/store/deleted-sessions.js';
+import { listUnspread, listUnspreadFor, takeUnspread } from '../../../../src/service/store/inboxes.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
-import { deleteWordsOfSession, FIRST_WORD, indexTerms, listCandidates } from '../../../../src/service/store/search.js';
+import {
+  deleteWordsOfSession,
+  FIRST_WORD,
+  indexTerms,
+  listCandidates,
+  listUnindexed,
+  listUnindexedOf,
+  listUnindexedOfAccount,
+} from '../../../../src/service/store/search.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
@@ -63,6 +72,26 @@ it('the newest of a long session are read at the end of an index, not gathered a
   const plan = await planOf((query) => listCandidates(query, [ALL], ['heron'], Number.MAX_SAFE_INTEGER, 20));
   expect(plan).toContain('Index Only Scan Backward using message_word_pkey');
   expect(plan).not.toMatch(/Bitmap|Seq Scan on message_word/);
+});
+
+it('events that wait for inboxes or for search are looked up one by one, however few events there are', async () => {
+  await database.write(async (transaction) => {
+    await transaction.run(`INSERT INTO event (session_id, sequence, id, type, created_at, payload)
+      SELECT '${SESSION}', each, 'evt_' || each, 'session.message', 1, '{}' FROM generate_series(1, 4000) AS each`);
+    for (const queue of ['search_queue', 'inbox_queue']) {
+      await transaction.run(`INSERT INTO ${queue} (position) SELECT position FROM event`);
+      await transaction.run(`DELETE FROM ${queue} WHERE position < (SELECT MAX(position) FROM event)`);
+    }
+  });
+  const plan = await planOf(async (query) => {
+    await takeUnspread(query as Transaction, 500, 'free');
+    await listUnspread(query, 500);
+    await listUnspreadFor(query, 'agt_1', 500);
+    await listUnindexed(query, 200);
+    await listUnindexedOf(query, { agentId: 'agt_1', counterpart: undefined, sessionId: undefined }, 0, 16);
+    await listUnindexedOfAccount(query, 'acc', 0, 16);
+  });
+  expect(plan.match(/Index Scan using event_pkey on event .*\n\s+Index Cond/g)).toHaveLength(6);
 });
 
 it('a session is found by its age, and deleted, without reading the tables that hold everyone’s', async () => {
