@@ -17,6 +17,7 @@ import {
   listUnindexed,
   listUnindexedOf,
   listUnindexedOfAccount,
+  type MessageTerms,
   markIndexed,
   type SearchedSession,
   type SearchScope,
@@ -51,15 +52,17 @@ export async function indexMessages(context: Pick<ServiceContext, 'database'>): 
     await transaction.lock([SEARCH_INDEX_LOCK]);
     const events = await listUnindexed(transaction, BATCH);
     const indexed: FoundEventRow[] = [];
+    const messages: MessageTerms[] = [];
     let wordCount = 0;
     for (const event of events) {
       if (wordCount >= WORDS_PER_TRANSACTION) break;
       indexed.push(event);
       if (event.type !== 'session.message') continue;
       const terms = wordsToIndex(toMessageTerms(event.payload));
-      await indexTerms(transaction, event, terms);
+      messages.push({ position: event.position, session_id: event.session_id, terms });
       wordCount += terms.length;
     }
+    if (messages.length > 0) await indexTerms(transaction, messages);
     await markIndexed(transaction, indexed);
     return events.length === BATCH || indexed.length < events.length;
   });

@@ -270,18 +270,24 @@ export function listUnindexedOf(
   );
 }
 
-export async function indexTerms(
-  transaction: Transaction,
-  event: Pick<FoundEventRow, 'position' | 'session_id'>,
-  terms: readonly string[],
-): Promise<void> {
+/** A message, and the words by which it can be found. */
+export interface MessageTerms extends Pick<FoundEventRow, 'position' | 'session_id'> {
+  readonly terms: readonly string[];
+}
+
+export async function indexTerms(transaction: Transaction, messages: readonly MessageTerms[]): Promise<void> {
+  const { dialect } = transaction;
+  const listed = messages.map(({ session_id, position, terms }) => ({
+    code: toCode(session_id),
+    at: position,
+    words: listCodes(terms),
+  }));
   await transaction.run(
     `INSERT INTO message_word (session, word, position)
-     SELECT CAST($1 AS INTEGER), CAST(word.value AS INTEGER), CAST($2 AS BIGINT)
-     FROM ${toValues(transaction.dialect, '$3')} AS word`,
-    toCode(event.session_id),
-    event.position,
-    listCodes(terms),
+     SELECT CAST(asked.code AS INTEGER), CAST(word.value AS INTEGER), asked.at
+     FROM ${recordsIn(dialect, '$1', { code: 'BIGINT', at: 'BIGINT', words: 'TEXT' })}
+     CROSS JOIN ${toValues(dialect, 'asked.words')} AS word`,
+    JSON.stringify(listed),
   );
 }
 

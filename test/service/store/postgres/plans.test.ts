@@ -60,7 +60,7 @@ async function planOf(work: (query: Query) => Promise<unknown>): Promise<string>
 
 it('the newest of a long session are read at the end of an index, not gathered and sorted (D-186)', async () => {
   await database.write(async (transaction) => {
-    await indexTerms(transaction, { session_id: SESSION, position: 1 }, ['heron']);
+    await indexTerms(transaction, [{ session_id: SESSION, position: 1, terms: ['heron'] }]);
     await transaction.run(`INSERT INTO message_word (session, word, position)
       SELECT session, word, later FROM message_word CROSS JOIN generate_series(2, 20000) AS later`);
     // Sends the words in sessions with one message each, so that most sessions contain few of them.
