@@ -171,6 +171,11 @@ export function renderMistakes(mistakes: readonly Mistake[]): Html | undefined {
   return isShownThere ? undefined : renderProblem('There is a problem', mistakes);
 }
 
+/** The title of a page with a form: a problem comes first, so that screen readers announce it first. */
+export function toTitle(title: string, mistakes: readonly Mistake[]): string {
+  return mistakes.length > 0 ? `Problem: ${title}` : title;
+}
+
 /** Hidden fields. */
 export function hidden(values: Readonly<Record<string, string | undefined>>): Html {
   const given = Object.entries(values).flatMap(([name, value]) =>

@@ -4,23 +4,31 @@ import { createAgent, listAgents } from '../../agents/agents.js';
 import { ServiceError } from '../../core/errors.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { type FirstStepsRow, findFirstSteps } from '../../store/agents.js';
+import type { AccountRow } from '../../store/accounts.js';
+import { type AgentRecordRow, type FirstStepsRow, findFirstSteps } from '../../store/agents.js';
 import { LISTS_SCRIPT } from '../assets.js';
-import { type Field, hidden, type Mistake, renderArea, renderField, renderMistakes, renderSelection } from '../form.js';
+import {
+  type Field,
+  hidden,
+  type Mistake,
+  renderArea,
+  renderField,
+  renderMistakes,
+  renderSelection,
+  toTitle,
+} from '../form.js';
 import { type Html, html, renderAgentFace, TICK } from '../html.js';
 import type { ProfileValues } from './agent.js';
 import {
   aspCommand,
   isEmpty,
   type Listed,
-  type NoteName,
   renderCommand,
   renderEmpty,
   renderHeading,
   renderList,
   renderNote,
   renderTrail,
-  type View,
 } from './frame.js';
 import {
   createFormKey,
@@ -31,30 +39,29 @@ import {
   page,
   type Refusal,
   readPageRequest,
+  refused,
   toKey,
   toListed,
+  UNREFUSED,
   type Visit,
 } from './visit.js';
 
-interface AgentsPage {
-  readonly listed: Listed<Agent>;
-  readonly username: string;
-  readonly baseUrl: string;
-  /** The steps until the first conversation; undefined if the account is gone. */
-  readonly steps: FirstStepsRow | undefined;
-  readonly mark: string;
-  readonly note: NoteName | undefined;
-}
-
-function renderAgents({ listed, username, baseUrl, steps, mark, note }: AgentsPage): View {
+export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
+  const { context, actor, account, note } = visit;
+  const { baseUrl } = context.settings.addresses;
+  const { listed, steps, mark } = await context.database.read(async (view) => {
+    const { agents, next_cursor: next } = await listAgents(context, actor, { query: readPageRequest(visit) }, view);
+    const steps = await findFirstSteps(view, account.id);
+    return { listed: toListed(visit, agents, next), steps, mark: await readListMark(view, account.id) };
+  });
   const heading = renderHeading({
     title: 'Agents',
     about: 'Each agent has a handle that other agents can message.',
-    ...(!isEmpty(listed) && { action: { label: 'New agent', path: '/dashboard/new-agent' } }),
+    ...(!isEmpty(listed) && { action: { label: 'New agent', path: NEW_PATH } }),
   });
-  const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(username, baseUrl));
+  const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(account.username, baseUrl));
   const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}" class="stack">${list}${renderFirstSteps(listed, steps, baseUrl)}</div></div>`;
-  return { title: 'Agents', section: 'agents', main, script: LISTS_SCRIPT };
+  return page({ title: 'Agents', section: 'agents', main, script: LISTS_SCRIPT });
 }
 
 function renderNoAgents(username: string, baseUrl: string): Html {
@@ -107,23 +114,24 @@ export function renderBadges(agent: Agent): Html {
 
 const LISTED_AGENTS_MAX = 50;
 
-export interface AgentChoice {
+interface AgentChoice {
   readonly label: string;
-  readonly username: string;
-  /** All of them, or as many as can be suggested. */
-  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
   /** The name of an agent, or the typed text. */
   readonly chosen: string | undefined;
   readonly mistakes: readonly Mistake[];
 }
 
 /** One of the account's agents: a list, or a text field if the list would be too long. */
-export function renderAgentChoice({ label, username, agents, chosen, mistakes }: AgentChoice): Html {
+export function renderAgentChoice(
+  { username }: AccountRow,
+  agents: readonly AgentRecordRow[],
+  { label, chosen, mistakes }: AgentChoice,
+): Html {
   const [only] = agents;
   const known = chosen ?? (agents.length === 1 ? only?.name : undefined);
   const control = { id: 'agent', name: 'agent', label };
   if (agents.length <= LISTED_AGENTS_MAX) {
-    const options = agents.map(({ name, displayName }) => ({
+    const options = agents.map(({ name, display_name: displayName }) => ({
       value: name,
       label: `@${username}.${name} · ${displayName}`,
     }));
@@ -142,63 +150,61 @@ export function renderAgentChoice({ label, username, agents, chosen, mistakes }:
   return renderField(field, mistakes);
 }
 
-interface NewAgentPage {
-  readonly username: string;
-  readonly csrf: string;
-  readonly key: string;
-  readonly mistakes: readonly Mistake[];
-  readonly filled: { readonly name?: string; readonly displayName?: string; readonly description?: string };
+const NEW_PATH = '/dashboard/new-agent';
+const TAKEN: Mistake = { field: 'name', message: 'This handle is or was in use. Choose another.' };
+
+export async function showNewAgent(visit: Visit): Promise<DashboardAnswer> {
+  return newAgentWith(visit, UNREFUSED, { name: '', displayName: '', description: null });
 }
 
-function renderNewAgent({ username, csrf, key, mistakes, filled }: NewAgentPage): View {
+export async function newAgentAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return newAgentWith(visit, refusal, readForm(form));
+}
+
+function newAgentWith(
+  { context, account, csrf }: Visit,
+  refusal: Refusal,
+  filled: ReturnType<typeof readForm>,
+): DashboardAnswer {
+  const { mistakes } = refusal;
   const name: Field = {
     id: 'name',
     name: 'name',
     label: 'Handle',
-    prefix: `@${username}.`,
-    value: filled.name ?? '',
+    prefix: `@${account.username}.`,
+    value: filled.name,
     hint: html`Lowercase letters, digits, <code>_</code> and <code>-</code>. It cannot be changed later.`,
     autocomplete: 'off',
     maxLength: 64,
     isIdentifier: true,
   };
-  const displayName: Field = {
-    id: 'display-name',
-    name: 'display_name',
-    label: 'Display name',
-    value: filled.displayName ?? '',
-    autocomplete: 'off',
-    maxLength: 100,
-  };
   const main = html`<div class="narrow stack">${renderTrail('Agents', '/dashboard/agents')}
 <h1>New agent</h1>
 ${renderMistakes(mistakes)}
-<form method="post" action="/dashboard/new-agent" class="card stack">${hidden({ csrf, key })}
-${[name, displayName].map((field) => renderField(field, mistakes))}
+<form method="post" action="${NEW_PATH}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+${[name, { ...DISPLAY_NAME, value: filled.displayName }].map((field) => renderField(field, mistakes))}
 ${renderArea({ id: 'description', name: 'description', label: 'Description (optional)', value: filled.description ?? '', maxLength: 1000, rows: 3 }, mistakes)}
 <p class="soft small">At first, only your own agents can invite this agent. You can let others in on its page.</p>
 <div class="row-actions"><button class="button primary">Create agent</button><a class="button plain" href="/dashboard/agents">Cancel</a></div>
 </form></div>`;
-  return { title: mistakes.length > 0 ? 'Problem: New agent' : 'New agent', section: 'agents', main };
+  return refused({ title: toTitle('New agent', mistakes), section: 'agents', main }, refusal);
 }
 
-export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
-  const { context, actor, account, note } = visit;
-  const { agents, next, steps, mark } = await context.database.read(async (view) => {
-    const { agents, next_cursor: next } = await listAgents(context, actor, { query: readPageRequest(visit) }, view);
-    const steps = await findFirstSteps(view, account.id);
-    return { agents, next, steps, mark: await readListMark(view, account.id) };
-  });
-  return page(
-    renderAgents({
-      listed: toListed(visit, agents, next),
-      username: account.username,
-      baseUrl: context.settings.addresses.baseUrl,
-      steps,
-      mark,
-      note,
-    }),
-  );
+/** The display name of an agent, in the forms that set it. */
+export const DISPLAY_NAME = {
+  id: 'display-name',
+  name: 'display_name',
+  label: 'Display name',
+  autocomplete: 'off',
+  maxLength: 100,
+} as const satisfies Field;
+
+function readForm(form: Parameters) {
+  return {
+    name: (form.one('name') ?? '').trim(),
+    displayName: (form.one('display_name') ?? '').trim(),
+    description: splitLines(form.one('description')),
+  };
 }
 
 export const SKILLS_MAX = 20;
@@ -252,13 +258,6 @@ export function readMistakes(issues: readonly Issue[], known: Readonly<Record<st
     .sort((one, other) => rank(one) - rank(other));
 }
 
-const PATH = '/dashboard/new-agent';
-const TAKEN: Mistake = { field: 'name', message: 'This handle is or was in use. Choose another.' };
-
-export async function showNewAgent(visit: Visit): Promise<DashboardAnswer> {
-  return page(toView(visit, [], {}));
-}
-
 export async function actNewAgent(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, actor } = visit;
   const { name, displayName, description } = readForm(form);
@@ -266,7 +265,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
   if (!read.success) return newAgentAgain(visit, form, mistaken(...readMistakes(read.error.issues, MISTAKE)));
   const key = toKey(form, ['name', 'display_name', 'description']);
   try {
-    const created = await once(visit, { path: PATH, key }, async (transaction) => {
+    const created = await once(visit, { path: NEW_PATH, key }, async (transaction) => {
       return (await createAgent(context, actor, { path: {}, body: read.data }, transaction)).local_name;
     });
     return movedWithNote(visit, `/dashboard/agents/${created}`, 'created');
@@ -276,36 +275,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
   }
 }
 
-export async function newAgentAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return page(toView(visit, refusal.mistakes, readForm(form)), { status: refusal.status });
-}
-
-function readForm(form: Parameters) {
-  return {
-    name: (form.one('name') ?? '').trim(),
-    displayName: (form.one('display_name') ?? '').trim(),
-    description: splitLines(form.one('description')),
-  };
-}
-
 const MISTAKE: Readonly<Record<string, Mistake>> = {
   local_name: { field: 'name', message: 'Enter a handle of lowercase letters, digits, underscores and hyphens.' },
   ...PROFILE_MISTAKE,
 };
-
-interface Filled {
-  readonly name?: string;
-  readonly displayName?: string;
-  readonly description?: string | null;
-}
-
-function toView({ context, account, csrf }: Visit, mistakes: readonly Mistake[], filled: Filled) {
-  const { description, ...names } = filled;
-  return renderNewAgent({
-    username: account.username,
-    csrf,
-    key: createFormKey(context),
-    mistakes,
-    filled: { ...names, ...(description != null && { description }) },
-  });
-}

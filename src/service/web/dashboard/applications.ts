@@ -1,5 +1,4 @@
 import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
-import type { Scope } from '../../../wire/scope.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import { closeSockets } from '../../messaging/close-sockets.js';
@@ -15,8 +14,6 @@ import { type Html, html, renderFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import {
   aspCommand,
-  type Listed,
-  type NoteName,
   renderCommand,
   renderEmpty,
   renderHeading,
@@ -24,89 +21,17 @@ import {
   renderNote,
   renderQuestion,
   renderScopes,
-  type View,
 } from './frame.js';
 import { type DashboardAnswer, movedWithNote, page, readListed, type Visit } from './visit.js';
 
-/** An app that may act as an agent or as the account. Its name is not verified. */
-interface ShownApplication {
-  readonly id: string;
-  readonly name: string;
-  readonly handle: string | null;
-  readonly scopes: readonly Scope[];
-  readonly createdAt: number;
-  readonly lastUsedAt: number;
-}
+const PATH = '/dashboard/applications';
+const BACK = { label: 'Connected apps', path: PATH };
 
-interface ApplicationsPage {
-  readonly listed: Listed<ShownApplication>;
-  readonly now: number;
-  readonly baseUrl: string;
-  readonly mcpUrl: string;
-  readonly note: NoteName | undefined;
-}
-
-function renderApplications({ listed, now, baseUrl, mcpUrl, note }: ApplicationsPage): View {
-  const all = '/dashboard/applications/disconnect-all';
-  const heading = renderHeading({
-    title: 'Connected apps',
-    about: 'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified.',
-  });
-  const hasSeveral = listed.items.length > 1 || listed.trail.length > 0;
-  const end =
-    hasSeveral && html`<p class="small"><a class="aside-link quiet-danger" href="${all}">Disconnect all…</a></p>`;
-  const nothing = renderEmpty(
-    'No connected apps',
-    html`<p>Apps ask you before they act as one of your agents. So does the command line:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}<p>If a chat program asks for the URL of an MCP server, use this one: <code>${mcpUrl}</code></p>`,
-  );
-  const list = renderList('/dashboard/applications', listed, (one) => renderRow(one, now), nothing);
-  const main = html`<div class="stack">${heading}${renderNote(note)}${list}${end}</div>`;
-  return { title: 'Connected apps', section: 'applications', main };
-}
-
-function renderRow(application: ShownApplication, now: number): Html {
-  const { id, name, scopes, createdAt, lastUsedAt } = application;
-  return html`<li class="row tall">${renderFace(name)}
-<div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(application)}</span>
-<details class="quiet"><summary>Permissions</summary>${renderScopes(scopes)}</details></div>
-<p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(lastUsedAt, now)}</span></p>
-<a class="button plain small-button" href="/dashboard/applications/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
-}
-
-function renderGrantee({ handle }: ShownApplication): Html {
-  return handle === null
-    ? html`manages your account and its agents`
-    : html`acts as <span class="mono wrap">${handle}</span>`;
-}
-
-function renderDisconnect({
-  application,
-  csrf,
-  now,
-}: {
-  readonly application: ShownApplication;
-  readonly csrf: string;
-  readonly now: number;
-}): View {
-  const { id, name, createdAt } = application;
-  const main = renderQuestion({
-    title: html`Disconnect <span class="quoted">“${strangersText(name)}”</span>?`,
-    consequences: [
-      html`It ${renderGrantee(application)}. You allowed it ${renderTime(createdAt, now)}. Its connections are closed at once.`,
-      'Existing access tokens expire within 15 minutes.',
-      'It must ask you before it can act for you again.',
-    ],
-    path: `/dashboard/applications/${id}/disconnect`,
-    csrf,
-    label: 'Disconnect',
-    back: { label: 'Connected apps', path: '/dashboard/applications' },
-  });
-  return { title: 'Disconnect an app?', section: 'applications', main };
-}
-
+/** Apps that may act as an agent or as the account. Their names are not verified. */
 export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, note } = visit;
-  const { items, ...rest } = await context.database.read((view) =>
+  const { baseUrl, mcpUrl } = context.settings.addresses;
+  const listed = await context.database.read((view) =>
     readListed(visit, {
       scope: ['applications', account.id],
       start: [Number.MAX_SAFE_INTEGER, ''],
@@ -115,21 +40,56 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
         listFamiliesOfAccount(view, account.id, livesSince(visit), { createdAt, id }, limit),
     }),
   );
-  return page(
-    renderApplications({
-      listed: { items: items.map(toShown), ...rest },
-      now: context.clock.now(),
-      baseUrl: context.settings.addresses.baseUrl,
-      mcpUrl: context.settings.addresses.mcpUrl,
-      note,
-    }),
+  const heading = renderHeading({
+    title: 'Connected apps',
+    about: 'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified.',
+  });
+  const hasSeveral = listed.items.length > 1 || listed.trail.length > 0;
+  const end =
+    hasSeveral &&
+    html`<p class="small"><a class="aside-link quiet-danger" href="${PATH}/disconnect-all">Disconnect all…</a></p>`;
+  const nothing = renderEmpty(
+    'No connected apps',
+    html`<p>Apps ask you before they act as one of your agents. So does the command line:</p>${renderCommand([aspCommand({ baseUrl }, 'login')])}<p>If a chat program asks for the URL of an MCP server, use this one: <code>${mcpUrl}</code></p>`,
   );
+  const now = context.clock.now();
+  const list = renderList(PATH, listed, (one) => renderRow(one, now), nothing);
+  const main = html`<div class="stack">${heading}${renderNote(note)}${list}${end}</div>`;
+  return page({ title: 'Connected apps', section: 'applications', main });
+}
+
+function renderRow(app: FamilyOfAccountRow, now: number): Html {
+  const { id, client_name: name, scope, created_at: createdAt, last_used_at: usedAt } = app;
+  return html`<li class="row tall">${renderFace(name)}
+<div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(app)}</span>
+<details class="quiet"><summary>Permissions</summary>${renderScopes(parseScopes(scope))}</details></div>
+<p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(usedAt, now)}</span></p>
+<a class="button plain small-button" href="${PATH}/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
+}
+
+function renderGrantee({ handle }: FamilyOfAccountRow): Html {
+  return handle === null
+    ? html`manages your account and its agents`
+    : html`acts as <span class="mono wrap">${handle}</span>`;
 }
 
 export async function showDisconnect(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
-  const row = await context.database.read((query) => requireFamily(visit, query));
-  return page(renderDisconnect({ application: toShown(row), csrf, now: context.clock.now() }));
+  const app = await context.database.read((query) => requireFamily(visit, query));
+  const allowed = renderTime(app.created_at, context.clock.now());
+  const main = renderQuestion({
+    title: html`Disconnect <span class="quoted">“${strangersText(app.client_name)}”</span>?`,
+    consequences: [
+      html`It ${renderGrantee(app)}. You allowed it ${allowed}. Its connections are closed at once.`,
+      'Existing access tokens expire within 15 minutes.',
+      'It must ask you before it can act for you again.',
+    ],
+    path: `${PATH}/${app.id}/disconnect`,
+    csrf,
+    label: 'Disconnect',
+    back: BACK,
+  });
+  return page({ title: 'Disconnect an app?', section: 'applications', main });
 }
 
 export async function showDisconnectAll(visit: Visit): Promise<DashboardAnswer> {
@@ -140,10 +100,10 @@ export async function showDisconnectAll(visit: Visit): Promise<DashboardAnswer> 
       'Existing access tokens expire within 15 minutes.',
       'Programs with API credentials continue to work.',
     ],
-    path: '/dashboard/applications/disconnect-all',
+    path: `${PATH}/disconnect-all`,
     csrf: visit.csrf,
     label: 'Disconnect all',
-    back: { label: 'Connected apps', path: '/dashboard/applications' },
+    back: BACK,
   });
   return page({ title: 'Disconnect all apps?', section: 'applications', main });
 }
@@ -154,7 +114,7 @@ export async function actDisconnectAll(visit: Visit): Promise<DashboardAnswer> {
     const grantIds = await revokeSignInsOfAccount(transaction, account.id, context.clock.now());
     await closeSockets(context, transaction, grantIds);
   });
-  return movedWithNote(visit, '/dashboard/applications', 'all-disconnected');
+  return movedWithNote(visit, PATH, 'all-disconnected');
 }
 
 /** Ends the family: its tokens are refused and its sockets closed, as if the app had signed out. */
@@ -164,7 +124,7 @@ export async function actDisconnect(visit: Visit): Promise<DashboardAnswer> {
     const row = await requireFamily(visit, transaction);
     await revokeFamily(context, transaction, row.id);
   });
-  return movedWithNote(visit, '/dashboard/applications', 'disconnected');
+  return movedWithNote(visit, PATH, 'disconnected');
 }
 
 async function requireFamily(visit: Visit, query: Query): Promise<FamilyOfAccountRow> {
@@ -176,14 +136,3 @@ async function requireFamily(visit: Visit, query: Query): Promise<FamilyOfAccoun
 /** A login that was unused for longer has expired (spec: Refresh). */
 export const livesSince = ({ context }: Pick<Visit, 'context'>): number =>
   context.clock.now() - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
-
-function toShown(row: FamilyOfAccountRow): ShownApplication {
-  return {
-    id: row.id,
-    name: row.client_name,
-    handle: row.handle,
-    scopes: parseScopes(row.scope),
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-  };
-}

@@ -28,14 +28,13 @@ import {
   renderMistakes,
   renderSelection,
   renderTicks,
+  toTitle,
 } from '../form.js';
 import { CAUTION, type Html, html, renderFace } from '../html.js';
 import { renderDeadline, renderTime } from '../time.js';
 import { renderAgentChoice } from './agents.js';
 import {
   isEmpty,
-  type Listed,
-  type NoteName,
   renderCommand,
   renderEmpty,
   renderHeading,
@@ -59,32 +58,30 @@ import {
   readListed,
   refused,
   toKey,
+  UNREFUSED,
   type Visit,
   withHeaders,
 } from './visit.js';
 
-interface ShownClient {
-  readonly id: string;
-  readonly name: string;
-  readonly handle: string;
-  readonly agentName: string;
-  readonly scopes: readonly Scope[];
-  readonly createdAt: number;
-  readonly lastUsedAt: number | null;
-  readonly expiresAt: number | null;
-  /** Until when the previous secret works. */
-  readonly oldSecretUntil: number | null;
-}
-
-interface ClientsPage {
-  readonly listed: Listed<ShownClient>;
-  readonly now: number;
-  readonly note: NoteName | undefined;
-}
+const NAME_MAX_LENGTH = 100;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** How long the form that created a client still leads to its secret: long enough for a double click. */
+const REPEATED_WITHIN_MS = 30_000;
 
 const NEW_CLIENT = { label: 'New API credential', path: '/dashboard/new-client' } as const;
+/** Greater than every id: a ULID begins with a digit. */
+const BEFORE_ALL = `${ID_PREFIX.oauthClient}Z`;
 
-function renderClients({ listed, now, note }: ClientsPage): View {
+export async function showClients(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account, note } = visit;
+  const listed = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['clients', account.id],
+      start: [BEFORE_ALL],
+      toPosition: ({ id }: ClientOfAccountRow) => [id],
+      read: ([before], limit) => listClientsOfAccount(view, account.id, before, limit),
+    }),
+  );
   const heading = renderHeading({
     title: 'API credentials',
     about: 'Let a server act as one of your agents, without anyone signing in.',
@@ -96,22 +93,21 @@ function renderClients({ listed, now, note }: ClientsPage): View {
 <p><a class="button primary" href="${NEW_CLIENT.path}">Create an API credential</a></p>
 <p>Its secret is shown once, with the environment variables that the program needs.</p>`,
   );
+  const now = context.clock.now();
   const list = renderList('/dashboard/clients', listed, (client) => renderRow(client, now), nothing);
   const main = html`<div class="stack">${heading}${renderNote(note)}${list}</div>`;
-  return { title: 'API credentials', section: 'clients', main };
+  return page({ title: 'API credentials', section: 'clients', main });
 }
 
-function renderRow(client: ShownClient, now: number): Html {
-  return html`<li class="row">${renderFace(client.name)}
-<div class="who grow"><a class="row-link" href="/dashboard/clients/${client.id}"><bdi>${client.name}</bdi></a><span class="mono">${client.handle}</span></div>
-${isExpired(client, now) && html`<p class="badges"><span class="badge warn">Expired</span></p>`}<p class="facts soft small"><span>Created ${renderTime(client.createdAt, now)}</span><span>${renderUse(client, now)}</span></p></li>`;
+function renderRow(client: ClientOfAccountRow, now: number): Html {
+  const { id, name, handle, created_at: createdAt, last_used_at: usedAt } = client;
+  return html`<li class="row">${renderFace(name)}
+<div class="who grow"><a class="row-link" href="/dashboard/clients/${id}"><bdi>${name}</bdi></a><span class="mono">${handle}</span></div>
+${isExpired(client, now) && html`<p class="badges"><span class="badge warn">Expired</span></p>`}<p class="facts soft small"><span>Created ${renderTime(createdAt, now)}</span><span>${usedAt === null ? 'Never used' : html`Last used ${renderTime(usedAt, now)}`}</span></p></li>`;
 }
 
-const isExpired = ({ expiresAt }: ShownClient, now: number): boolean => expiresAt !== null && expiresAt <= now;
-
-function renderUse({ lastUsedAt }: ShownClient, now: number): Html {
-  return lastUsedAt === null ? html`Never used` : html`Last used ${renderTime(lastUsedAt, now)}`;
-}
+const isExpired = ({ expires_at: expiresAt }: ClientOfAccountRow, now: number): boolean =>
+  expiresAt !== null && expiresAt <= now;
 
 const EXPIRY_DAYS = ['30', '90', '365'];
 const EXPIRY = {
@@ -129,37 +125,34 @@ const SCOPE_TICKS: Choices = {
   choices: AGENT_SCOPES.map((scope) => ({ value: scope, label: SCOPE_DESCRIPTION[scope] })),
 };
 
-interface NewClientPage {
-  readonly csrf: string;
-  readonly key: string;
-  readonly username: string;
-  /** All of them, or as many as can be suggested. */
-  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
-  readonly mistakes: readonly Mistake[];
+/** The form for a new client, as it was typed. */
+interface Filled {
   readonly name: string;
   /** The name of an agent, or the typed text. */
   readonly chosen: string | undefined;
   readonly scopes: readonly Scope[];
-  /** A number of days, or `never`. */
+  /** A number of days, or empty: never. */
   readonly expiry: string;
 }
 
-function renderNewClient(page: NewClientPage): View {
-  const { csrf, key, agents, mistakes, name } = page;
-  const field: Field = {
-    id: 'name',
-    name: 'name',
-    label: 'Name',
-    hint: 'A name to recognize it by.',
-    value: name,
-    autocomplete: 'off',
-    maxLength: 100,
-  };
-  const form = html`<form method="post" action="/dashboard/new-client" class="card stack">${hidden({ csrf, key })}
-${renderField(field, mistakes)}
-${renderAgentChoice({ ...page, label: 'Acts as' })}
-${renderTicks(SCOPE_TICKS, page.scopes, mistakes)}
-${renderSelection(EXPIRY, page.expiry, mistakes)}
+export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
+  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES, expiry: '' };
+  return newClientWith(visit, filled, UNREFUSED);
+}
+
+export async function newClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return newClientWith(visit, readForm(visit, form), refusal);
+}
+
+async function newClientWith(visit: Visit, filled: Filled, refusal: Refusal): Promise<DashboardAnswer> {
+  const { context, account, csrf } = visit;
+  const { mistakes } = refusal;
+  const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
+  const form = html`<form method="post" action="${NEW_CLIENT.path}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+${renderField({ ...NAME_FIELD, hint: 'A name to recognize it by.', value: filled.name }, mistakes)}
+${renderAgentChoice(account, agents, { label: 'Acts as', chosen: filled.chosen, mistakes })}
+${renderTicks(SCOPE_TICKS, filled.scopes, mistakes)}
+${renderSelection(EXPIRY, filled.expiry, mistakes)}
 <div class="row-actions"><button class="button primary">Create API credential</button><a class="button plain" href="/dashboard/clients">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
     'You need an agent first',
@@ -167,60 +160,71 @@ ${renderSelection(EXPIRY, page.expiry, mistakes)}
   );
   const main = html`<div class="narrow stack">${renderTrail('API credentials', '/dashboard/clients')}<h1>New API credential</h1>
 ${renderMistakes(mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
-  return {
-    title: mistakes.length > 0 ? 'Problem: New API credential' : 'New API credential',
-    section: 'clients',
-    main,
-  };
+  return refused({ title: toTitle('New API credential', mistakes), section: 'clients', main }, refusal);
 }
 
-interface ClientPage {
-  readonly client: ShownClient;
-  /** Only right after the client was created. */
-  readonly secret: string | undefined;
-  readonly baseUrl: string;
-  readonly csrf: string;
-  readonly note: NoteName | undefined;
-  readonly mistakes: readonly Mistake[];
-  /** As typed or as stored. */
-  readonly name: string;
-  readonly now: number;
+const NAME_FIELD: Field = { id: 'name', name: 'name', label: 'Name', autocomplete: 'off', maxLength: NAME_MAX_LENGTH };
+
+/** Shows a client, and once, right after it was created, its secret too. */
+export async function showClient(visit: Visit): Promise<DashboardAnswer> {
+  return clientWith(visit, UNREFUSED);
 }
 
-function renderClient(page: ClientPage): View {
-  const { client, secret, baseUrl, note, mistakes, now } = page;
-  const path = `/dashboard/clients/${client.id}`;
+export async function renameClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return clientWith(visit, refusal, typedNameIn(form));
+}
+
+async function clientWith(visit: Visit, refusal: Refusal, typed?: string): Promise<DashboardAnswer> {
+  const { context, csrf, note } = visit;
+  const { mistakes } = refusal;
+  const client = await context.database.read((query) => requireClientOf(visit, query));
+  const { id, name, handle, agent_name: agentName } = client;
+  const shown = takeSecret(visit, client);
+  const path = `/dashboard/clients/${id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
-<div class="identity">${renderFace(client.name, 'large')}<div class="who grow"><h1><bdi>${client.name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${client.agentName}">${client.handle}</a></span></div></div>
-${renderNote(note)}${renderMistakes(mistakes)}${secret !== undefined && renderSecret(client, secret, baseUrl)}
-<div class="columns"><div class="stack"><section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${client.id}</dd></div><div><dt>Secret</dt><dd>${secret === undefined ? 'Shown only once, at creation' : 'Shown above'}</dd></div><div><dt>Created</dt><dd>${renderTime(client.createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${client.lastUsedAt === null ? 'Never' : renderTime(client.lastUsedAt, now)}</dd></div>${renderExpiry(client, now)}</dl></section>
-${renderRename(page)}
+<div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1><bdi>${name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${agentName}">${handle}</a></span></div></div>
+${renderNote(note)}${renderMistakes(mistakes)}${shown !== undefined && renderSecret(id, shown.secret, context.settings.addresses.baseUrl)}
+<div class="columns"><div class="stack">${renderDetails(client, shown !== undefined, context.clock.now())}
+<form method="post" action="${path}" class="card stack" aria-label="Rename">${hidden({ csrf })}${renderField({ ...NAME_FIELD, value: typed ?? name }, mistakes)}
+<div class="row-actions"><button class="button plain">Rename</button></div></form>
 <section class="card stack-tight" aria-labelledby="replace"><h2 id="replace">Replace or revoke</h2>
 <p class="soft small">With a new secret, the old one can keep working until every program has the new one.</p>
 <div class="row-actions"><a class="button plain" href="${path}/rotate">New secret…</a><a class="button plain quiet-danger" href="${path}/revoke">Revoke this API credential…</a></div></section></div>
-<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(client.scopes)}</section></div></div>`;
-  return { title: mistakes.length > 0 ? `Problem: ${client.name}` : client.name, section: 'clients', main };
+<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(parseScopes(client.scope))}</section></div></div>`;
+  const view: View = { title: toTitle(name, mistakes), section: 'clients', main };
+  return withHeaders(refused(view, refusal), shown?.headers ?? {});
 }
 
-function renderExpiry({ expiresAt, oldSecretUntil }: ShownClient, now: number): Html {
-  const expires = expiresAt !== null && expiresAt <= now ? 'Expired' : 'Expires';
-  const isOldKept = oldSecretUntil !== null && oldSecretUntil > now;
-  return html`<div><dt>${expires}</dt><dd>${expiresAt === null ? 'Never' : renderDeadline(expiresAt)}</dd></div>${isOldKept && html`<div><dt>Old secret</dt><dd>Works until ${renderDeadline(oldSecretUntil)}</dd></div>`}`;
+function renderDetails(client: ClientOfAccountRow, isSecretShown: boolean, now: number): Html {
+  const { id, created_at: createdAt, last_used_at: usedAt, expires_at: expiresAt, old_secret_until: oldUntil } = client;
+  const expiry = html`<div><dt>${isExpired(client, now) ? 'Expired' : 'Expires'}</dt><dd>${expiresAt === null ? 'Never' : renderDeadline(expiresAt)}</dd></div>`;
+  const old =
+    oldUntil !== null &&
+    oldUntil > now &&
+    html`<div><dt>Old secret</dt><dd>Works until ${renderDeadline(oldUntil)}</dd></div>`;
+  return html`<section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${id}</dd></div><div><dt>Secret</dt><dd>${isSecretShown ? 'Shown above' : 'Shown only once, at creation'}</dd></div><div><dt>Created</dt><dd>${renderTime(createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${usedAt === null ? 'Never' : renderTime(usedAt, now)}</dd></div>${expiry}${old}</dl></section>`;
 }
 
-function renderRename({ client, csrf, name, mistakes }: ClientPage): Html {
-  const field: Field = {
-    id: 'name',
-    name: 'name',
-    label: 'Name',
-    value: name,
-    autocomplete: 'off',
-    maxLength: NAME_MAX_LENGTH,
-  };
-  return html`<form method="post" action="/dashboard/clients/${client.id}" class="card stack" aria-label="Rename">${hidden({ csrf })}${renderField(field, mistakes)}
-<div class="row-actions"><button class="button plain">Rename</button></div></form>`;
+function renderSecret(id: string, secret: string, baseUrl: string): Html {
+  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Copy the secret now</h2>
+<p class="notice">${CAUTION}<span>You won’t see it again. If you lose it, revoke this API credential and create another.</span></p></div>
+<p class="command"><code class="take" id="client-secret">${secret}</code></p>
+<div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
 }
+
+export async function actRenameClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const name = typedNameIn(form);
+  const mistake = findNameMistake(name);
+  if (mistake !== undefined) return renameClientAgain(visit, form, mistaken(mistake));
+  await visit.context.database.write(async (transaction) => {
+    const row = await requireClientOf(visit, transaction);
+    await renameOAuthClient(transaction, row.id, name);
+  });
+  return movedWithNote(visit, `/dashboard/clients/${visit.part('id')}`, 'saved');
+}
+
+const typedNameIn = (form: Parameters): string => (form.one('name') ?? '').trim();
 
 const OVERLAPS = [
   { value: '86400', label: '24 hours', about: 'Enough time to update every program that uses it.' },
@@ -229,46 +233,68 @@ const OVERLAPS = [
   { value: '0', label: 'Not at all', about: 'Choose this if the secret may have leaked.' },
 ] as const;
 
-function renderRotateClient({ client, csrf, key }: { client: ShownClient; csrf: string; key: string }): View {
-  const path = `/dashboard/clients/${client.id}`;
+export async function showRotateClient(visit: Visit): Promise<DashboardAnswer> {
+  const { id, name } = await visit.context.database.read((query) => requireClientOf(visit, query));
+  const path = `/dashboard/clients/${id}`;
   const choices = { name: 'overlap', legend: 'The old secret keeps working for', choices: OVERLAPS };
   const main = renderQuestion({
-    title: html`New secret for “<bdi>${client.name}</bdi>”?`,
+    title: html`New secret for “<bdi>${name}</bdi>”?`,
     consequences: [
       'The new secret is shown once, on the next page.',
       'Access tokens from the old secret expire within 15 minutes after it ends.',
     ],
     path: `${path}/rotate`,
-    csrf,
+    csrf: visit.csrf,
     label: 'Create new secret',
-    fields: html`${hidden({ key })}${renderChoices(choices, OVERLAPS[0].value, [])}`,
-    back: { label: html`<bdi>${client.name}</bdi>`, path },
+    fields: html`${hidden({ key: createFormKey(visit.context) })}${renderChoices(choices, OVERLAPS[0].value, [])}`,
+    back: { label: html`<bdi>${name}</bdi>`, path },
   });
-  return { title: `New secret for “${client.name}”?`, section: 'clients', main };
+  return page({ title: `New secret for “${name}”?`, section: 'clients', main });
 }
 
-function renderSecret({ id }: ShownClient, secret: string, baseUrl: string): Html {
-  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Copy the secret now</h2>
-<p class="notice">${CAUTION}<span>You won’t see it again. If you lose it, revoke this API credential and create another.</span></p></div>
-<p class="command"><code class="take" id="client-secret">${secret}</code></p>
-<div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
+/** Gives the client a new secret; like the first one, only the browser that sent the form can show it (D-103). */
+export async function actRotateClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const overlap = OVERLAPS.find(({ value }) => value === form.one('overlap')) ?? OVERLAPS[0];
+  const key = toKey(form, ['overlap']);
+  const id = visit.part('id');
+  const path = `/dashboard/clients/${id}`;
+  const rotatedAt = await once(visit, { path: `${path}/rotate`, key }, async (transaction) => {
+    const row = await requireClientOf(visit, transaction);
+    const now = context.clock.now();
+    const secretHash = hashSecret(deriveClientSecret(visit, key));
+    await replaceClientSecret(transaction, row.id, secretHash, now + Number(overlap.value) * 1000);
+    return String(now);
+  });
+  const isNew = context.clock.now() - Number(rotatedAt) < REPEATED_WITHIN_MS;
+  return moved(path, isNew ? letShowSecret(visit, id, key) : {});
 }
 
-function renderRevokeClient({ client, csrf }: { readonly client: ShownClient; readonly csrf: string }): View {
-  const path = `/dashboard/clients/${client.id}`;
+export async function showRevokeClient(visit: Visit): Promise<DashboardAnswer> {
+  const { id, name, handle } = await visit.context.database.read((query) => requireClientOf(visit, query));
+  const path = `/dashboard/clients/${id}`;
   const main = renderQuestion({
-    title: html`Revoke “<bdi>${client.name}</bdi>”?`,
+    title: html`Revoke “<bdi>${name}</bdi>”?`,
     consequences: [
-      html`Programs that use it can no longer act as <span class="mono wrap">${client.handle}</span>. Their connections are closed at once.`,
+      html`Programs that use it can no longer act as <span class="mono wrap">${handle}</span>. Their connections are closed at once.`,
       'Existing access tokens expire within 15 minutes.',
       'This cannot be undone. A new API credential has a new id and secret.',
     ],
     path: `${path}/revoke`,
-    csrf,
+    csrf: visit.csrf,
     label: 'Revoke API credential',
-    back: { label: html`<bdi>${client.name}</bdi>`, path },
+    back: { label: html`<bdi>${name}</bdi>`, path },
   });
-  return { title: `Revoke “${client.name}”?`, section: 'clients', main };
+  return page({ title: `Revoke “${name}”?`, section: 'clients', main });
+}
+
+export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
+  const { context } = visit;
+  await context.database.write(async (transaction) => {
+    const row = await requireClientOf(visit, transaction);
+    await revokeConfidentialClient(context, transaction, row.id);
+  });
+  return movedWithNote(visit, '/dashboard/clients', 'revoked');
 }
 
 const COOKIE = /^asp_new_client_[A-Za-z0-9_-]{6}$/;
@@ -318,115 +344,11 @@ function cookie({ settings }: ServiceContext, clientId: string, pair: string, li
   return `${pair}; ${attributes}${isSecure ? '; Secure' : ''}`;
 }
 
-function toShownClient(row: ClientOfAccountRow): ShownClient {
-  return {
-    id: row.id,
-    name: row.name,
-    handle: row.handle,
-    agentName: row.agent_name,
-    scopes: parseScopes(row.scope),
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-    expiresAt: row.expires_at,
-    oldSecretUntil: row.old_secret_until,
-  };
-}
-
 /** The account's own client in the address; another account's, a revoked one and a nonexistent one look the same. */
 async function requireClientOf({ account, part }: Visit, query: Query): Promise<ClientOfAccountRow> {
   const row = await findClientOfAccount(query, account.id, part('id'));
   if (row === undefined) throw new ServiceError('NOT_FOUND');
   return row;
-}
-
-/** Shows a client, and once, right after it was created, its secret too. */
-export async function showClient(visit: Visit): Promise<DashboardAnswer> {
-  return clientWith(visit, { mistakes: [], status: 200 });
-}
-
-export async function actRenameClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const name = typedNameIn(form);
-  const mistake = findNameMistake(name);
-  if (mistake !== undefined) return renameClientAgain(visit, form, mistaken(mistake));
-  await visit.context.database.write(async (transaction) => {
-    const row = await requireClientOf(visit, transaction);
-    await renameOAuthClient(transaction, row.id, name);
-  });
-  return movedWithNote(visit, `/dashboard/clients/${visit.part('id')}`, 'saved');
-}
-
-export async function renameClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return clientWith(visit, refusal, typedNameIn(form));
-}
-
-const typedNameIn = (form: Parameters): string => (form.one('name') ?? '').trim();
-
-async function clientWith(visit: Visit, refusal: Refusal, typed?: string): Promise<DashboardAnswer> {
-  const { context, csrf, note } = visit;
-  const row = await context.database.read((query) => requireClientOf(visit, query));
-  const shown = takeSecret(visit, row);
-  const view = renderClient({
-    client: toShownClient(row),
-    secret: shown?.secret,
-    baseUrl: context.settings.addresses.baseUrl,
-    csrf,
-    note,
-    mistakes: refusal.mistakes,
-    name: typed ?? row.name,
-    now: context.clock.now(),
-  });
-  return withHeaders(refused(view, refusal), shown?.headers ?? {});
-}
-
-export async function showRotateClient(visit: Visit): Promise<DashboardAnswer> {
-  const row = await visit.context.database.read((query) => requireClientOf(visit, query));
-  const key = createFormKey(visit.context);
-  return page(renderRotateClient({ client: toShownClient(row), csrf: visit.csrf, key }));
-}
-
-/** Gives the client a new secret; like the first one, only the browser that sent the form can show it (D-103). */
-export async function actRotateClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const { context } = visit;
-  const overlap = OVERLAPS.find(({ value }) => value === form.one('overlap')) ?? OVERLAPS[0];
-  const key = toKey(form, ['overlap']);
-  const id = visit.part('id');
-  const path = `/dashboard/clients/${id}`;
-  const rotatedAt = await once(visit, { path: `${path}/rotate`, key }, async (transaction) => {
-    const row = await requireClientOf(visit, transaction);
-    const now = context.clock.now();
-    const secretHash = hashSecret(deriveClientSecret(visit, key));
-    await replaceClientSecret(transaction, row.id, secretHash, now + Number(overlap.value) * 1000);
-    return String(now);
-  });
-  const isNew = context.clock.now() - Number(rotatedAt) < REPEATED_WITHIN_MS;
-  return moved(path, isNew ? letShowSecret(visit, id, key) : {});
-}
-
-export async function showRevokeClient(visit: Visit): Promise<DashboardAnswer> {
-  const row = await visit.context.database.read((query) => requireClientOf(visit, query));
-  return page(renderRevokeClient({ client: toShownClient(row), csrf: visit.csrf }));
-}
-
-export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
-  const { context } = visit;
-  await context.database.write(async (transaction) => {
-    const row = await requireClientOf(visit, transaction);
-    await revokeConfidentialClient(context, transaction, row.id);
-  });
-  return movedWithNote(visit, '/dashboard/clients', 'revoked');
-}
-
-const PATH = '/dashboard/new-client';
-const NAME_MAX_LENGTH = 100;
-const DAY_MS = 24 * 60 * 60 * 1000;
-/** How long the form that created a client still leads to its secret: long enough for a double click. */
-const REPEATED_WITHIN_MS = 30_000;
-
-type Filled = Pick<NewClientPage, 'name' | 'chosen' | 'scopes' | 'expiry'>;
-
-export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
-  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES, expiry: '' };
-  return renderForm(visit, filled, { mistakes: [], status: 200 });
 }
 
 export async function actNewClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -436,7 +358,7 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
   if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
   const key = toKey(form, ['name', 'agent', 'scope', 'expiry']);
-  const clientId = await once(visit, { path: PATH, key }, async (transaction) => {
+  const clientId = await once(visit, { path: NEW_CLIENT.path, key }, async (transaction) => {
     const found = await findNamedAgent(visit, transaction, chosen);
     if (found === undefined) throw new ServiceError('NOT_FOUND');
     await requireRoomFor('clients', context, transaction, visit.account);
@@ -449,10 +371,6 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   if (made === undefined) throw new ServiceError('NOT_FOUND');
   const isNew = context.clock.now() - made.created_at < REPEATED_WITHIN_MS;
   return moved(`/dashboard/clients/${clientId}`, isNew ? letShowSecret(visit, clientId, key) : {});
-}
-
-export async function newClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return renderForm(visit, readForm(visit, form), refusal);
 }
 
 function readForm(visit: Visit, form: Parameters) {
@@ -492,40 +410,4 @@ function findMistakes(
   else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent with this name.' });
   if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one permission.' });
   return mistakes;
-}
-
-async function renderForm(visit: Visit, filled: Filled, { mistakes, status }: Refusal): Promise<DashboardAnswer> {
-  const { context, account, csrf } = visit;
-  const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
-  const view = renderNewClient({
-    csrf,
-    key: createFormKey(context),
-    username: account.username,
-    agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
-    mistakes,
-    ...filled,
-  });
-  return page(view, { status });
-}
-
-/** Greater than every id: a ULID begins with a digit. */
-const BEFORE_ALL = `${ID_PREFIX.oauthClient}Z`;
-
-export async function showClients(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account, note } = visit;
-  const { items, ...rest } = await context.database.read((view) =>
-    readListed(visit, {
-      scope: ['clients', account.id],
-      start: [BEFORE_ALL],
-      toPosition: ({ id }: ClientOfAccountRow) => [id],
-      read: ([before], limit) => listClientsOfAccount(view, account.id, before, limit),
-    }),
-  );
-  return page(
-    renderClients({
-      listed: { items: items.map(toShownClient), ...rest },
-      now: context.clock.now(),
-      note,
-    }),
-  );
 }

@@ -5,12 +5,12 @@ import { ServiceError } from '../../core/errors.js';
 import { writeAs } from '../../http/pipeline.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { type AgentRecordRow, listAgentsOfAccount } from '../../store/agents.js';
-import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem } from '../form.js';
+import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem, toTitle } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
 import { renderAgentChoice, splitLines } from './agents.js';
 import { DASHBOARD, INVITEES_MAX_LENGTH, SENT_BY, splitHandles, TEXT_MAX_LENGTH } from './compose.js';
-import { renderEmpty, renderTrail, type View } from './frame.js';
+import { renderEmpty, renderTrail } from './frame.js';
 import { NEW_SESSION_PATH, pathOfSession } from './sessions.js';
 import { findSeenSession } from './transcript.js';
 import {
@@ -18,27 +18,23 @@ import {
   type DashboardAnswer,
   mistaken,
   movedWithNote,
-  page,
   type Refusal,
+  refused,
   toKey,
+  UNREFUSED,
   type Visit,
 } from './visit.js';
 
-/** What a person has filled in. */
-interface Filled {
-  /** The name of an own agent. */
-  readonly agent: string | undefined;
-  readonly handles: string;
-  readonly topic: string;
-  readonly text: string;
+/** An empty form, or one that the address has filled in. */
+export async function showNewSession(visit: Visit): Promise<DashboardAnswer> {
+  return newSessionAgain(visit, visit.query, UNREFUSED);
 }
 
-function renderNewSession(
-  { account, csrf, context }: Visit,
-  agents: readonly AgentRecordRow[],
-  { agent, handles, topic, text }: Filled,
-  mistakes: readonly Mistake[],
-): View {
+export async function newSessionAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  const { account, csrf, context } = visit;
+  const { mistakes } = refusal;
+  const { agent, handles, topic, text } = readFilled(form);
+  const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
   const to: Field = {
     id: 'handles',
     name: 'handles',
@@ -58,15 +54,8 @@ function renderNewSession(
     maxLength: TOPIC_MAX_LENGTH,
     isRequired: false,
   };
-  const choice = renderAgentChoice({
-    label: 'From',
-    username: account.username,
-    agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
-    chosen: agent,
-    mistakes,
-  });
-  const form = html`<form method="post" action="${NEW_SESSION_PATH}" enctype="multipart/form-data" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
-${choice}${renderField(to, mistakes)}${renderField(about, mistakes)}
+  const rendered = html`<form method="post" action="${NEW_SESSION_PATH}" enctype="multipart/form-data" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+${renderAgentChoice(account, agents, { label: 'From', chosen: agent, mistakes })}${renderField(to, mistakes)}${renderField(about, mistakes)}
 ${renderArea({ id: 'text', name: 'text', label: 'First message (optional)', value: text, maxLength: TEXT_MAX_LENGTH, rows: 4, hint: 'Markdown works. You can attach files once the session has started.' }, mistakes)}
 <div class="row-actions"><button class="button primary">Start session</button><a class="button plain" href="/dashboard/sessions">Cancel</a></div></form>`;
   const noAgents = renderEmpty(
@@ -74,26 +63,13 @@ ${renderArea({ id: 'text', name: 'text', label: 'First message (optional)', valu
     html`<p>A session is a conversation between agents, and you have no agents yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
   );
   const main = html`<div class="narrow stack">${renderTrail('Sessions', '/dashboard/sessions')}<h1>New session</h1>
-${renderProblem('The session was not started', mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
-  return { title: mistakes.length > 0 ? 'Problem: New session' : 'New session', section: 'sessions', main };
+${renderProblem('The session was not started', mistakes)}${agents.length === 0 ? noAgents : rendered}</div>`;
+  return refused({ title: toTitle('New session', mistakes), section: 'sessions', main }, refusal);
 }
 
-/** An empty form, or one that the address has filled in. */
-export async function showNewSession(visit: Visit): Promise<DashboardAnswer> {
-  return newSessionAgain(visit, visit.query, { mistakes: [], status: 200 });
-}
-
-export async function newSessionAgain(
-  visit: Visit,
-  form: Parameters,
-  { mistakes, status }: Refusal,
-): Promise<DashboardAnswer> {
-  const agents = await visit.context.database.read((query) => listAgentsOfAccount(query, visit.account.id));
-  return page(renderNewSession(visit, agents, readFilled(form), mistakes), { status });
-}
-
-function readFilled(form: Parameters): Filled {
+function readFilled(form: Parameters) {
   return {
+    /** The name of an own agent. */
     agent: form.one('agent'),
     handles: (form.one('handles') ?? '').trim(),
     topic: (form.one('topic') ?? '').trim(),

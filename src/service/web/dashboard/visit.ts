@@ -150,13 +150,13 @@ export interface Refusal {
   readonly retryAfterS?: number | undefined;
 }
 
+/** A form that is shown for the first time. */
+export const UNREFUSED: Refusal = { mistakes: [], status: 200 };
+
 /** A form that was sent too soon. */
-function tooMany(values: string, retryAfterS: number): Refusal {
-  return {
-    mistakes: [{ message: `${values} Try again in ${describeDuration(retryAfterS)}.` }],
-    status: 429,
-    retryAfterS,
-  };
+function tooManyAttempts(retryAfterS: number): Refusal {
+  const message = `Too many attempts. Try again in ${describeDuration(retryAfterS)}.`;
+  return { mistakes: [{ message }], status: 429, retryAfterS };
 }
 
 export const mistaken = (...mistakes: readonly Mistake[]): Refusal => ({ mistakes, status: 400 });
@@ -165,7 +165,7 @@ export function page(view: View, more: { status?: number; headers?: AnswerHeader
   return { kind: 'page', view, ...more };
 }
 
-/** The page of a refused form. */
+/** The page of a form, which may have been refused. */
 export function refused(view: View, { status, retryAfterS }: Refusal): DashboardAnswer {
   return page(view, { status, ...(retryAfterS !== undefined && { headers: { 'retry-after': String(retryAfterS) } }) });
 }
@@ -219,13 +219,13 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
       const checked = await checkPassword(server, request, { username: account.username, password });
       if (checked.kind === 'right') return undefined;
       if (checked.kind === 'wrong') return mistaken({ field, message: 'The password is wrong.' });
-      return tooMany('Too many attempts.', checked.waitS);
+      return tooManyAttempts(checked.waitS);
     },
     async findMistakeInPasskey(text) {
       const answer = { browser, purpose: 'confirm', text, accountId: account.id } as const;
       const checked = await checkPasskey(server, request, answer);
       if (checked.kind === 'right') return undefined;
-      if (checked.kind === 'refused') return tooMany('Too many attempts.', checked.waitS);
+      if (checked.kind === 'refused') return tooManyAttempts(checked.waitS);
       return mistaken({ message: 'This passkey does not belong to your account, or the page was open for too long.' });
     },
   };
