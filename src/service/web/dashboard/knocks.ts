@@ -11,8 +11,8 @@ import type { Parameters } from '../../oauth/parameters.js';
 import { dismissKnock, restoreKnock } from '../../store/knocks.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
-import { type AgentFrame, actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
-import { FROM_NEEDS, type NoteName, renderButton, renderEmpty, type SmallForm, type View } from './frame.js';
+import { actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
+import { FROM_NEEDS, type NoteName, renderButton, renderEmpty, type SmallForm } from './frame.js';
 import { type DashboardAnswer, getBackPath, movedWithNote, page, type Visit } from './visit.js';
 
 const LIFETIME_DAYS = KNOCK_LIFETIME_S / (24 * 60 * 60);
@@ -40,37 +40,25 @@ export function renderKnock(
 <div class="answers">${renderButton({ ...form, path: `${path}/allow`, label: 'Allow', kind: 'primary' })}${renderButton({ ...form, path: `${path}/dismiss`, label: 'Dismiss' })}${renderButton({ ...form, path: `${path}/block`, label: 'Block' })}</div></li>`;
 }
 
-interface KnocksPage extends AgentFrame {
-  readonly knocks: readonly Knock[];
-}
-
-function renderKnocks(knocksPage: KnocksPage): View {
-  const { agent, csrf, now, knocks } = knocksPage;
+export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
+  const { context, csrf, note } = visit;
+  const { row, knocks } = await context.database.read(async (view) => {
+    const found = await requireAgent(visit, view);
+    return { row: found, knocks: await readKnocks(context, found.id, view) };
+  });
+  const agent = toAgent(row);
+  const now = context.clock.now();
   const path = `${getPath(agent)}/knocks`;
-  const isHolding = agent.inbound_policy === 'hold';
   const about = html`<p class="soft small">They got the same answer as every stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears again when it knocks again. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
   const nothing = renderEmpty(
     'No one knocked',
-    isHolding
+    agent.inbound_policy === 'hold'
       ? html`<p>Agents that try to start a session without being on the <a href="${getPath(agent)}/allowlist">allowlist</a> appear here.</p>`
       : html`<p>This agent doesn’t remember the strangers it refuses. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
   );
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
-  return renderAgentPage(
-    knocksPage,
-    'knocks',
-    html`<div class="stack measure">${knocks.length === 0 ? nothing : list}</div>`,
-  );
-}
-
-export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
-  const { context, csrf, note } = visit;
-  const { row, knocks } = await context.database.read(async (view) => {
-    const agent = await requireAgent(visit, view);
-    return { row: agent, knocks: await readKnocks(context, agent.id, view) };
-  });
-  const now = context.clock.now();
-  return page(renderKnocks({ agent: toAgent(row), csrf, note, undo: undoDecision(visit), mistakes: [], now, knocks }));
+  const body = html`<div class="stack measure">${knocks.length === 0 ? nothing : list}</div>`;
+  return page(renderAgentPage({ agent, note, undo: undoDecision(visit), mistakes: [] }, 'knocks', body));
 }
 
 /** Takes back what the note says was decided about a stranger, as far as that can be taken back. */

@@ -1,5 +1,5 @@
 import { toOwnerGlob } from '../../../wire/handle.js';
-import type { Block } from '../../../wire/schemas/agent.js';
+import type { Agent, Block } from '../../../wire/schemas/agent.js';
 import { AddAllowlistRequest, AllowlistEntry, BlockRequest } from '../../../wire/schemas/requests.js';
 import { toAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
@@ -17,7 +17,7 @@ import { listAllowlistPage } from '../../store/allowlists.js';
 import { type Field, hidden, type Mistake, renderField } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
-import { type AgentFrame, actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
+import { actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
 import {
   aspCommand,
   type Listed,
@@ -26,33 +26,32 @@ import {
   renderCommand,
   renderEmpty,
   renderList,
-  type SmallForm,
   type View,
 } from './frame.js';
 import {
   type DashboardAnswer,
   mistaken,
   movedWithNote,
-  page,
   type Refusal,
   readListed,
   readPageRequest,
+  refused,
   toListed,
+  UNREFUSED,
   type Visit,
 } from './visit.js';
 
-/** The allowlist or block list of an agent, with the form that adds to it. */
-interface TrustPage<Item> extends AgentFrame {
-  readonly baseUrl: string;
-  /** The entry that was removed a moment ago. */
-  readonly noteAbout: string | undefined;
+/** An agent's allowlist or block list, with the form that adds to it. */
+interface TrustPage<Item> {
+  readonly agent: Agent;
   readonly listed: Listed<Item>;
   /** The typed text that cannot be added. */
   readonly filled: string;
+  readonly mistakes: readonly Mistake[];
 }
 
-function renderAllowlist(page: TrustPage<string>): View {
-  const { agent, csrf, filled, mistakes, baseUrl } = page;
+function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: TrustPage<string>): View {
+  const { context, csrf, note, noteAbout: removed } = visit;
   const path = `${getPath(agent)}/allowlist`;
   const field: Field = {
     id: 'entry',
@@ -69,34 +68,26 @@ function renderAllowlist(page: TrustPage<string>): View {
     const remove = renderButton({ path: `${path}/remove`, csrf, label: 'Remove', about: entry, values: { entry } });
     return renderNamed(entry, about, remove);
   };
-  const add = aspCommand(
-    { baseUrl, handle: agent.canonical_handle },
-    'allowlist',
-    'add',
-    toOwnerGlob(agent.canonical_handle),
-  );
+  const { canonical_handle: handle } = agent;
+  const { baseUrl } = context.settings.addresses;
+  const add = aspCommand({ baseUrl, handle }, 'allowlist', 'add', toOwnerGlob(handle));
   const nobody = renderEmpty(
     'No one is on the list',
     html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
   );
-  const { note, noteAbout: removed } = page;
-  const undo = note === 'unlisted' &&
-    AllowlistEntry.safeParse(removed).success && {
-      path,
-      csrf,
-      label: 'Undo',
-      about: html`the removal of ${removed}`,
-      values: { entry: String(removed) },
-    };
+  const canUndo = note === 'unlisted' && removed !== undefined && AllowlistEntry.safeParse(removed).success;
+  const undo = canUndo
+    ? { path, csrf, label: 'Undo', about: html`the removal of ${removed}`, values: { entry: removed } }
+    : undefined;
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, on this list or not.</p>`}
-${renderAddForm({ path, csrf, label: 'Add', field, mistakes })}
-${renderList(path, page.listed, renderRow, nobody)}</div>`;
-  return renderAgentPage({ ...page, undo: undo || undefined }, 'allowlist', body);
+${renderAddForm(path, csrf, 'Add', field, mistakes)}
+${renderList(path, listed, renderRow, nobody)}</div>`;
+  return renderAgentPage({ agent, note, undo, mistakes }, 'allowlist', body);
 }
 
-function renderBlocks(page: TrustPage<Block>): View {
-  const { agent, csrf, filled, mistakes, now } = page;
+function renderBlocks(visit: Visit, { agent, listed, filled, mistakes }: TrustPage<Block>): View {
+  const { context, csrf, note, noteAbout = '' } = visit;
   const path = `${getPath(agent)}/blocks`;
   const field: Field = {
     id: 'handle',
@@ -108,6 +99,7 @@ function renderBlocks(page: TrustPage<Block>): View {
     maxLength: 130,
     isIdentifier: true,
   };
+  const now = context.clock.now();
   const renderRow = ({ blocked_handle: handle, created_at: at }: Block): Html => {
     const unblock = renderButton({ path: `${path}/remove`, csrf, label: 'Unblock', about: handle, values: { handle } });
     return renderNamed(handle, html`Blocked ${renderTime(at, now)}`, unblock);
@@ -116,31 +108,22 @@ function renderBlocks(page: TrustPage<Block>): View {
     'No one is blocked',
     html`<p>Blocked agents cannot reach this one, even if its policy is open.</p>`,
   );
-  const body = html`<div class="stack measure">${renderAddForm({ path, csrf, label: 'Block', field, mistakes })}
-${renderList(path, page.listed, renderRow, nobody)}</div>`;
-  return renderAgentPage({ ...page, undo: undoBlock(page) }, 'blocks', body);
-}
-
-/** After a block, the row of the list has the button that lifts it. */
-function undoBlock({ agent, csrf, note, noteAbout = '' }: TrustPage<Block>): SmallForm | undefined {
   const values = { handle: noteAbout };
-  if (note !== 'unblocked' || !BlockRequest.safeParse(values).success) return undefined;
-  return { path: `${getPath(agent)}/blocks`, csrf, label: 'Undo', about: html`the unblocking of ${noteAbout}`, values };
+  // After a block, the row of the list has the button that lifts it.
+  const undo =
+    note === 'unblocked' && BlockRequest.safeParse(values).success
+      ? { path, csrf, label: 'Undo', about: html`the unblocking of ${noteAbout}`, values }
+      : undefined;
+  const body = html`<div class="stack measure">${renderAddForm(path, csrf, 'Block', field, mistakes)}
+${renderList(path, listed, renderRow, nobody)}</div>`;
+  return renderAgentPage({ agent, note, undo, mistakes }, 'blocks', body);
 }
 
 function renderNamed(name: string, about: Html | false, action: Html): Html {
   return html`<li class="row"><div class="who grow"><span class="mono ink">${name}</span>${about && html`<span class="soft small">${about}</span>`}</div>${action}</li>`;
 }
 
-interface AddForm {
-  readonly path: string;
-  readonly csrf: string;
-  readonly label: string;
-  readonly field: Field;
-  readonly mistakes: readonly Mistake[];
-}
-
-function renderAddForm({ path, csrf, label, field, mistakes }: AddForm): Html {
+function renderAddForm(path: string, csrf: string, label: string, field: Field, mistakes: readonly Mistake[]): Html {
   return html`<form method="post" action="${path}" class="card add">${hidden({ csrf })}${renderField(field, mistakes)}<button class="button primary">${label}</button></form>`;
 }
 
@@ -148,32 +131,22 @@ function renderAddForm({ path, csrf, label, field, mistakes }: AddForm): Html {
 interface TrustList<Item> {
   readonly path: 'allowlist' | 'blocks';
   read(visit: Visit, actor: AgentActor, view: Query): Promise<Listed<Item>>;
-  render(trustPage: TrustPage<Item>): View;
+  render(visit: Visit, trustPage: TrustPage<Item>): View;
 }
 
-/** The page of a list; with the typed text, and why it cannot be added. */
+/** The page of a list, with the typed text. */
 async function showTrustList<Item>(
   visit: Visit,
   list: TrustList<Item>,
-  refused?: Refusal & { readonly typed: string },
+  refusal: Refusal = UNREFUSED,
+  filled = '',
 ): Promise<DashboardAnswer> {
-  const { context, csrf, note, noteAbout } = visit;
-  const { row, listed } = await context.database.read(async (view) => {
-    const agent = await requireAgent(visit, view);
-    return { row: agent, listed: await list.read(visit, actingAs(visit.account.id, agent), view) };
+  const { row, listed } = await visit.context.database.read(async (view) => {
+    const found = await requireAgent(visit, view);
+    return { row: found, listed: await list.read(visit, actingAs(visit.account.id, found), view) };
   });
-  const view = list.render({
-    agent: toAgent(row),
-    csrf,
-    note,
-    noteAbout,
-    mistakes: refused?.mistakes ?? [],
-    now: context.clock.now(),
-    baseUrl: context.settings.addresses.baseUrl,
-    listed,
-    filled: refused?.typed ?? '',
-  });
-  return page(view, { status: refused?.status ?? 200 });
+  const { mistakes } = refusal;
+  return refused(list.render(visit, { agent: toAgent(row), listed, filled, mistakes }), refusal);
 }
 
 /** Changes a list as its agent does, and shows it. */
@@ -228,7 +201,7 @@ const malformed = (entry: string): string =>
   `“${untrustedText(entry)}” is not a handle. Enter handles such as @bob.helper, or @bob.* for all agents of @bob.`;
 
 export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return showTrustList(visit, ALLOWLIST, { ...refusal, typed: form.one('entry') ?? '' });
+  return showTrustList(visit, ALLOWLIST, refusal, form.one('entry'));
 }
 
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -277,7 +250,7 @@ export async function actBlock(visit: Visit, form: Parameters): Promise<Dashboar
 }
 
 export async function blocksAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return showTrustList(visit, BLOCKS, { ...refusal, typed: form.one('handle') ?? '' });
+  return showTrustList(visit, BLOCKS, refusal, form.one('handle'));
 }
 
 export async function actUnblock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
