@@ -10,15 +10,14 @@ import { isSearchOn } from '../../core/context.js';
 import { ServiceError } from '../../core/errors.js';
 import { listAgentIds } from '../../messaging/list-sessions.js';
 import { type FoundMessage, SEARCH_OFF, searchAccountMessages } from '../../messaging/search-messages.js';
-
 import { listAgentsOfAccount } from '../../store/agents.js';
 import { toSearchPhrases, toSearchTerms } from '../../store/search.js';
 import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
-import { type Field, type Mistake, renderField, renderMistakes } from '../form.js';
+import { type Field, type Mistake, renderField, renderMistakes, toTitle } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { getPublicPath } from './agent-page.js';
-import { renderEmpty, renderHeading, type View } from './frame.js';
+import { renderEmpty, renderHeading } from './frame.js';
 import { pathOfSession, renderTopic } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
@@ -40,15 +39,11 @@ interface Found {
   readonly agents: readonly PublicAgent[];
 }
 
-interface SearchPage {
-  readonly q: string;
-  /** Undefined: nothing was searched for. */
-  readonly found: Found | undefined;
-  readonly mistakes: readonly Mistake[];
-  readonly now: number;
-}
-
-function renderSearch({ q, found, mistakes, now }: SearchPage): View {
+export async function showSearch(visit: Visit): Promise<DashboardAnswer> {
+  const q = (visit.query.one('q') ?? '').trim();
+  const refused = q === '' ? undefined : (findMistake(q) ?? (await findHurry(visit)));
+  const mistakes = refused === undefined ? [] : [refused.mistake];
+  const found = q === '' || refused !== undefined ? undefined : await search(visit, q);
   const field: Field = {
     id: 'q',
     name: 'q',
@@ -57,12 +52,29 @@ function renderSearch({ q, found, mistakes, now }: SearchPage): View {
     hint: html`Finds texts with all of these words. A handle such as <code>@bob.helper</code> finds its sessions.`,
     autocomplete: 'off',
     maxLength: SEARCH_QUERY_MAX_LENGTH,
-    hasFocus: found === undefined && mistakes.length === 0,
+    hasFocus: q === '',
   };
   const form = html`<form method="get" action="${PATH}" role="search" class="search-form">${renderField(field, mistakes)}<button class="button primary">Search</button></form>`;
-  const main = html`<div class="stack">${renderHeading({ title: 'Search' })}${renderMistakes(mistakes)}${form}${found && renderFound(q, found, now)}</div>`;
-  const title = q === '' ? 'Search' : `${untrustedText(q)} · Search`;
-  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: 'search', main };
+  const main = html`<div class="stack">${renderHeading({ title: 'Search' })}${renderMistakes(mistakes)}${form}${found && renderFound(q, found, visit.context.clock.now())}</div>`;
+  const title = toTitle(q === '' ? 'Search' : `${untrustedText(q)} · Search`, mistakes);
+  return page({ title, section: 'search', main }, refused);
+}
+
+function search({ context, account }: Visit, q: string): Promise<Found> {
+  return context.database.read(async (view) => {
+    const agentIds = await listAgentIds(view, account.id);
+    const topicsMax = Math.max(TOPICS_PER_AGENT_MIN, Math.floor(TOPICS_MAX / Math.max(1, agentIds.length)));
+    const agents = await readFoundAgents(view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
+    const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
+    return {
+      messages: isSearchOn(context)
+        ? await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX })
+        : undefined,
+      sessions: await findSessionsByTopic(view, agentIds, q, { walkedMax: topicsMax, limit: OTHERS_MAX }),
+      ownAgents: own.map(toAgent),
+      agents: agents.filter(({ canonical_handle: handle }) => !handle.startsWith(`@${account.username}.`)),
+    };
+  });
 }
 
 function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found, now: number): Html {
@@ -133,31 +145,6 @@ export function renderExcerpt(whole: string, terms: ReadonlySet<string>): Html {
     at = index + token.length;
   }
   return html`<bdi>${isCut && '…'}${pieces}${text.slice(at, Math.max(at, end))}${text.length > end && '…'}</bdi>`;
-}
-
-export async function showSearch(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account, query } = visit;
-  const q = (query.one('q') ?? '').trim();
-  const now = context.clock.now();
-  if (q === '') return page(renderSearch({ q, found: undefined, mistakes: [], now }));
-  const mistake = findMistake(q) ?? (await findHurry(visit));
-  if (mistake !== undefined)
-    return page(renderSearch({ q, found: undefined, mistakes: [mistake.mistake], now }), mistake);
-  const found = await context.database.read(async (view): Promise<Found> => {
-    const agentIds = await listAgentIds(view, account.id);
-    const topicsMax = Math.max(TOPICS_PER_AGENT_MIN, Math.floor(TOPICS_MAX / Math.max(1, agentIds.length)));
-    const agents = await readFoundAgents(view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
-    const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
-    return {
-      messages: isSearchOn(context)
-        ? await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX })
-        : undefined,
-      sessions: await findSessionsByTopic(view, agentIds, q, { walkedMax: topicsMax, limit: OTHERS_MAX }),
-      ownAgents: own.map(toAgent),
-      agents: agents.filter(({ canonical_handle: handle }) => !handle.startsWith(`@${account.username}.`)),
-    };
-  });
-  return page(renderSearch({ q, found, mistakes: [], now }));
 }
 
 interface Refused {

@@ -14,7 +14,7 @@ import {
   readListMark,
 } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
+import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import { decodeCursor, encodeCursor } from '../../store/cursor.js';
 import { listPreviews, type PreviewRow } from '../../store/events.js';
 import { LIST_START, listInvitedSessions, listSeen, putSeen } from '../../store/sessions.js';
@@ -26,7 +26,6 @@ import {
   aspCommand,
   FROM_NEEDS,
   isEmpty,
-  type Listed,
   renderButton,
   renderCommand,
   renderEmpty,
@@ -69,59 +68,67 @@ interface ShownSession extends AccountSession {
   readonly unreadCount: number;
 }
 
-/** An agent of the account, and one that it can write to. */
-interface FirstSession {
-  readonly sender: string;
-  /** Undefined if it can only wait for an invitation. */
-  readonly recipient: string | undefined;
-}
+/** The agent that answers everyone, if the service was started with one. */
+const ECHO_HANDLE = '@demo.echo';
+/** Above the list of all sessions. */
+const WAITING_SHOWN = 5;
+/** Sessions that one page looks at for all agents together, and at least for each of them. */
+const WALKED_MAX = 5_000;
+const WALKED_PER_AGENT_MIN = 100;
+/** Greater than every id of a session. */
+const BEFORE_ALL = 'sess_Z';
 
-interface SessionsPage {
-  readonly listed: Listed<ShownSession>;
-  /** The latest invitations, above the list. */
-  readonly waiting: readonly ShownSession[];
-  readonly areMoreWaiting: boolean;
-  readonly request: AskedFilter;
-  readonly mistakes: readonly Mistake[];
-  readonly agents: readonly { readonly name: string; readonly displayName: string }[];
-  readonly username: string;
-  /** A suggestion for a first session; undefined: the account has no agents. */
-  readonly start: FirstSession | undefined;
-  readonly csrf: string;
-  readonly key: string;
-  readonly mark: string;
-  readonly now: number;
-  readonly baseUrl: string;
-}
-
-function renderSessions(sessionsPage: SessionsPage): View {
-  const { listed, waiting, areMoreWaiting, request, mark, agents } = sessionsPage;
-  const heading = renderHeading({
-    title: 'Sessions',
-    about: 'Conversations your agents are in, most recent first.',
-    ...(agents.length > 0 && { action: { label: 'New session', path: NEW_SESSION_PATH } }),
+export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const asked = readFilter(visit.query);
+  await context.inboxes.settle();
+  return context.database.read(async (query) => {
+    const agents = await listAgentsOfAccount(query, account.id);
+    const agent = agents.find(({ name }) => name === asked.agent);
+    const mistakes = findMistakes(asked, agent !== undefined);
+    const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, asked, agent?.id);
+    const isTop = isFirstList(asked) && visit.query.one('after') === undefined;
+    const invited = isTop
+      ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit: WAITING_SHOWN })
+      : { rows: [], next: undefined };
+    const isAbove = ({ session: { id } }: AccountSession): boolean => invited.rows.some((row) => row.session.id === id);
+    const rows = found.rows.filter((row) => !isAbove(row));
+    const listed = toListed(visit, await showAll(visit, query, rows), found.next);
+    const waiting = await showAll(visit, query, invited.rows);
+    const frame = toRowFrame(visit);
+    const heading = renderHeading({
+      title: 'Sessions',
+      about: 'Conversations your agents are in, most recent first.',
+      ...(agents.length > 0 && { action: { label: 'New session', path: NEW_SESSION_PATH } }),
+    });
+    const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...asked, state: state as State })}"${state === asked.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
+    const above =
+      waiting.length > 0 &&
+      html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${invited.next !== undefined && html`<a class="small aside-link" href="${pathWith({ ...asked, state: 'invited' })}">All invitations</a>`}</div>
+<ul class="rows">${waiting.map((row) => renderRow(row, frame))}</ul></section>`;
+    const nothing =
+      isEmpty(listed) && waiting.length === 0 ? await renderNone(visit, query, asked, listed.next !== null) : html``;
+    const list = renderList(pathWith(asked), listed, (row) => renderRow(row, frame), nothing);
+    const mark = await readListMark(query, account.id);
+    const main = html`<div class="stack">${heading}${SEARCH}<div class="stack-tight">${tabs}${renderFilter(asked, account.username, agents, mistakes)}</div>
+<div id="list" class="stack" data-live="/dashboard/live" data-mark="${mark}">${above}${list}</div></div>`;
+    const view: View = { title: 'Sessions', section: 'sessions', main, script: LISTS_SCRIPT };
+    return page(view, { status: mistakes.length > 0 ? 400 : 200 });
   });
-  const tabs = html`<nav class="tabs" aria-label="Filter sessions"><ul>${Object.entries(STATES).map(([state, label]) => html`<li><a href="${pathWith({ ...request, state: state as State })}"${state === request.state && html` aria-current="page"`}>${label}</a></li>`)}</ul></nav>`;
-  const first =
-    waiting.length > 0 &&
-    html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${areMoreWaiting && html`<a class="small aside-link" href="${pathWith({ ...request, state: 'invited' })}">All invitations</a>`}</div>
-<ul class="rows">${waiting.map((row) => renderRow(row, sessionsPage))}</ul></section>`;
-  const nothing = waiting.length > 0 ? html`` : renderNone(sessionsPage);
-  const list = renderList(pathWith(request), listed, (row) => renderRow(row, sessionsPage), nothing);
-  const main = html`<div class="stack">${heading}${renderSearch()}<div class="stack-tight">${tabs}${renderFilter(sessionsPage)}</div>
-<div id="list" class="stack" data-live="/dashboard/live" data-mark="${mark}">${first}${list}</div></div>`;
-  return { title: 'Sessions', section: 'sessions', main, script: LISTS_SCRIPT };
 }
 
 /** A search from here. */
-function renderSearch(): Html {
-  return html`<form method="get" action="/dashboard/search" role="search" class="search-box"><label class="hidden-label" for="q">Search messages, sessions and agents</label>
+const SEARCH = html`<form method="get" action="/dashboard/search" role="search" class="search-box"><label class="hidden-label" for="q">Search messages, sessions and agents</label>
 <div class="joined">${GLASS}<input type="text" id="q" name="q" placeholder="Search messages, sessions and agents" maxlength="200" autocomplete="off"></div><button class="button plain">Search</button></form>`;
-}
 
 const LISTED_AGENTS_MAX = 50;
 
-function renderFilter({ request, agents, mistakes, username }: SessionsPage): Html {
+function renderFilter(
+  request: AskedFilter,
+  username: string,
+  agents: readonly AgentRecordRow[],
+  mistakes: readonly Mistake[],
+): Html {
   const isUsed = isFiltered(request);
   const [counterpart, from, to] = [
     {
@@ -135,7 +142,7 @@ function renderFilter({ request, agents, mistakes, username }: SessionsPage): Ht
     { id: 'to', label: 'Until', value: request.to, hint: 'Day of the last event, in UTC', kind: 'date' as const },
   ].map((one): Field => ({ ...one, name: one.id, autocomplete: 'off', maxLength: 130, isRequired: false }));
   const agent = { id: 'agent', name: 'agent', label: 'Agent', nothing: 'All agents', isRequired: false };
-  const options = agents.map(({ name, displayName }) => ({
+  const options = agents.map(({ name, display_name: displayName }) => ({
     value: name,
     label: `@${username}.${name} · ${displayName}`,
   }));
@@ -176,34 +183,50 @@ function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string 
   return used.length === 0 ? PATH : `${PATH}?${new URLSearchParams(used)}`;
 }
 
-function renderNone({ request, listed, baseUrl, start }: SessionsPage): Html {
-  const isAll = request.state === 'all';
-  if (listed.next !== null) return renderEmpty('Nothing found so far', html`<p>Keep looking on the next page.</p>`);
-  if (!isAll || isFiltered(request))
+/** No session on this page. */
+async function renderNone(visit: Visit, query: Query, asked: AskedFilter, hasMore: boolean): Promise<Html> {
+  if (hasMore) return renderEmpty('Nothing found so far', html`<p>Keep looking on the next page.</p>`);
+  if (!isFirstList(asked))
     return renderEmpty(
-      isFiltered(request) ? 'No sessions match' : `No ${request.state} sessions`,
+      isFiltered(asked) ? 'No sessions match' : `No ${asked.state} sessions`,
       html`<p><a href="${PATH}">Show all sessions</a></p>`,
     );
   return renderEmpty(
     'No sessions yet',
-    html`<p>A session begins when one of your agents writes to another agent, or is invited.</p>${renderFirstStep(start, baseUrl)}`,
+    html`<p>A session begins when one of your agents writes to another agent, or is invited.</p>${await renderFirstStep(visit, query)}`,
   );
 }
 
-function renderFirstStep(start: FirstSession | undefined, baseUrl: string): Html {
-  if (start === undefined)
+/** Suggests a first session, with an agent that the account can write to, or else waiting for one. */
+async function renderFirstStep({ context, account }: Visit, query: Query): Promise<Html> {
+  const [sender, sibling] = await listAgentsOfAccount(query, account.id, { limit: 2 });
+  if (sender === undefined)
     return html`<p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`;
-  const target = { baseUrl, handle: start.sender };
-  const isAlone = start.recipient === undefined;
-  const command = isAlone ? aspCommand(target, 'tail') : aspCommand(target, 'send', start.recipient, 'hello');
+  const echo = await findAgentByHandle(query, ECHO_HANDLE);
+  const isEchoOpen = echo?.inbound_policy === 'open' && echo.is_paused === 0 && echo.id !== sender.id;
+  const recipient = isEchoOpen ? ECHO_HANDLE : sibling?.handle;
+  const target = { baseUrl: context.settings.addresses.baseUrl, handle: sender.handle };
+  const isAlone = recipient === undefined;
+  const command = isAlone ? aspCommand(target, 'tail') : aspCommand(target, 'send', recipient, 'hello');
   const about = isAlone ? 'To wait for a session in a terminal' : 'To start a session from a terminal';
-  return html`<p>${about}, <a href="/dashboard/agents/${splitHandle(start.sender).name}">sign it in</a> as <span class="mono wrap">${start.sender}</span>, then:</p>${renderCommand([command])}`;
+  return html`<p>${about}, <a href="/dashboard/agents/${sender.name}">sign it in</a> as <span class="mono wrap">${sender.handle}</span>, then:</p>${renderCommand([command])}`;
 }
 
-interface RowFrame extends Pick<SessionsPage, 'username' | 'csrf' | 'key' | 'now'> {
+interface RowFrame {
+  readonly username: string;
+  readonly csrf: string;
+  readonly key: string;
+  readonly now: number;
   /** The page that its buttons lead back to, if it is not that of the session. */
   readonly from?: typeof FROM_NEEDS.from;
 }
+
+const toRowFrame = ({ account, csrf, context }: Visit): RowFrame => ({
+  username: account.username,
+  csrf,
+  key: createFormKey(context),
+  now: context.clock.now(),
+});
 
 function renderRow(row: ShownSession, { username, csrf, key, now, from }: RowFrame): Html {
   const { session, preview, changedAt, visibleCount, unreadCount } = row;
@@ -261,52 +284,6 @@ export function renderState({ state, participants }: Session, username: string):
   const own = participants.filter(({ handle }) => handle.startsWith(`@${username}.`));
   const isWaiting = own.some(({ status }) => status === 'invited') && own.every(({ status }) => status !== 'joined');
   return isWaiting ? html`<span class="badge warn">Invited</span>` : html`<span class="badge good">Active</span>`;
-}
-
-/** The agent that answers everyone, if the service was started with one. */
-const ECHO_HANDLE = '@demo.echo';
-/** Above the list of all sessions. */
-const WAITING_SHOWN = 5;
-/** Sessions that one page looks at for all agents together, and at least for each of them. */
-const WALKED_MAX = 5_000;
-const WALKED_PER_AGENT_MIN = 100;
-/** Greater than every id of a session. */
-const BEFORE_ALL = 'sess_Z';
-
-export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account, csrf } = visit;
-  const filter = readFilter(visit.query);
-  await context.inboxes.settle();
-  return context.database.read(async (query) => {
-    const agents = await listAgentsOfAccount(query, account.id);
-    const agent = agents.find(({ name }) => name === filter.agent);
-    const mistakes = findMistakes(filter, agent !== undefined);
-    const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, filter, agent?.id);
-    const isTop = isFirstList(filter) && visit.query.one('after') === undefined;
-    const limit = WAITING_SHOWN;
-    const waiting = isTop
-      ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit })
-      : { rows: [], next: undefined };
-    const isAbove = ({ session: { id } }: AccountSession): boolean => waiting.rows.some((row) => row.session.id === id);
-    const rows = found.rows.filter((row) => !isAbove(row));
-    const listed = toListed(visit, await showAll(visit, query, rows), found.next);
-    const view = renderSessions({
-      listed,
-      waiting: await showAll(visit, query, waiting.rows),
-      areMoreWaiting: waiting.next !== undefined,
-      request: filter,
-      mistakes,
-      agents: agents.map(({ name, display_name: displayName }) => ({ name, displayName })),
-      username: account.username,
-      start: isEmpty(listed) ? await suggestFirst(query, account.id) : undefined,
-      csrf,
-      key: createFormKey(context),
-      mark: await readListMark(query, account.id),
-      now: context.clock.now(),
-      baseUrl: context.settings.addresses.baseUrl,
-    });
-    return page(view, { status: mistakes.length > 0 ? 400 : 200 });
-  });
 }
 
 function readFilter(query: Parameters): AskedFilter {
@@ -409,16 +386,9 @@ async function showAll(
 
 /** The latest invitations of the account as rows, for the Needs you page. */
 export async function renderInvitations(visit: Visit, query: Query, limit: number): Promise<readonly TimedRow[]> {
-  const { context, account, csrf } = visit;
-  const { rows } = await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit });
+  const { rows } = await readInvitations(query, visit.account.id, undefined, { beforeId: BEFORE_ALL, limit });
   const shown = await showAll(visit, query, rows);
-  const frame = {
-    username: account.username,
-    csrf,
-    key: createFormKey(context),
-    now: context.clock.now(),
-    ...FROM_NEEDS,
-  };
+  const frame = { ...toRowFrame(visit), ...FROM_NEEDS };
   return shown.map((row) => ({ at: row.changedAt, html: renderRow(row, frame) }));
 }
 
@@ -441,15 +411,14 @@ const LATEST_SHOWN = 5;
 
 /** The sessions of one agent that changed last, as rows; undefined: it has none. */
 export async function renderLatestSessions(visit: Visit, query: Query, agentId: string): Promise<Html | undefined> {
-  const { context, account, csrf } = visit;
-  const { rows } = await readAccountSessions(query, account.id, [agentId], {
+  const { rows } = await readAccountSessions(query, visit.account.id, [agentId], {
     filter: {},
     position: LIST_START,
     limit: LATEST_SHOWN,
     walkedMax: LATEST_SHOWN,
   });
   const shown = await showAll(visit, query, rows);
-  const frame = { username: account.username, csrf, key: createFormKey(context), now: context.clock.now() };
+  const frame = toRowFrame(visit);
   return shown.length === 0 ? undefined : html`<ul class="rows">${shown.map((row) => renderRow(row, frame))}</ul>`;
 }
 
@@ -463,12 +432,4 @@ export async function markSeen(
   const seen = await database.read((query) => listSeen(query, accountId, [sessionId]));
   if (sequence <= (seen.get(sessionId) ?? 0)) return;
   await database.behind.write((transaction) => putSeen(transaction, accountId, sessionId, sequence));
-}
-
-async function suggestFirst(query: Query, accountId: string): Promise<FirstSession | undefined> {
-  const [sender, sibling] = await listAgentsOfAccount(query, accountId, { limit: 2 });
-  if (sender === undefined) return undefined;
-  const echo = await findAgentByHandle(query, ECHO_HANDLE);
-  const isEchoOpen = echo?.inbound_policy === 'open' && echo.is_paused === 0 && echo.id !== sender.id;
-  return { sender: sender.handle, recipient: isEchoOpen ? ECHO_HANDLE : sibling?.handle };
 }
