@@ -3,7 +3,6 @@ import type { Log } from '../core/context.js';
 import { isOutage, ServiceError } from '../core/errors.js';
 import { tooManyRequests } from '../oauth/attempts.js';
 import { OAuthError } from '../oauth/parameters.js';
-import type { AuthorizationServer } from '../oauth/server.js';
 import { HEADERS_OF_REDIRECTS } from './layout.js';
 
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
@@ -15,11 +14,6 @@ export function acceptTypes(scope: FastifyInstance, types: string[]): void {
   scope.addContentTypeParser(types, { parseAs: 'string', bodyLimit: BODY_MAX_BYTES }, (_request, body, done) =>
     done(null, body),
   );
-}
-
-/** The host that pages show as the service's own. */
-export function getHost({ context }: Pick<AuthorizationServer, 'context'>): string {
-  return new URL(context.settings.addresses.webUrl).host;
 }
 
 /** Redirects with 303, so that the browser does not post the form to the new address (RFC 9700 §4.12). */

@@ -29,10 +29,10 @@ import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
 import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
 import { deleteUsedChallengesBefore } from '../store/passkeys.js';
-import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, getHost, methodRefusal } from './api-scope.js';
+import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, methodRefusal } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
-import { pageHeaders, renderErrorPage } from './layout.js';
+import { getHost, pageHeaders, renderErrorPage } from './layout.js';
 import {
   enterByLink,
   setNewPassword,
@@ -173,7 +173,7 @@ function answerPageError(
   if (known === undefined) log.error('page_failed', thrown);
   const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   const page = renderErrorPage({
-    host: getHost(server),
+    host: getHost(server.context),
     title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
     message: error.description,
     advice: adviceFor(error),

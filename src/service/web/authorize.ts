@@ -22,7 +22,7 @@ import {
   insertAuthorizationCode,
 } from '../store/authorizations.js';
 import { markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
-import { getHost, redirect } from './api-scope.js';
+import { redirect } from './api-scope.js';
 import {
   type AnswerAddress,
   type AuthorizationRequest,
@@ -43,9 +43,9 @@ import {
   readBrowser,
   requireSameOrigin,
 } from './browser.js';
-import { hidden, type Mistake, renderField, renderMistakes, tie } from './form.js';
+import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderAgentFace, strangersText, TICK } from './html.js';
-import { layOut, pageHeaders, renderErrorPage } from './layout.js';
+import { getHost, layOut, pageHeaders, renderErrorPage } from './layout.js';
 import { describeVisitor, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
@@ -102,12 +102,7 @@ ${agents !== undefined && renderPicker(page, agents)}
   const below = html`<form method="post" action="${page.signOutPath}">${hidden({ request: page.request, csrf: page.csrf })}
 <span>Signed in as <bdi>${page.account.displayName}</bdi> <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
   const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
-  return layOut({
-    title: page.mistakes.length > 0 ? `Problem: ${title}` : title,
-    host: page.host,
-    main,
-    below,
-  });
+  return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, below });
 }
 
 /** Who vouches for the name of the app: no one, or the owner of the host in its address. */
@@ -286,7 +281,7 @@ async function sendConsentPage(
     : await server.context.database.read(listFor(account, row.agent_handle));
   const answerTarget = describeRedirectUri(row.redirect_uri);
   const page = renderConsentPage({
-    host: getHost(server),
+    host: getHost(server.context),
     request: id,
     csrf: browser.csrfFor(id),
     decidePath: PATH.authorize,
@@ -614,7 +609,7 @@ function answerUnaskedError(
   const target = describeRedirectUri(address.redirectUri);
   if (target.kind === 'program') return answerWithError(server, reply, address, error);
   const page = renderErrorPage({
-    host: getHost(server),
+    host: getHost(server.context),
     title: 'This request cannot continue',
     message: error.description,
     advice: 'The app sent an invalid request. If you trust the address below, go there and report the problem.',

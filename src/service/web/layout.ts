@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import type { ServiceContext } from '../core/context.js';
 import { STYLE } from './assets.js';
-import { hidden, hiddenEntries } from './form.js';
 import { type Html, html, MARK, TAB_ICON } from './html.js';
 
 export interface DocumentParts {
@@ -133,43 +133,7 @@ ${onward !== undefined && html`<div class="actions single"><a class="button plai
   return layOut({ title: `Problem: ${title}`, host, main });
 }
 
-export interface SignedInPage {
-  readonly host: string;
-  readonly csrf: string;
-  readonly signOutPath: string;
-  readonly dashboardPath: string;
-  readonly account: { readonly username: string; readonly displayName: string };
-}
-
-/** The page after signing in, when no app is waiting. */
-export function renderSignedInPage({ host, csrf, signOutPath, dashboardPath, account }: SignedInPage): string {
-  const main = html`<div class="stack">
-<div class="stack-tight"><h1>You are signed in</h1>
-<p class="soft">As <bdi>${account.displayName}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
-<form method="post" action="${signOutPath}">${hidden({ csrf })}<div class="actions"><a class="button primary" href="${dashboardPath}">Dashboard</a><button class="button plain">Sign out</button></div></form>
-</div>`;
-  return layOut({ title: 'You are signed in', host, main });
-}
-
-export interface SignedOutPage {
-  readonly host: string;
-  readonly signInPath: string;
-  readonly form: { readonly path: string; readonly entries: readonly (readonly [name: string, value: string])[] };
-}
-
-/** The sign-in ended while someone filled in a form. */
-export function renderSignedOutPage({ host, signInPath, form }: SignedOutPage): string {
-  const title = 'You were signed out';
-  const main = html`<div class="stack">
-<div class="stack-tight"><h1>${title}</h1><p>This page keeps what you typed. Sign in in a new tab, then come back and continue.</p></div>
-<form method="post" action="${form.path}">${hiddenEntries(form.entries)}<div class="actions"><a class="button primary" href="${signInPath}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
-</div>`;
-  return layOut({ title: `Problem: ${title}`, host, main });
-}
-
-/** The account was deleted, and the browser signed out. */
-export function renderDeletedPage({ host, username }: { readonly host: string; readonly username: string }): string {
-  const main = html`<div class="stack"><h1>Your account was deleted</h1>
-<p class="soft"><span class="mono wrap">@${username}</span> and its agents are gone. All browsers, apps and API credentials were signed out.</p></div>`;
-  return layOut({ title: 'Your account was deleted', host, main });
+/** The host of the service, which people see on every page. */
+export function getHost({ settings }: Pick<ServiceContext, 'settings'>): string {
+  return new URL(settings.addresses.webUrl).host;
 }

@@ -24,7 +24,7 @@ import { findOAuthClient } from '../store/oauth-clients.js';
 import { listLocalAccounts } from '../store/operator.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { rebindPushSubscription } from '../store/push.js';
-import { getHost, redirect } from './api-scope.js';
+import { redirect } from './api-scope.js';
 import { PASSKEY_SCRIPT } from './assets.js';
 import { requireStoredRequest } from './authorization-request.js';
 import {
@@ -40,9 +40,9 @@ import {
   renewBrowser,
   requireSameOrigin,
 } from './browser.js';
-import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes } from './form.js';
+import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from './form.js';
 import { type Html, html, strangersText } from './html.js';
-import { layOut, pageHeaders, renderErrorPage, renderSignedInPage } from './layout.js';
+import { getHost, layOut, pageHeaders, renderErrorPage } from './layout.js';
 import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
@@ -54,8 +54,6 @@ interface SignInPage {
   /** Where the browser goes afterwards, if no app is waiting. */
   readonly returnTo: string | undefined;
   readonly csrf: string;
-  readonly signInPath: string;
-  readonly signUpPath: string;
   /** Asks the browser for a passkey; undefined: there can be none at the address of this service. */
   readonly passkeyForm: Html | undefined;
   /** Who may create an account. */
@@ -88,7 +86,7 @@ ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
 ${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
 </div>`;
   const script = page.passkeyForm && { script: PASSKEY_SCRIPT };
-  return layOut({ title: page.mistakes.length > 0 ? `Problem: ${title}` : title, host: page.host, main, ...script });
+  return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, ...script });
 }
 
 function renderPurpose({ clientName, form, host }: SignInPage): Html {
@@ -103,7 +101,7 @@ function renderSignInForm(page: SignInPage): Html {
   const { mistakes } = page;
   const username = page.form === 'sign-in' ? page.filled.username : undefined;
   const autocomplete = page.passkeyForm === undefined ? 'username' : 'username webauthn';
-  return html`<form method="post" action="${page.signInPath}" class="stack" aria-label="Sign in">
+  return html`<form method="post" action="${PATH.signIn}" class="stack" aria-label="Sign in">
 ${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
 ${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete }, mistakes)}
 ${renderField(CURRENT_PASSWORD, mistakes)}
@@ -131,13 +129,6 @@ function renderSignUpForm(page: SignInPage): Html {
     maxLength: 100,
     ...(isSent && filled.displayName !== undefined && { value: filled.displayName }),
   };
-  const password: Field = {
-    ...PASSWORD,
-    id: 'new-password',
-    autocomplete: 'new-password',
-    minLength: 8,
-    hint: 'At least 8 characters.',
-  };
   const invitation: Field = {
     id: 'invitation',
     name: 'invitation',
@@ -148,8 +139,8 @@ function renderSignUpForm(page: SignInPage): Html {
     hint: 'You need one from the operator of this service.',
     ...(filled.invitation !== undefined && { value: filled.invitation }),
   };
-  const fields = [...(page.signUp === 'invite' ? [invitation] : []), username, displayName, password];
-  return html`<form method="post" action="${page.signUpPath}" class="stack" aria-label="Create an account">
+  const fields = [...(page.signUp === 'invite' ? [invitation] : []), username, displayName, NEW_PASSWORD];
+  return html`<form method="post" action="${PATH.signUp}" class="stack" aria-label="Create an account">
 ${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
 ${fields.map((field) => renderField(field, mistakes))}
 <div class="actions single"><button class="button primary">Create account</button></div>
@@ -159,34 +150,16 @@ ${fields.map((field) => renderField(field, mistakes))}
 const USERNAME = { name: 'username', label: 'Username', maxLength: 64, isIdentifier: true } as const;
 const PASSWORD = { name: 'password', label: 'Password', kind: 'password', maxLength: 200 } as const;
 
+const NEW_PASSWORD = {
+  ...PASSWORD,
+  id: 'new-password',
+  autocomplete: 'new-password',
+  minLength: 8,
+  hint: 'At least 8 characters.',
+} as const satisfies Field;
+
 /** The field for the current password of an account. */
 export const CURRENT_PASSWORD: Field = { ...PASSWORD, id: 'password', autocomplete: 'current-password' };
-
-interface NewPasswordPage {
-  readonly host: string;
-  readonly csrf: string;
-  readonly path: string;
-  /** The secret of the link that leads here. */
-  readonly once: string;
-  readonly username: string;
-  readonly mistakes: readonly Mistake[];
-}
-
-/** A new password for someone who has forgotten theirs. */
-function renderNewPasswordPage({ host, csrf, path, once, username, mistakes }: NewPasswordPage): string {
-  const title = 'Choose a new password';
-  const password: Field = { ...PASSWORD, id: 'new-password', autocomplete: 'new-password', minLength: 8 };
-  const main = html`<div class="stack">
-<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. This signs out every browser and app of this account, and removes its passkeys.</p></div>
-${renderMistakes(mistakes)}
-<form method="post" action="${path}" class="stack" aria-label="${title}">
-${hidden({ once, csrf })}
-<input type="text" name="username" value="${username}" autocomplete="username" hidden>
-${renderField({ ...password, hint: 'At least 8 characters.' }, mistakes)}
-<div class="actions single"><button class="button primary">Set password</button></div>
-</form></div>`;
-  return layOut({ title: mistakes.length > 0 ? `Problem: ${title}` : title, host, main });
-}
 
 /** In this order: most browsers also claim to be the ones below them. */
 const BROWSERS: readonly (readonly [pattern: RegExp, name: string])[] = [
@@ -284,14 +257,13 @@ export async function showSignIn(
       invitation === undefined ? {} : { form: 'sign-up', filled: { invitation } },
     );
   if (returnTo !== undefined) return redirect(reply, readReturnAddress(returnTo));
-  const page = renderSignedInPage({
-    host: getHost(server),
-    csrf: browser.csrfFor(undefined),
-    signOutPath: PATH.signOut,
-    dashboardPath: PATH.dashboard,
-    account: { username: account.username, displayName: account.display_name },
-  });
-  return reply.headers(pageHeaders()).send(page);
+  const title = 'You are signed in';
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1>
+<p class="soft">As <bdi>${account.display_name}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
+<form method="post" action="${PATH.signOut}">${hidden({ csrf: browser.csrfFor(undefined) })}<div class="actions"><a class="button primary" href="${PATH.dashboard}">Dashboard</a><button class="button plain">Sign out</button></div></form>
+</div>`;
+  return reply.headers(pageHeaders()).send(layOut({ title, host: getHost(server.context), main }));
 }
 
 /** Signs in with a password. */
@@ -539,7 +511,7 @@ export async function sendSignInPage(
   };
   const place = findPasskeyPlace(server.context.settings.addresses.webUrl);
   const page = renderSignInPage({
-    host: getHost(server),
+    host: getHost(server.context),
     clientName: shown.waiting?.clientName,
     request: values.request,
     returnTo: values.return_to,
@@ -556,8 +528,6 @@ export async function sendSignInPage(
             values,
             isPrimary: false,
           }),
-    signInPath: PATH.signIn,
-    signUpPath: PATH.signUp,
     signUp,
     form: isFirstUse && signUp !== 'off' ? 'sign-up' : 'sign-in',
     hasLocalAccounts: hasLocal,
@@ -588,7 +558,7 @@ export async function enterByLink(
 
 function refuseLink(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
   const page = renderErrorPage({
-    host: getHost(server),
+    host: getHost(server.context),
     title: 'This link has expired',
     message:
       'Sign-in links work once, for one minute, on the machine that created them, for the user who runs the service there.',
@@ -608,7 +578,11 @@ export async function showNewPassword(
   const once = readParameters(getQuery(request.raw.url ?? '')).one('once') ?? '';
   const found = await server.context.database.read((query) => findLinked(server, query, once));
   if (found === undefined) return refuse(server, reply);
-  return show(server, reply, { browser: meetBrowser(server, request, reply), once, account: found.account });
+  return sendPasswordForm(server, reply, {
+    browser: meetBrowser(server, request, reply),
+    once,
+    account: found.account,
+  });
 }
 
 /** Sets the password, signs everyone out, and signs this browser in. */
@@ -625,7 +599,7 @@ export async function setNewPassword(
   const { account } = found;
   const password = form.one('password') ?? '';
   const mistake = findPasswordMistake(password, account.username);
-  if (mistake !== undefined) return show(server, reply.code(400), { browser, once, account, mistake });
+  if (mistake !== undefined) return sendPasswordForm(server, reply.code(400), { browser, once, account, mistake });
   const passwordHash = await hashPassword(password);
   const isSet = await context.database.write(async (transaction) => {
     if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
@@ -654,32 +628,37 @@ async function findLinked(
   return link === undefined || account === undefined ? undefined : { link, account };
 }
 
-interface Shown {
+interface PasswordForm {
   readonly browser: Browser;
+  /** The secret of the link that leads here. */
   readonly once: string;
   readonly account: AccountRow;
   readonly mistake?: string;
 }
 
-function show(
-  server: AuthorizationServer,
+/** A new password for someone who has forgotten theirs. */
+function sendPasswordForm(
+  { context }: AuthorizationServer,
   reply: FastifyReply,
-  { browser, once, account, mistake }: Shown,
+  { browser, once, account: { username }, mistake }: PasswordForm,
 ): FastifyReply {
-  const page = renderNewPasswordPage({
-    host: getHost(server),
-    csrf: browser.csrfFor(undefined),
-    path: PATH.newPassword,
-    once,
-    username: account.username,
-    mistakes: mistake === undefined ? [] : [{ field: 'new-password', message: mistake }],
-  });
-  return reply.headers(pageHeaders()).send(page);
+  const mistakes = mistake === undefined ? [] : [{ field: NEW_PASSWORD.id, message: mistake }];
+  const title = 'Choose a new password';
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p class="soft">For <span class="mono wrap">@${username}</span>. This signs out every browser and app of this account, and removes its passkeys.</p></div>
+${renderMistakes(mistakes)}
+<form method="post" action="${PATH.newPassword}" class="stack" aria-label="${title}">
+${hidden({ once, csrf: browser.csrfFor(undefined) })}
+<input type="text" name="username" value="${username}" autocomplete="username" hidden>
+${renderField(NEW_PASSWORD, mistakes)}
+<div class="actions single"><button class="button primary">Set password</button></div>
+</form></div>`;
+  return reply.headers(pageHeaders()).send(layOut({ title: toTitle(title, mistakes), host: getHost(context), main }));
 }
 
 function refuse(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
   const page = renderErrorPage({
-    host: getHost(server),
+    host: getHost(server.context),
     title: 'This link has expired',
     message: 'Password links work once, for one hour.',
     advice: 'Ask the operator of this service for a new one.',

@@ -1,8 +1,7 @@
 import { ServiceError } from '../../core/errors.js';
 import { type Heading, OPERATOR_AREA, renderHeading, renderNote, type View } from '../../web/dashboard/frame.js';
 import type { PageRow, Visit } from '../../web/dashboard/visit.js';
-import type { Mistake } from '../../web/form.js';
-import { renderMistakes } from '../../web/form.js';
+import { type Mistake, renderMistakes, toTitle } from '../../web/form.js';
 import { type Html, html } from '../../web/html.js';
 import { describeVisitor } from '../../web/sign-in.js';
 import type { ActingOperator } from '../actions.js';
@@ -28,7 +27,7 @@ export function renderAreaPage(tab: Tab, { heading, note, mistakes = [], body }:
   const tabs = html`<nav class="tabs" aria-label="Operator"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>`;
   const main = html`<div class="stack">${renderHeading(heading)}${tabs}${renderNote(note)}${renderMistakes(mistakes)}${body}</div>`;
   const title = `${TABS[tab].label} · Operator`;
-  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: undefined, main };
+  return { title: toTitle(title, mistakes), section: undefined, main };
 }
 
 /** The same rows for operators alone. Everyone else gets the page of an unknown address. */

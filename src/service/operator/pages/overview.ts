@@ -11,14 +11,15 @@ import {
   sumAttachmentBytes,
 } from '../../store/operator.js';
 import { SCHEMA_VERSION } from '../../store/schema.js';
-import { type DashboardAnswer, page, type Visit } from '../../web/dashboard/visit.js';
+import { OPERATOR_AREA, renderQuestion } from '../../web/dashboard/frame.js';
+import { type DashboardAnswer, movedWithNote, type PageRow, page, type Visit } from '../../web/dashboard/visit.js';
 import { renderGraph } from '../../web/graph.js';
 import { type Html, html } from '../../web/html.js';
 import { renderDeadline, renderTime } from '../../web/time.js';
+import { actAsOperator } from '../actions.js';
 import { isSuccessful, type ReadBackups } from '../backup-records.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
-import { renderAreaPage } from './area.js';
-import { ROTATE_PATH } from './keys.js';
+import { operatorOf, renderAreaPage } from './area.js';
 
 /** What the overview shows of the running service, beside its data. */
 export interface OverviewSources {
@@ -248,4 +249,33 @@ function renderKeys(keys: readonly SigningKeyFacts[], now: number): Html {
     'Signing keys',
     html`<ul class="grants">${rows}</ul><p class="small"><a class="aside-link" href="${ROTATE_PATH}">Rotate the keys…</a></p>`,
   );
+}
+
+const ROTATE_PATH = `${OPERATOR_AREA}/keys/rotate`;
+
+const QUESTION = {
+  title: 'Rotate the signing keys?',
+  consequences: [
+    'A new key is published now. It takes over once everyone who checks tokens has had time to load it.',
+    'Tokens signed by the current key stay valid until they expire. No one is signed out.',
+    'The service does this automatically from time to time. Do it now if the current key may have leaked.',
+  ],
+  label: 'Rotate keys',
+} as const;
+
+/** Asks, and publishes the next signing key. */
+export function createRotation({ keys }: OverviewSources): PageRow {
+  return {
+    path: ROTATE_PATH,
+    async show({ csrf }) {
+      const back = { label: 'Overview', path: OPERATOR_AREA };
+      const main = renderQuestion({ ...QUESTION, path: ROTATE_PATH, csrf, back });
+      return page({ title: QUESTION.title, section: undefined, main });
+    },
+    async act(visit) {
+      const action = { operation: 'rotateSigningKeys', target: '' } as const;
+      const isNew = await actAsOperator(visit.context, operatorOf(visit), action, () => keys.rotateKeys());
+      return movedWithNote(visit, OPERATOR_AREA, isNew ? 'keys-rotated' : 'keys-waiting');
+    },
+  };
 }

@@ -22,16 +22,15 @@ import {
   showRemoveAccount,
 } from './accounts.js';
 import { forOperators } from './area.js';
-import { createKeyRows } from './keys.js';
 import { showLog } from './log.js';
-import { createOverview, type OverviewSources } from './overview.js';
+import { createOverview, createRotation, type OverviewSources } from './overview.js';
 
 const ACCOUNT = `${OPERATOR_AREA}/accounts/:account`;
 const INVITATIONS = `${OPERATOR_AREA}/invitations`;
 
 /** Every address of the operator's area. */
 export function createOperatorRows(sources: OverviewSources): readonly PageRow[] {
-  return forOperators([{ path: OPERATOR_AREA, show: createOverview(sources) }, ...createKeyRows(sources), ...ROWS]);
+  return forOperators([{ path: OPERATOR_AREA, show: createOverview(sources) }, createRotation(sources), ...ROWS]);
 }
 
 const ROWS: readonly PageRow[] = [

@@ -6,10 +6,9 @@ import type { Addresses } from '../../core/context.js';
 import { ServiceError } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
-import { getHost } from '../api-scope.js';
 import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, strangersLines, strangersText } from '../html.js';
-import { layOut, pageHeaders, renderErrorPage } from '../layout.js';
+import { getHost, layOut, pageHeaders, renderErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import type { PageBounds } from './page-bounds.js';
@@ -57,24 +56,18 @@ function renderCode(address: string): Html {
 /** A private, a removed and a nonexistent agent get the same page. */
 export function registerAgentPage(scope: FastifyInstance, server: AuthorizationServer, bounds: PageBounds): void {
   const { database, settings } = server.context;
-  const host = getHost(server);
+  const host = getHost(server.context);
   const show = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
     const row = isHandle(handle) ? await database.read((query) => findAgentByHandle(query, handle)) : undefined;
     if (row === undefined || row.visibility !== 'public' || row.is_suspended === 1) {
-      const title = 'Page not found';
-      const message = 'This agent does not exist, or only its owner can see it.';
-      return reply
-        .code(404)
-        .headers(pageHeaders())
-        .send(
-          renderErrorPage({
-            host,
-            title,
-            message,
-            code: 'NOT_FOUND',
-            onward: { href: '/dashboard', label: 'Dashboard' },
-          }),
-        );
+      const notFound = renderErrorPage({
+        host,
+        title: 'Page not found',
+        message: 'This agent does not exist, or only its owner can see it.',
+        code: 'NOT_FOUND',
+        onward: { href: '/dashboard', label: 'Dashboard' },
+      });
+      return reply.code(404).headers(pageHeaders()).send(notFound);
     }
     const colorCode = await prepareCode([row.card_body ?? '']);
     return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses, colorCode));

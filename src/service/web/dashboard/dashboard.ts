@@ -15,9 +15,8 @@ import { acceptTypes, asOAuthError, FORM_TYPE, methodRefusal, redirect } from '.
 import { forgedForm, matchesCsrf, requireSameOrigin, signInFor } from '../browser.js';
 import { describeDuration, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
-import { pageHeaders, renderErrorPage, renderSignedOutPage } from '../layout.js';
+import { getHost, layOut, pageHeaders, renderErrorPage } from '../layout.js';
 import { describeVisitor } from '../sign-in.js';
-import { showActivity } from './activity.js';
 import {
   accessAgain,
   actAccess,
@@ -72,6 +71,7 @@ import {
   deleteAccountAgain,
   nameAgain,
   passwordAgain,
+  showActivity,
   showDeleteAccount,
   showSettings,
 } from './settings.js';
@@ -119,14 +119,11 @@ import {
 } from './visit.js';
 
 /** One page for everything that does not exist, was removed or belongs to another account. */
-function unknownView(): View {
-  return {
-    title: 'Not found',
-    section: undefined,
-    main: html`<div class="stack"><div class="head"><h1>Page not found</h1></div>
+function unknownPage(): DashboardAnswer {
+  const main = html`<div class="stack"><div class="head"><h1>Page not found</h1></div>
 <p class="soft">This page does not exist, or its content was removed.</p>
-<p><a class="button plain" href="/dashboard/agents">Your agents</a></p></div>`,
-  };
+<p><a class="button plain" href="/dashboard/agents">Your agents</a></p></div>`;
+  return page({ title: 'Not found', section: undefined, main }, { status: 404 });
 }
 
 interface Refused {
@@ -459,12 +456,13 @@ function keepTyped(
   reply: FastifyReply,
   entries: Parameters['entries'],
 ): FastifyReply {
-  const html = renderSignedOutPage({
-    host: new URL(context.settings.addresses.webUrl).host,
-    signInPath: PATH.signIn,
-    form: { path: request.url, entries },
-  });
-  return reply.code(403).headers(pageHeaders()).send(html);
+  const title = 'You were signed out';
+  const main = html`<div class="stack">
+<div class="stack-tight"><h1>${title}</h1><p>This page keeps what you typed. Sign in in a new tab, then come back and continue.</p></div>
+<form method="post" action="${request.url}">${hiddenEntries(entries)}<div class="actions"><a class="button primary" href="${PATH.signIn}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
+</div>`;
+  const sheet = layOut({ title: `Problem: ${title}`, host: getHost(context), main });
+  return reply.code(403).headers(pageHeaders()).send(sheet);
 }
 
 /** No input is lost: it is in the form again, or behind a button that sends it again. */
@@ -492,7 +490,7 @@ async function answerUnknown(
 ): Promise<FastifyReply> {
   if (request.headers.accept?.includes('text/html') !== true) throw new ServiceError('NOT_FOUND');
   const html = renderErrorPage({
-    host: new URL(context.settings.addresses.webUrl).host,
+    host: getHost(context),
     title: 'Page not found',
     message: 'This page does not exist.',
     code: 'NOT_FOUND',
@@ -526,8 +524,6 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
   }
 }
 
-const unknownPage = (): DashboardAnswer => ({ kind: 'page', view: unknownView(), status: 404 });
-
 async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Promise<FastifyReply> {
   if (answer.kind === 'sheet') return reply.headers(pageHeaders()).send(answer.html);
   if (answer.kind === 'download') return sendDownload(reply, answer);
@@ -537,14 +533,22 @@ async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer):
   return reply
     .code(status)
     .headers({ ...frameHeaders(view), ...headers })
-    .send(renderVisited(visit, view, await readFrame(visit)));
+    .send(renderFrame(view, await readFrame(visit)));
 }
 
-async function readFrame({ context, account, browser }: Visit): Promise<Pick<Frame, 'needsCount' | 'isPushed'>> {
+async function readFrame({ context, account, browser, csrf }: Visit): Promise<Frame> {
   const isPushed =
     context.settings.webPush !== undefined &&
     (await context.database.read((query) => hasPushSubscription(query, browser.hash)));
-  return { needsCount: await countNeeds(context, account.id), isPushed };
+  return {
+    host: getHost(context),
+    account,
+    version: context.settings.version,
+    csrf,
+    now: context.clock.now(),
+    needsCount: await countNeeds(context, account.id),
+    isPushed,
+  };
 }
 
 function sendDownload(
@@ -560,26 +564,6 @@ function sendDownload(
   return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts });
 }
 
-function renderVisited(
-  { context, account, csrf }: Visit,
-  view: View,
-  counted: Pick<Frame, 'needsCount' | 'isPushed'>,
-): string {
-  return renderFrame(view, {
-    host: new URL(context.settings.addresses.webUrl).host,
-    account: {
-      username: account.username,
-      displayName: account.display_name,
-      isOperator: account.is_operator === 1,
-    },
-    version: context.settings.version,
-    signOutPath: PATH.signOut,
-    csrf,
-    now: context.clock.now(),
-    ...counted,
-  });
-}
-
 /** A form from another page, a malformed request, or a fault of the service. */
 function answerFailure(
   { context }: AuthorizationServer,
@@ -592,7 +576,7 @@ function answerFailure(
   if (known === undefined) context.log.error('dashboard_failed', thrown);
   const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
   const html = renderErrorPage({
-    host: new URL(context.settings.addresses.webUrl).host,
+    host: getHost(context),
     title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
     message: error.description,
     advice: 'Nothing was changed. Go back to the dashboard and try again from there.',

@@ -1,4 +1,6 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
+import { PATH } from '../../oauth/metadata.js';
+import type { AccountRow } from '../../store/accounts.js';
 import { DASHBOARD_STYLE, FRAME_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { GLASS, type Html, html, MARK, renderFace, TICK } from '../html.js';
@@ -45,8 +47,7 @@ export interface Frame {
   readonly host: string;
   /** The version of the program that runs the service, if known. */
   readonly version: string | undefined;
-  readonly account: { readonly username: string; readonly displayName: string; readonly isOperator: boolean };
-  readonly signOutPath: string;
+  readonly account: AccountRow;
   readonly csrf: string;
   readonly now: number;
   /** The number of entries on the Needs you page. */
@@ -77,13 +78,13 @@ function renderSection(label: string, path: string, isCurrent: boolean, count: n
   return html`<li><a href="${path}" data-label="${count > 0 ? `${label} ${shown}` : label}"${isCurrent && html` aria-current="page"`}><span>${label}${badge}</span></a></li>`;
 }
 
-function renderAccountMenu({ account, signOutPath, csrf }: Frame): Html {
-  return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(account.displayName, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${account.username}</bdi></span></button>
-<div class="menu" id="account-menu" popover><p class="who"><b><bdi>${account.displayName}</bdi></b><span class="mono">@${account.username}</span></p>
+function renderAccountMenu({ account: { username, display_name: name, is_operator: isOperator }, csrf }: Frame): Html {
+  return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(name, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${username}</bdi></span></button>
+<div class="menu" id="account-menu" popover><p class="who"><b><bdi>${name}</bdi></b><span class="mono">@${username}</span></p>
 <a class="button plain" href="/dashboard/settings">Settings</a>
-${account.isOperator && html`<a class="button plain" href="${OPERATOR_AREA}">Operator</a>`}
+${isOperator === 1 && html`<a class="button plain" href="${OPERATOR_AREA}">Operator</a>`}
 <a class="button plain" href="${HELP_PATH}">Help</a>
-<form method="post" action="${signOutPath}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
+<form method="post" action="${PATH.signOut}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
 export function frameHeaders({ script, hasPictures = false, hasWorker = false }: View): Record<string, string> {

@@ -5,7 +5,7 @@ import type { Parameters } from '../../oauth/parameters.js';
 import { markConfirmed, wasConfirmedSince } from '../../store/browser-sessions.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { PASSKEY_SCRIPT } from '../assets.js';
-import { type Field, hidden, type Mistake, renderField, renderMistakes } from '../form.js';
+import { type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
 import {
   addPasskey,
@@ -28,6 +28,7 @@ import {
   page,
   type Refusal,
   refused,
+  UNREFUSED,
   type Visit,
 } from './visit.js';
 
@@ -37,14 +38,8 @@ const BACK = { label: 'Settings', path: SETTINGS };
 /** Within this time after a proof, a browser may add a passkey. */
 const CONFIRMED_FOR_MS = 10 * 60 * 1000;
 
-interface PasskeysSection {
-  readonly passkeys: readonly PasskeyRow[];
-  readonly noPasskeys: Html | undefined;
-  readonly now: number;
-}
-
-/** A section of the settings. */
-export function renderPasskeys({ passkeys, noPasskeys, now }: PasskeysSection): Html {
+/** A section of the settings. `noPasskeys` says why there can be none. */
+export function renderPasskeys(passkeys: readonly PasskeyRow[], noPasskeys: Html | undefined, now: number): Html {
   const about = noPasskeys ?? 'Sign in with the fingerprint, face or PIN of your device instead of a password.';
   const add =
     noPasskeys === undefined &&
@@ -72,7 +67,7 @@ const NAME: Field = {
 };
 
 export async function showNewPasskey(visit: Visit): Promise<DashboardAnswer> {
-  return page(await newPasskeyView(visit, { mistakes: [], status: 200 }));
+  return page(await newPasskeyView(visit, UNREFUSED));
 }
 
 async function newPasskeyView(visit: Visit, { mistakes }: Refusal, name = ''): Promise<View> {
@@ -80,7 +75,7 @@ async function newPasskeyView(visit: Visit, { mistakes }: Refusal, name = ''): P
   const place = findPasskeyPlace(context.settings.addresses.webUrl);
   const title = 'Add a passkey';
   const toView = (content: Html, script?: string): View => ({
-    title: mistakes.length > 0 ? `Problem: ${title}` : title,
+    title: toTitle(title, mistakes),
     section: undefined,
     main: html`<div class="narrow stack">${renderTrail(BACK.label, BACK.path)}<h1>${title}</h1>${renderMistakes(mistakes)}
 ${content}</div>`,

@@ -1,27 +1,29 @@
+import { ACTIVITY, type ActivityKind } from '../../agents/activity.js';
 import { renameAccount } from '../../agents/agents.js';
 import { ServiceError } from '../../core/errors.js';
 import { removeAccount } from '../../messaging/remove-agent.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { findAccount } from '../../store/accounts.js';
+import { type ActivityRow, listActivities } from '../../store/activities.js';
 import {
   type AccountSessionRow,
   deleteAccountSessionOf,
   deleteAccountSessions,
   listAccountSessions,
 } from '../../store/browser-sessions.js';
-import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
+import { listPasskeys } from '../../store/passkeys.js';
 import { PUSH_SCRIPT } from '../assets.js';
-import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick } from '../form.js';
-import { type Html, html } from '../html.js';
-import { renderDeletedPage } from '../layout.js';
+import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick, toTitle } from '../form.js';
+import { type Html, html, strangersText } from '../html.js';
+import { getHost, layOut } from '../layout.js';
 import { findPasskeyPlace, PASSKEYS_MAX } from '../passkeys.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
 import { CURRENT_PASSWORD, DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import {
   type Listed,
-  type NoteName,
   renderButton,
+  renderEmpty,
   renderHeading,
   renderList,
   renderNote,
@@ -29,7 +31,7 @@ import {
   type View,
 } from './frame.js';
 import { renderPasskeys } from './passkeys.js';
-import { type PushSection, readPush, renderPush } from './push-settings.js';
+import { readPush, renderPush } from './push-settings.js';
 import {
   type DashboardAnswer,
   mistaken,
@@ -38,70 +40,71 @@ import {
   type Refusal,
   readListed,
   refused,
+  UNREFUSED,
   type Visit,
 } from './visit.js';
 
 const PATH = '/dashboard/settings';
+const ACTIVITY_PATH = `${PATH}/activity`;
 
-/** A signed-in browser. */
-interface ShownBrowser {
-  readonly id: string;
-  readonly name: string;
-  readonly address: string;
-  readonly signedInAt: number;
-  readonly isThisOne: boolean;
+/** The form that was sent, or the mistakes of the other one. */
+interface SentForm {
+  readonly mistakes: readonly Mistake[];
+  readonly disconnectsApps: boolean;
+  readonly typedName?: string;
 }
 
-interface SettingsPage {
-  readonly username: string;
-  /** As typed or as stored. */
-  readonly displayName: string;
-  readonly hasPassword: boolean;
-  /** The submitted password form, or the mistakes of the other one. */
-  readonly form: { readonly mistakes: readonly Mistake[]; readonly disconnectsApps: boolean };
-  readonly passkeys: readonly PasskeyRow[];
-  /** Why there can be no passkeys; undefined: there can. */
-  readonly noPasskeys: Html | undefined;
-  readonly browsers: Listed<ShownBrowser>;
-  /** Undefined: this service sends no push notifications. */
-  readonly push: PushSection | undefined;
-  readonly csrf: string;
-  readonly note: NoteName | undefined;
-  readonly now: number;
+export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
+  return page(await settingsView(visit, { mistakes: [], disconnectsApps: true }));
 }
 
-function renderSettings(page: SettingsPage): View {
-  const { mistakes } = page.form;
-  const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(page.note)}${renderMistakes(mistakes)}
-${renderNameForm(page)}
-${page.hasPassword ? renderPasswordForm(page) : NO_PASSWORD}
-${renderPasskeys(page)}
-${renderBrowsers(page)}
-${page.push && renderPush(page.push, page)}
+async function settingsView(visit: Visit, form: SentForm): Promise<View> {
+  const { context, account, csrf, note } = visit;
+  const { mistakes } = form;
+  const now = context.clock.now();
+  const place = findPasskeyPlace(context.settings.addresses.webUrl);
+  const { passkeys, push, browsers } = await context.database.read(async (view) => ({
+    passkeys: await listPasskeys(view, account.id, PASSKEYS_MAX),
+    push: await readPush(visit, view),
+    browsers: await readListed(visit, {
+      scope: ['signed-in browsers', account.id],
+      start: [Number.MAX_SAFE_INTEGER, ''],
+      toPosition: (row: AccountSessionRow) => [row.created_at, row.id_hash],
+      read: ([createdAt, idHash], limit) => listAccountSessions(view, account.id, now, { createdAt, idHash }, limit),
+    }),
+  }));
+  const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(note)}${renderMistakes(mistakes)}
+${renderNameForm(visit, form)}
+${account.password_hash === null ? NO_PASSWORD : renderPasswordForm(visit, form)}
+${renderPasskeys(passkeys, place.kind === 'unusable' ? place.why : undefined, now)}
+${renderBrowsers(visit, browsers, now)}
+${push && renderPush(push, { csrf, now })}
 <section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
 <p class="soft">Sign-ins, and changes to your account, your agents and who can act for them.</p>
-<p class="small"><a class="aside-link" href="${PATH}/activity">See your account activity</a></p></section>
-${renderExport(page)}
+<p class="small"><a class="aside-link" href="${ACTIVITY_PATH}">See your account activity</a></p></section>
+<section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
+<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not included.</p>
+<div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>
 <section class="card stack-tight" aria-labelledby="delete"><h2 id="delete">Delete account</h2>
 <p class="soft">This removes your agents and signs you out everywhere. It cannot be undone.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${PATH}/delete">Delete your account…</a></p></section></div>`;
   return {
-    title: mistakes.length > 0 ? 'Problem: Settings' : 'Settings',
+    title: toTitle('Settings', mistakes),
     section: undefined,
     main,
-    ...(page.push !== undefined && { script: PUSH_SCRIPT, hasWorker: true }),
+    ...(push !== undefined && { script: PUSH_SCRIPT, hasWorker: true }),
   };
 }
 
 const NO_PASSWORD = html`<section class="card stack-tight" aria-labelledby="password"><h2 id="password">Password</h2>
 <p class="soft">This account has no password. Run <code>asp serve open</code> on the machine of the service to sign in.</p></section>`;
 
-function renderNameForm({ displayName, form: { mistakes }, csrf }: SettingsPage): Html {
+function renderNameForm({ account, csrf }: Visit, { mistakes, typedName }: SentForm): Html {
   const name: Field = {
     id: 'display-name',
     name: 'display_name',
     label: 'Your name',
-    value: displayName,
+    value: typedName ?? account.display_name,
     hint: 'Others see it next to your public agents.',
     autocomplete: 'name',
     maxLength: DISPLAY_NAME_MAX_LENGTH,
@@ -110,7 +113,7 @@ function renderNameForm({ displayName, form: { mistakes }, csrf }: SettingsPage)
 <div class="row-actions"><button class="button plain">Change name</button></div></form>`;
 }
 
-function renderPasswordForm({ username, form: { mistakes, disconnectsApps }, csrf }: SettingsPage): Html {
+function renderPasswordForm({ account, csrf }: Visit, { mistakes, disconnectsApps }: SentForm): Html {
   const current = {
     id: 'current-password',
     name: 'current_password',
@@ -130,110 +133,26 @@ function renderPasswordForm({ username, form: { mistakes, disconnectsApps }, csr
   );
   // Password managers read the account from the first field.
   return html`<form method="post" action="${PATH}" class="card stack" aria-labelledby="password">${hidden({ csrf })}<h2 id="password">Password</h2>
-<input type="text" name="username" value="${username}" autocomplete="username" hidden>
+<input type="text" name="username" value="${account.username}" autocomplete="username" hidden>
 ${fields}
 <div>${renderTick({ id: 'disconnect-apps', name: 'disconnect_apps', value: 'true', label: 'Disconnect all connected apps', isTicked: disconnectsApps })}
 <p class="soft small">All other browsers are always signed out. API credentials keep working.</p></div>
 <div class="row-actions"><button class="button primary">Change password</button></div></form>`;
 }
 
-function renderBrowsers({ browsers, csrf, now }: SettingsPage): Html {
-  const hasOthers = browsers.next !== null || browsers.items.some(({ isThisOne }) => !isThisOne);
+function renderBrowsers({ browser, csrf }: Visit, browsers: Listed<AccountSessionRow>, now: number): Html {
+  const isThisOne = ({ id_hash: hash }: AccountSessionRow): boolean => hash === browser.hash;
+  const hasOthers = browsers.next !== null || browsers.items.some((row) => !isThisOne(row));
   const endOthers = hasOthers && renderButton({ path: `${PATH}/browsers/end-others`, csrf, label: 'Sign out others' });
-  return html`<section class="stack-tight" aria-labelledby="browsers"><div class="between"><h2 id="browsers">Signed-in browsers</h2>${endOthers}</div>
-${renderList(PATH, browsers, (one) => renderBrowser(one, csrf, now), html``)}</section>`;
-}
-
-function renderBrowser({ id, name, address, signedInAt, isThisOne }: ShownBrowser, csrf: string, now: number): Html {
-  const end = renderButton({
-    path: `${PATH}/browsers/end`,
-    csrf,
-    label: 'Sign out',
-    about: html`${name}, ${address}`,
-    values: { id },
-  });
-  return html`<li class="row"><div class="who grow"><b>${name}</b><span class="soft small">Signed in ${renderTime(signedInAt, now)} from <span class="mono wrap">${address}</span></span></div>
-${isThisOne ? html`<span class="badge good">This browser</span>` : end}</li>`;
-}
-
-function renderExport({ csrf }: SettingsPage): Html {
-  return html`<section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
-<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not included.</p>
-<div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>`;
-}
-
-interface DeleteAccountPage {
-  readonly username: string;
-  readonly hasPassword: boolean;
-  readonly csrf: string;
-  readonly mistakes: readonly Mistake[];
-  readonly typed: string;
-}
-
-function renderDeleteAccount({ username, hasPassword, csrf, mistakes, typed }: DeleteAccountPage): View {
-  const name: Field = {
-    id: 'username',
-    name: 'username',
-    label: html`Type your username, <span class="mono wrap">${username}</span>, to confirm`,
-    value: typed,
-    autocomplete: 'off',
-    maxLength: 65,
-    isIdentifier: true,
+  const renderBrowser = (row: AccountSessionRow): Html => {
+    const { id_hash: id, browser_name: name, address, created_at: signedInAt } = row;
+    const about = html`${name}, ${address}`;
+    const end = renderButton({ path: `${PATH}/browsers/end`, csrf, label: 'Sign out', about, values: { id } });
+    return html`<li class="row"><div class="who grow"><b>${name}</b><span class="soft small">Signed in ${renderTime(signedInAt, now)} from <span class="mono wrap">${address}</span></span></div>
+${isThisOne(row) ? html`<span class="badge good">This browser</span>` : end}</li>`;
   };
-  const title = 'Delete your account?';
-  const main = html`<div class="narrow stack">${renderTrail('Settings', PATH)}<h1>${title}</h1>
-${renderMistakes(mistakes)}
-<form method="post" action="${PATH}/delete" class="card stack">${hidden({ csrf })}
-<ul class="points"><li>Your agents leave their sessions, and no one can reach them anymore.</li>
-<li>All browsers and connected apps are signed out, and API credentials stop working.</li>
-<li>Messages that your agents sent stay with those who received them.</li>
-<li>Your username and the handles of your agents can’t be used again. This cannot be undone.</li></ul>
-<p class="soft small">To keep a copy, <a href="${PATH}#export">download your data</a> first.</p>
-${(hasPassword ? [name, CURRENT_PASSWORD] : [name]).map((field) => renderField(field, mistakes))}
-<div class="row-actions"><button class="button danger">Delete account</button><a class="button plain" href="${PATH}">Cancel</a></div>
-</form></div>`;
-  return { title: mistakes.length > 0 ? `Problem: ${title}` : title, section: undefined, main };
-}
-
-export async function showSettings(visit: Visit): Promise<DashboardAnswer> {
-  return page(await settingsView(visit, { mistakes: [], disconnectsApps: true }));
-}
-
-/** `form` is the submitted form with its mistakes. */
-async function settingsView(visit: Visit, form: SettingsPage['form'], typedName?: string): Promise<View> {
-  const { context, account, browser, csrf, note } = visit;
-  const now = context.clock.now();
-  const place = findPasskeyPlace(context.settings.addresses.webUrl);
-  const { passkeys, push, items, ...rest } = await context.database.read(async (view) => ({
-    passkeys: await listPasskeys(view, account.id, PASSKEYS_MAX),
-    push: await readPush(visit, view),
-    ...(await readListed(visit, {
-      scope: ['signed-in browsers', account.id],
-      start: [Number.MAX_SAFE_INTEGER, ''],
-      toPosition: (row: AccountSessionRow) => [row.created_at, row.id_hash],
-      read: ([createdAt, idHash], limit) => listAccountSessions(view, account.id, now, { createdAt, idHash }, limit),
-    })),
-  }));
-  const browsers = items.map((row) => ({
-    id: row.id_hash,
-    name: row.browser_name,
-    address: row.address,
-    signedInAt: row.created_at,
-    isThisOne: row.id_hash === browser.hash,
-  }));
-  return renderSettings({
-    username: account.username,
-    displayName: typedName ?? account.display_name,
-    hasPassword: account.password_hash !== null,
-    form,
-    passkeys,
-    noPasskeys: place.kind === 'unusable' ? place.why : undefined,
-    browsers: { items: browsers, ...rest },
-    push,
-    csrf,
-    note,
-    now,
-  });
+  return html`<section class="stack-tight" aria-labelledby="browsers"><div class="between"><h2 id="browsers">Signed-in browsers</h2>${endOthers}</div>
+${renderList(PATH, browsers, renderBrowser, html``)}</section>`;
 }
 
 export async function actName(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -245,14 +164,13 @@ export async function actName(visit: Visit, form: Parameters): Promise<Dashboard
 }
 
 export async function nameAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  const view = await settingsView(visit, { mistakes: refusal.mistakes, disconnectsApps: true }, typedNameIn(form));
+  const { mistakes } = refusal;
+  const view = await settingsView(visit, { mistakes, disconnectsApps: true, typedName: typedNameIn(form) });
   return refused(view, refusal);
 }
 
 const NO_NAME: Mistake = { field: 'display-name', message: 'Enter your name, up to 100 characters.' };
 const typedNameIn = (form: Parameters): string => (form.one('display_name') ?? '').trim();
-
-const BROWSERS_PATH = '/dashboard/settings';
 
 /**
  * Signs out one of the account's browsers, possibly this one. It is not an error if that browser was signed out
@@ -262,13 +180,13 @@ export async function actEndBrowser(visit: Visit, form: Parameters): Promise<Das
   const { context, account } = visit;
   const idHash = form.one('id') ?? '';
   await context.database.write((transaction) => deleteAccountSessionOf(transaction, account.id, idHash));
-  return movedWithNote(visit, BROWSERS_PATH, 'browser-ended');
+  return movedWithNote(visit, PATH, 'browser-ended');
 }
 
 export async function actEndOtherBrowsers(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, browser } = visit;
   await context.database.write((transaction) => deleteAccountSessions(transaction, account.id, browser.hash));
-  return movedWithNote(visit, BROWSERS_PATH, 'browsers-ended');
+  return movedWithNote(visit, PATH, 'browsers-ended');
 }
 
 /** Changes the password. Every browser except this one is signed out, because the old password may be known. */
@@ -294,7 +212,7 @@ export async function actPassword(visit: Visit, form: Parameters): Promise<Dashb
     });
   });
   const note = areApplicationsKept ? 'password-changed' : 'password-changed-apps';
-  return movedWithNote(visit, '/dashboard/settings', note);
+  return movedWithNote(visit, PATH, note);
 }
 
 export async function passwordAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
@@ -304,11 +222,44 @@ export async function passwordAgain(visit: Visit, form: Parameters, refusal: Ref
 
 const disconnectsApps = (form: Parameters): boolean => form.one('disconnect_apps') === 'true';
 
-const NOT_IT = { field: 'username', message: 'This is not your username.' };
-
 export async function showDeleteAccount(visit: Visit): Promise<DashboardAnswer> {
-  return page(toView(visit, { mistakes: [], status: 200 }));
+  return deleteAccountWith(visit, UNREFUSED);
 }
+
+export async function deleteAccountAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return deleteAccountWith(visit, refusal, typedUsername(form));
+}
+
+function deleteAccountWith({ account, csrf }: Visit, refusal: Refusal, typed = ''): DashboardAnswer {
+  const { mistakes } = refusal;
+  const name: Field = {
+    id: 'username',
+    name: 'username',
+    label: html`Type your username, <span class="mono wrap">${account.username}</span>, to confirm`,
+    value: typed,
+    autocomplete: 'off',
+    maxLength: 65,
+    isIdentifier: true,
+  };
+  const fields = account.password_hash === null ? [name] : [name, CURRENT_PASSWORD];
+  const title = 'Delete your account?';
+  const main = html`<div class="narrow stack">${renderTrail('Settings', PATH)}<h1>${title}</h1>
+${renderMistakes(mistakes)}
+<form method="post" action="${PATH}/delete" class="card stack">${hidden({ csrf })}
+<ul class="points"><li>Your agents leave their sessions, and no one can reach them anymore.</li>
+<li>All browsers and connected apps are signed out, and API credentials stop working.</li>
+<li>Messages that your agents sent stay with those who received them.</li>
+<li>Your username and the handles of your agents can’t be used again. This cannot be undone.</li></ul>
+<p class="soft small">To keep a copy, <a href="${PATH}#export">download your data</a> first.</p>
+${fields.map((field) => renderField(field, mistakes))}
+<div class="row-actions"><button class="button danger">Delete account</button><a class="button plain" href="${PATH}">Cancel</a></div>
+</form></div>`;
+  return refused({ title: toTitle(title, mistakes), section: undefined, main }, refusal);
+}
+
+const typedUsername = (form: Parameters): string => (form.one('username') ?? '').trim();
+
+const NOT_IT = { field: 'username', message: 'This is not your username.' };
 
 /**
  * Deletes the account for good. The typed password and username show that its owner is at the keyboard and means this
@@ -323,17 +274,41 @@ export async function actDeleteAccount(visit: Visit, form: Parameters): Promise<
     if (refusal !== undefined) return deleteAccountAgain(visit, form, refusal);
   }
   await removeAccount(context, account.id);
-  const host = new URL(context.settings.addresses.webUrl).host;
-  return { kind: 'sheet', html: renderDeletedPage({ host, username: account.username }) };
+  const title = 'Your account was deleted';
+  const main = html`<div class="stack"><h1>${title}</h1>
+<p class="soft"><span class="mono wrap">@${account.username}</span> and its agents are gone. All browsers, apps and API credentials were signed out.</p></div>`;
+  return { kind: 'sheet', html: layOut({ title, host: getHost(context), main }) };
 }
 
-export async function deleteAccountAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return refused(toView(visit, refusal, typedUsername(form)), refusal);
+/** Greater than every id: a ULID begins with a digit. */
+const BEFORE_ALL = 'Z';
+
+export async function showActivity(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  const listed = await context.database.read((query) =>
+    readListed(visit, {
+      scope: ['activity', account.id],
+      start: [BEFORE_ALL],
+      toPosition: ({ id }: ActivityRow) => [id],
+      read: ([beforeId], limit) => listActivities(query, account.id, beforeId, limit),
+    }),
+  );
+  const heading = renderHeading({
+    title: 'Activity',
+    about: 'Sign-ins, and changes to your account, your agents and who can act for them. Entries are kept for 90 days.',
+  });
+  const now = context.clock.now();
+  const nothing = renderEmpty('No activity', html`<p>Sign-ins and changes appear here.</p>`);
+  const list = renderList(ACTIVITY_PATH, listed, (row) => renderActivity(row, now), nothing);
+  const main = html`<div class="stack">${renderTrail('Settings', PATH)}${heading}${list}</div>`;
+  return page({ title: 'Activity', section: undefined, main });
 }
 
-const typedUsername = (form: Parameters): string => (form.one('username') ?? '').trim();
-
-function toView({ account, csrf }: Visit, { mistakes }: Refusal, typed = '') {
-  const { username, password_hash: hash } = account;
-  return renderDeleteAccount({ username, hasPassword: hash !== null, csrf, mistakes, typed });
+function renderActivity(
+  { kind, detail, address, browser_name: browser, created_at: at }: ActivityRow,
+  now: number,
+): Html {
+  const { label, isAlert } = ACTIVITY[kind as ActivityKind];
+  return html`<li class="row"><div class="who grow"><b>${label}</b>${detail !== '' && html`<span class="soft small">${strangersText(detail)}</span>`}</div>
+<div class="facts">${isAlert && html`<span class="badges"><span class="badge warn">Check this</span></span>`}<span class="soft small">${browser !== '' && html`${browser}, `}<span class="mono">${address}</span></span><span class="soft small">${renderTime(at, now)}</span></div></li>`;
 }
