@@ -6,7 +6,7 @@ import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { usageError } from '../errors.js';
 import { pageOptions, readPageOptions } from '../options.js';
-import { isoTime, relativeTime } from '../terminal/relative-time.js';
+import { timeColumn } from '../terminal/relative-time.js';
 import { findIdKind, parseHandle, parseOwnerGlob, readHandle, readId, readList } from '../values.js';
 
 export const blockList = command({
@@ -25,16 +25,10 @@ export const blockList = command({
       const { blocks, next_cursor } = await read(context, 'listBlocks', { query });
       return { items: blocks, next_cursor };
     });
-    const now = context.clock.now();
     await context.output.list(page, [
       { title: 'handle', value: ({ blocked_handle: handle }) => handle },
       { title: 'agent', value: ({ blocked_agent_id: id }) => id ?? '' },
-      {
-        title: 'since',
-        value: ({ created_at: at }) => (at === null ? '' : relativeTime(at, now)),
-        piped: ({ created_at: at }) => (at === null ? '' : isoTime(at)),
-        paint: (text, _, style) => style.dim(text),
-      },
+      timeColumn('since', ({ created_at: at }) => at, context.clock.now()),
     ]);
     await notePage(context, page, 'No blocks.');
     await rememberBlocked(context, page.items);

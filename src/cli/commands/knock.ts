@@ -1,7 +1,7 @@
 import { command, describeTable } from '../command.js';
 import { printRequest, read, write } from '../context/calls.js';
 import type { Context } from '../context/context.js';
-import { isoTime, relativeTime } from '../terminal/relative-time.js';
+import { timeColumn } from '../terminal/relative-time.js';
 import { readHandles, toHandlePath } from '../values.js';
 
 const NO_KNOCKS = { messages: { ASP_NOT_OFFERED: 'The service does not keep the invitations that it refused.' } };
@@ -21,16 +21,10 @@ export const knockList = command({
     const handle = await context.actingHandle();
     const about = { ...NO_KNOCKS, subject: `the knocks of ${handle}` };
     const { knocks: items } = await read(context, 'listKnocks', { path: toHandlePath(handle) }, about);
-    const now = context.clock.now();
     await context.output.list({ items, next_cursor: null }, [
       { title: 'sender', value: ({ sender }) => sender },
       { title: 'times', value: ({ times }) => String(times) },
-      {
-        title: 'last',
-        value: ({ last_at: at }) => relativeTime(at, now),
-        piped: ({ last_at: at }) => isoTime(at),
-        paint: (text, _, style) => style.dim(text),
-      },
+      timeColumn('last', ({ last_at: at }) => at, context.clock.now()),
       { title: 'text', value: ({ text }) => text ?? '', isFlexible: true },
     ]);
     if (items.length === 0)

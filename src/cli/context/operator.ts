@@ -21,7 +21,8 @@ export async function requireLocalService(context: Context): Promise<LocalServic
   throw localNotRunning(await context.endedService());
 }
 
-interface OperatorInput {
+/** The parameters of an operator endpoint. */
+export interface OperatorInput {
   readonly path?: Readonly<Record<string, string>>;
   readonly body?: object;
 }

@@ -1,3 +1,5 @@
+import type { Column } from './output.js';
+
 const STEPS: readonly (readonly [limitS: number, unitS: number, unit: string])[] = [
   [60, 1, 's'],
   [3600, 60, 'm'],
@@ -26,6 +28,23 @@ export function waitText(ms: number): string {
   if (seconds <= 48 * 3600) return `${Math.ceil(seconds / 3600)} h`;
   return `${Math.ceil(seconds / 86_400)} days`;
 }
+
+/** A column of times: how long ago for people, RFC 3339 in a pipe. Empty where there is none. */
+export function timeColumn<Item>(title: string, read: (item: Item) => number | null, nowMs: number): Column<Item> {
+  const text = (item: Item, format: (at: number) => string): string => {
+    const at = read(item);
+    return at === null ? '' : format(at);
+  };
+  return {
+    title,
+    value: (item) => text(item, (at) => relativeTime(at, nowMs)),
+    piped: (item) => text(item, isoTime),
+    paint: (painted, _, style) => style.dim(painted),
+  };
+}
+
+/** RFC 3339 in UTC, in whole seconds. */
+export const isoSeconds = (epochMs: number): string => isoTime(epochMs).replace(/\.\d+/, '');
 
 /** RFC 3339 in UTC; `-` for an invalid time. */
 export function isoTime(epochMs: number | null): string {

@@ -3,7 +3,7 @@ import { type Args, command, describeTable, type Option } from '../../command.js
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import type { Column } from '../../terminal/output.js';
-import { isoTime, relativeTime } from '../../terminal/relative-time.js';
+import { timeColumn } from '../../terminal/relative-time.js';
 import { readHandle, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
 import { formatMessage, messageText } from '../message/message-text.js';
 import { describeEvent } from '../session/facts.js';
@@ -69,7 +69,6 @@ export const inbox = command({
 });
 
 function listColumns(context: Context, isNarrow: boolean): readonly Column<InboxItem>[] {
-  const now = context.clock.now();
   const columns: Column<InboxItem>[] = [
     {
       title: 'with',
@@ -79,12 +78,7 @@ function listColumns(context: Context, isNarrow: boolean): readonly Column<Inbox
     },
     { title: 'new', value: describeNew, paint: (text, _, style) => style.bold(text) },
     { title: 'last', value: describeLast, isFlexible: true },
-    {
-      title: 'when',
-      value: ({ last_event: { created_at: at } }) => relativeTime(at, now),
-      piped: ({ last_event: { created_at: at } }) => isoTime(at),
-      paint: (text, _, style) => style.dim(text),
-    },
+    timeColumn('when', ({ last_event: { created_at: at } }) => at, context.clock.now()),
   ];
   return isNarrow ? columns : [...columns, { title: 'session', value: (item) => item.session_id }];
 }

@@ -114,17 +114,25 @@ const READ: ToolDefinition = {
   rules: ({ wait_s: wait }) => ({ deadlineMs: (Number(wait ?? 0) + 60) * 1000 }),
 };
 
+type SessionTool =
+  | typeof TOOL.session_show
+  | typeof TOOL.session_join
+  | typeof TOOL.session_leave
+  | typeof TOOL.session_end;
+
+/** A tool whose only argument is its session. */
+const onSession = (
+  facts: SessionTool,
+  path: 'session show' | 'session join' | 'session leave' | 'session end',
+): ToolDefinition => commandTool({ ...facts, command: path, args: ({ session_id: id }) => ({ positional: [id] }) });
+
 const SESSIONS: readonly ToolDefinition[] = [
   commandTool({
     ...TOOL.session_list,
     command: 'session list',
     args: ({ state, limit: count, cursor: after }) => ({ options: { state, limit: count, cursor: after } }),
   }),
-  commandTool({
-    ...TOOL.session_show,
-    command: 'session show',
-    args: ({ session_id: id }) => ({ positional: [id] }),
-  }),
+  onSession(TOOL.session_show, 'session show'),
   commandTool({
     ...TOOL.session_create,
     command: 'session create',
@@ -138,21 +146,9 @@ const SESSIONS: readonly ToolDefinition[] = [
     command: 'session invite',
     args: ({ session_id: id, invite }) => ({ positional: [id, ...invite] }),
   }),
-  commandTool({
-    ...TOOL.session_join,
-    command: 'session join',
-    args: ({ session_id: id }) => ({ positional: [id] }),
-  }),
-  commandTool({
-    ...TOOL.session_leave,
-    command: 'session leave',
-    args: ({ session_id: id }) => ({ positional: [id] }),
-  }),
-  commandTool({
-    ...TOOL.session_end,
-    command: 'session end',
-    args: ({ session_id: id }) => ({ positional: [id] }),
-  }),
+  onSession(TOOL.session_join, 'session join'),
+  onSession(TOOL.session_leave, 'session leave'),
+  onSession(TOOL.session_end, 'session end'),
   commandTool({
     ...TOOL.session_reopen,
     command: 'session reopen',
@@ -253,24 +249,21 @@ export interface NextCall {
   readonly arguments: Readonly<Record<string, unknown>>;
 }
 
+/** The tools for commands that people run next, and what they call the argument. */
+const NEXT_TOOL: Readonly<Record<string, readonly [tool: string, argument?: string]>> = {
+  'session show': ['session_show', 'session_id'],
+  'session list': ['session_list'],
+  'session end': ['session_end', 'session_id'],
+  'session wait': ['wait', 'session_id'],
+  'agent show': ['agent_show', 'handle'],
+  'agent search': ['agent_search', 'query'],
+};
+
 /** The tool for the command that people would run next; undefined if there is none. */
 export function toNextCall([, ...words]: readonly string[]): NextCall | undefined {
-  const [noun, verb, argument = ''] = words;
-  const after = Number(words[words.indexOf('--after') + 1]);
-  switch (`${noun} ${verb}`) {
-    case 'session show':
-      return { tool: 'session_show', arguments: { session_id: argument } };
-    case 'session list':
-      return { tool: 'session_list', arguments: {} };
-    case 'session end':
-      return { tool: 'session_end', arguments: { session_id: argument } };
-    case 'session wait':
-      return { tool: 'wait', arguments: { session_id: argument, ...(words.includes('--after') && { after }) } };
-    case 'agent show':
-      return { tool: 'agent_show', arguments: { handle: argument } };
-    case 'agent search':
-      return { tool: 'agent_search', arguments: { query: argument } };
-    default:
-      return undefined;
-  }
+  const [noun, verb, value = ''] = words;
+  const [tool, argument] = NEXT_TOOL[`${noun} ${verb}`] ?? [];
+  if (tool === undefined) return undefined;
+  const after = tool === 'wait' && words.includes('--after') ? Number(words[words.indexOf('--after') + 1]) : undefined;
+  return { tool, arguments: { ...(argument && { [argument]: value }), ...(after !== undefined && { after }) } };
 }

@@ -4,7 +4,7 @@ import { command, describeTable } from '../../command.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import type { Column } from '../../terminal/output.js';
-import { isoTime, relativeTime } from '../../terminal/relative-time.js';
+import { timeColumn } from '../../terminal/relative-time.js';
 import { readCount, readHandle, readHandles, readSearchText, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import { messageText } from './message-text.js';
@@ -74,12 +74,7 @@ async function describeNone(context: Context, sessionId: string): Promise<string
 function messageColumns(nowMs: number): readonly Column<Message>[] {
   return [
     { title: 'sequence', value: ({ sequence }) => String(sequence) },
-    {
-      title: 'when',
-      value: ({ created_at: at }) => relativeTime(at, nowMs),
-      piped: ({ created_at: at }) => isoTime(at),
-      paint: (text, _, style) => style.dim(text),
-    },
+    timeColumn('when', ({ created_at: at }) => at, nowMs),
     { title: 'from', value: ({ sender }) => sender, paint: (text, _, style) => style.cyan(text) },
     { title: 'text', value: messageText, isFlexible: true },
   ];

@@ -1,16 +1,15 @@
 import { resolve } from 'node:path';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
-import type { OperatorAccount } from '../../../wire/schemas/operator.js';
+import type { UpdateOperatorAccountRequest } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
+import { isoSeconds } from '../../terminal/relative-time.js';
 import { readDuration } from '../../values.js';
-import { findService, readAccount } from './operate.js';
+import { callService, readAccount } from './operate.js';
 
 const ACCOUNT = { usage: '<account>', about: 'alice, the owner of @alice.bot' } as const satisfies Argument;
 const TIERS = ['standard', 'trusted'] as const;
-
-const toTime = (epochMs: number): string => new Date(epochMs).toISOString().replace(/\.\d+Z$/, 'Z');
 
 export const serveAccountList = command({
   path: 'serve account list',
@@ -22,13 +21,13 @@ export const serveAccountList = command({
   effect: 'read',
   stdout: describeTable('account, state, tier, agents, created'),
   async run(context) {
-    const { accounts } = await (await findService(context)).call('listOperatorAccounts');
+    const { accounts } = await callService(context, 'listOperatorAccounts');
     await context.output.list({ items: accounts, next_cursor: null }, [
       { title: 'account', value: (account) => account.username },
       { title: 'state', value: (account) => account.state },
       { title: 'tier', value: (account) => (account.is_local ? 'local' : account.tier) },
       { title: 'agents', value: (account) => String(account.agents) },
-      { title: 'created', value: (account) => toTime(account.created_at) },
+      { title: 'created', value: (account) => isoSeconds(account.created_at) },
     ]);
   },
 });
@@ -48,13 +47,13 @@ export const serveAccountShow = command({
   stdout: 'the account, one fact per line',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
-    const found = await (await findService(context)).call('readOperatorAccount', { path: { account } });
+    const found = await callService(context, 'readOperatorAccount', { path: { account } });
     await context.output.document(found, (safe, style) =>
       [
         `${style.bold(safe.username)}, ${safe.state}, “${safe.display_name}”`,
         `tier     ${safe.is_local ? 'local: it belongs to the person who runs the service' : safe.tier}`,
         ...(safe.is_operator ? ['operator yes: it may use the operator’s area of the dashboard'] : []),
-        `created  ${toTime(safe.created_at)}`,
+        `created  ${isoSeconds(safe.created_at)}`,
         `agents   ${safe.agents}${ofMost(safe.quota?.agents)}`,
         `clients  ${safe.clients}${ofMost(safe.quota?.clients)}`,
         `storage  ${formatBytes(safe.attachment_bytes)}${ofMost(safe.quota?.attachment_bytes, formatBytes)} of attachments`,
@@ -64,10 +63,9 @@ export const serveAccountShow = command({
   },
 });
 
-async function change(context: Context, account: string, body: object): Promise<OperatorAccount> {
-  const changed = await (await findService(context)).call('updateOperatorAccount', { path: { account }, body });
+async function change(context: Context, account: string, body: UpdateOperatorAccountRequest): Promise<void> {
+  const changed = await callService(context, 'updateOperatorAccount', { path: { account }, body });
   await context.output.document(changed, (safe) => safe.username);
-  return changed;
 }
 
 export const serveAccountSuspend = command({
@@ -85,7 +83,7 @@ export const serveAccountSuspend = command({
   effect: 'local',
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
-  run: async (context, { account }) => void (await change(context, account, { suspended: true })),
+  run: (context, { account }) => change(context, account, { suspended: true }),
 });
 
 export const serveAccountResume = command({
@@ -99,7 +97,7 @@ export const serveAccountResume = command({
   effect: 'local',
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
-  run: async (context, { account }) => void (await change(context, account, { suspended: false })),
+  run: (context, { account }) => change(context, account, { suspended: false }),
 });
 
 export const serveAccountTier = command({
@@ -119,7 +117,7 @@ export const serveAccountTier = command({
     if (tier === undefined) throw usageError(`'${text}' is not a tier: choose standard or trusted.`);
     return { account: readAccount(args.argument('account')), tier };
   },
-  run: async (context, { account, tier }) => void (await change(context, account, { tier })),
+  run: (context, { account, tier }) => change(context, account, { tier }),
 });
 
 export const serveAccountOperator = command({
@@ -142,7 +140,7 @@ export const serveAccountOperator = command({
     if (text !== 'yes' && text !== 'no') throw usageError(`'${text}' is not an answer: choose yes or no.`);
     return { account: readAccount(args.argument('account')), operator: text === 'yes' };
   },
-  run: async (context, { account, operator }) => void (await change(context, account, { operator })),
+  run: (context, { account, operator }) => change(context, account, { operator }),
 });
 
 export const serveAccountExport = command({
@@ -199,18 +197,17 @@ export const serveAccountRemove = command({
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')), erases: args.flag('erase') }),
   async run(context, { account, erases }) {
-    const { call } = await findService(context);
-    const { agents } = await call('readOperatorAccount', { path: { account } });
+    const path = { account };
+    const { agents } = await callService(context, 'readOperatorAccount', { path });
     const what = erases ? 'Remove and erase' : 'Remove';
     const question = `${what} the account ${account} and its agents (${agents})? This cannot be undone.`;
     if (!(await context.prompts.confirm(question, '--yes')))
       throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was removed.' });
-    const path = { account };
     if (!erases) {
-      await call('removeOperatorAccount', { path });
+      await callService(context, 'removeOperatorAccount', { path });
       return context.output.document({ account, removed: true }, (safe) => safe.account);
     }
-    const { sessions, events, attachments } = await call('eraseOperatorAccount', { path });
+    const { sessions, events, attachments } = await callService(context, 'eraseOperatorAccount', { path });
     await context.output.note(
       `Erased: ${formatQuantity(sessions, 'session')}, ${formatQuantity(events, 'event')}, ${formatQuantity(attachments, 'attachment')}.`,
     );
@@ -237,7 +234,7 @@ export const serveAccountResetPassword = command({
   stdout: 'the link, shown only once',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
-    const link = await (await findService(context)).call('createPasswordLink', { path: { account } });
+    const link = await callService(context, 'createPasswordLink', { path: { account } });
     await context.output.document({ account, url: link.url, expires_at: link.expires_at }, (safe) => safe.url);
     await context.output.note(`Anyone who opens the link within an hour can set the password of ${account}, once.`);
   },
@@ -258,8 +255,7 @@ export const serveInviteCreate = command({
   stdout: 'the link, shown only once',
   parse: (args) => ({ lifetimeMs: readDuration('--expires', args.text('expires') ?? DEFAULT_LIFETIME) }),
   async run(context, { lifetimeMs }) {
-    const { call } = await findService(context);
-    const link = await call('createInvitation', { body: { lifetime_ms: lifetimeMs } });
+    const link = await callService(context, 'createInvitation', { body: { lifetime_ms: lifetimeMs } });
     await context.output.document(link, (safe) => safe.url);
     await context.output.note('One person can sign up with it. It is shown only once.');
   },
@@ -275,12 +271,12 @@ export const serveInviteList = command({
   effect: 'read',
   stdout: describeTable('id, state, account, expires'),
   async run(context) {
-    const { invitations } = await (await findService(context)).call('listInvitations');
+    const { invitations } = await callService(context, 'listInvitations');
     await context.output.list({ items: invitations, next_cursor: null }, [
       { title: 'id', value: (invitation) => invitation.id },
       { title: 'state', value: (invitation) => invitation.state },
       { title: 'account', value: (invitation) => invitation.account ?? '' },
-      { title: 'expires', value: (invitation) => toTime(invitation.expires_at) },
+      { title: 'expires', value: (invitation) => isoSeconds(invitation.expires_at) },
     ]);
   },
 });
@@ -299,7 +295,7 @@ export const serveInviteRevoke = command({
   stdout: 'the id',
   parse: (args) => ({ id: args.argument('id') }),
   async run(context, { id }) {
-    await (await findService(context)).call('revokeInvitation', { path: { id } });
+    await callService(context, 'revokeInvitation', { path: { id } });
     await context.output.document({ id, revoked: true }, (safe) => safe.id);
   },
 });

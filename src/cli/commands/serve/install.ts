@@ -1,15 +1,8 @@
-import { command, type Option } from '../../command.js';
+import { command } from '../../command.js';
 import { usageError } from '../../errors.js';
 
 const SYSTEM = { flags: '--system', about: 'for the whole machine, as root (default: for you)' } as const;
 const DRY_RUN = { flags: '--dry-run', about: 'print the unit and the commands, without changing anything' } as const;
-
-const INSTALL_OPTIONS = [
-  SYSTEM,
-  { flags: '--run-as <user>', about: 'with --system: the user of the service (default asp)' },
-  { flags: '--config <path>', about: 'the settings of the service, as for asp serve' },
-  DRY_RUN,
-] as const satisfies readonly Option[];
 
 export const serveInstall = command({
   path: 'serve install',
@@ -19,7 +12,12 @@ export const serveInstall = command({
     'belong in a file of variables that only you or root can read: ~/.config/asp-cli/serve.env, or /etc/asp/environment with --system.',
     'Run this again after you change the settings or move asp.',
   ].join('\n'),
-  options: INSTALL_OPTIONS,
+  options: [
+    SYSTEM,
+    { flags: '--run-as <user>', about: 'with --system: the user of the service (default asp)' },
+    { flags: '--config <path>', about: 'the settings of the service, as for asp serve' },
+    DRY_RUN,
+  ],
   examples: [
     { line: 'asp serve install --dry-run', about: 'preview the unit and the commands' },
     { line: 'asp serve install', about: 'a user service, which systemd starts when you sign in' },
@@ -40,13 +38,11 @@ export const serveInstall = command({
   },
 });
 
-const UNINSTALL_OPTIONS = [SYSTEM, DRY_RUN] as const satisfies readonly Option[];
-
 export const serveUninstall = command({
   path: 'serve uninstall',
   summary: 'stop the service that serve install started, and remove its unit',
   details: 'The data, the settings and the log stay.',
-  options: UNINSTALL_OPTIONS,
+  options: [SYSTEM, DRY_RUN],
   examples: [
     { line: 'asp serve uninstall', about: 'your user service' },
     { line: 'sudo asp serve uninstall --system', about: 'the system service' },

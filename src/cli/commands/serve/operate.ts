@@ -1,13 +1,13 @@
 import { wait } from '../../../kit/clock.js';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
-import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
-import type { OperatorKey, OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
+import type { OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import { forget } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
+import type { OperatorInput } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
-import type { Column } from '../../terminal/output.js';
 import { showProgress } from '../../terminal/progress.js';
+import { isoSeconds } from '../../terminal/relative-time.js';
 import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
 
 /** Of `asp serve --retention`. */
@@ -24,13 +24,14 @@ export function readAccount(text: string): string {
   });
 }
 
-/** Calls the operator endpoints of the running local service. */
-export async function findService(context: Context) {
+/** Calls an operator endpoint of the running local service. */
+export async function callService<Name extends OperatorOperation>(
+  context: Context,
+  operation: Name,
+  input?: OperatorInput,
+) {
   const { callOperator, requireLocalService } = await import('../../context/operator.js');
-  const record: LocalServiceRecord = await requireLocalService(context);
-  const call = <Name extends OperatorOperation>(operation: Name, input?: Parameters<typeof callOperator>[3]) =>
-    callOperator(context, record, operation, input);
-  return { record, call };
+  return callOperator(context, await requireLocalService(context), operation, input);
 }
 
 export const serveStatus = command({
@@ -43,8 +44,9 @@ export const serveStatus = command({
   effect: 'read',
   stdout: 'the running service, one fact per line',
   async run(context) {
-    const { record, call } = await findService(context);
-    const status = await call('readStatus');
+    const { callOperator, requireLocalService } = await import('../../context/operator.js');
+    const record = await requireLocalService(context);
+    const status = await callOperator(context, record, 'readStatus');
     const { secret: _, ...addresses } = record;
     await context.output.document({ ...addresses, ...status }, (safe, style) =>
       [
@@ -85,7 +87,7 @@ export const serveRetention = command({
   },
   async run(context, { ageMs }) {
     const age = ageMs === undefined ? 'configured' : String(ageMs);
-    const due = await (await findService(context)).call('readRetention', { path: { age } });
+    const due = await callService(context, 'readRetention', { path: { age } });
     await context.output.document(due, (safe, style) =>
       [
         `${style.bold('retention')} ${safe.retention_ms === null ? 'off: nothing is deleted' : durationText(safe.retention_ms)}`,
@@ -95,7 +97,7 @@ export const serveRetention = command({
               `age       ${durationText(safe.age_ms)} after the last event of an ended session`,
               `due       ${formatQuantity(safe.sessions, 'session')}, ${formatQuantity(safe.events, 'event')}, ${formatQuantity(safe.attachments, 'attachment')} (${formatBytes(safe.attachment_bytes)})`,
             ]),
-        ...(safe.oldest_ended_at === null ? [] : [`oldest    ended ${toTime(safe.oldest_ended_at)}`]),
+        ...(safe.oldest_ended_at === null ? [] : [`oldest    ended ${isoSeconds(safe.oldest_ended_at)}`]),
       ].join('\n'),
     );
   },
@@ -113,8 +115,9 @@ export const serveStop = command({
   effect: 'local',
   stdout: 'the base URL',
   async run(context) {
-    const { record, call } = await findService(context);
-    await call('stopService');
+    const { callOperator, requireLocalService } = await import('../../context/operator.js');
+    const record = await requireLocalService(context);
+    await callOperator(context, record, 'stopService');
     const gone = async (): Promise<void> => {
       while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);
     };
@@ -152,8 +155,7 @@ export const serveOpen = command({
   },
   async run(context, { account, opensBrowser }) {
     const { environment, machine, output } = context;
-    const { call } = await findService(context);
-    const link = await call('createSignInLink', { body: account === undefined ? {} : { account } });
+    const link = await callService(context, 'createSignInLink', { body: account === undefined ? {} : { account } });
     const { canOpenBrowser, openBrowser } = await import('../../terminal/browser.js');
     // The link is valid only once, for a minute and on this machine; the secret that created it is not in any address.
     const isOpened =
@@ -167,17 +169,6 @@ export const serveOpen = command({
   },
 });
 
-const KEY_COLUMNS: readonly Column<OperatorKey>[] = [
-  { title: 'key', value: (key) => key.kid },
-  { title: 'state', value: (key) => key.state },
-  { title: 'signs from', value: (key) => toTime(key.signs_from) },
-  { title: 'published until', value: (key) => (key.published_until === null ? '' : toTime(key.published_until)) },
-];
-
-function toTime(epochMs: number): string {
-  return new Date(epochMs).toISOString().replace(/\.\d+Z$/, 'Z');
-}
-
 export const serveKeysList = command({
   path: 'serve keys list',
   summary: 'list the keys that sign local access tokens',
@@ -188,8 +179,13 @@ export const serveKeysList = command({
   effect: 'read',
   stdout: describeTable('key, state, signs from, published until'),
   async run(context) {
-    const { keys } = await (await findService(context)).call('listSigningKeys');
-    await context.output.list({ items: keys, next_cursor: null }, KEY_COLUMNS);
+    const { keys } = await callService(context, 'listSigningKeys');
+    await context.output.list({ items: keys, next_cursor: null }, [
+      { title: 'key', value: (key) => key.kid },
+      { title: 'state', value: (key) => key.state },
+      { title: 'signs from', value: (key) => isoSeconds(key.signs_from) },
+      { title: 'published until', value: ({ published_until: until }) => (until === null ? '' : isoSeconds(until)) },
+    ]);
   },
 });
 
@@ -207,12 +203,12 @@ export const serveKeysRotate = command({
   effect: 'local',
   stdout: 'the next key and when it begins to sign',
   async run(context) {
-    const { rotated, keys } = await (await findService(context)).call('rotateSigningKeys');
+    const { rotated, keys } = await callService(context, 'rotateSigningKeys');
     const next = keys.find(({ state }) => state === 'next');
     if (!rotated && next !== undefined)
       await context.output.note('Nothing was changed: a new key is already published and about to take over.');
     await context.output.document({ rotated, next: next ?? null, keys }, (safe) =>
-      safe.next === null ? '' : `${safe.next.kid} signs from ${toTime(safe.next.signs_from)}`,
+      safe.next === null ? '' : `${safe.next.kid} signs from ${isoSeconds(safe.next.signs_from)}`,
     );
   },
 });
@@ -227,7 +223,7 @@ export const serveAgentList = command({
   effect: 'read',
   stdout: describeTable('handle, policy, state'),
   async run(context) {
-    const { agents } = await (await findService(context)).call('listOperatorAgents');
+    const { agents } = await callService(context, 'listOperatorAgents');
     await context.output.list({ items: agents, next_cursor: null }, [
       { title: 'handle', value: (agent) => agent.handle },
       { title: 'policy', value: (agent) => agent.inbound_policy },
@@ -260,11 +256,11 @@ export const serveAgentAdd = command({
     displayName: args.text('display-name'),
   }),
   async run(context, { handles, policy, displayName }) {
-    const { call } = await findService(context);
+    const name = displayName === undefined ? {} : { display_name: displayName };
     const items = [];
     for (const handle of handles) {
-      const name = displayName === undefined ? {} : { display_name: displayName };
-      items.push(await call('addOperatorAgent', { body: { handle, inbound_policy: policy, ...name } }));
+      const body = { handle, inbound_policy: policy, ...name };
+      items.push(await callService(context, 'addOperatorAgent', { body }));
     }
     await context.output.list({ items, next_cursor: null }, [{ title: 'handle', value: (agent) => agent.handle }]);
   },
@@ -283,15 +279,14 @@ export const serveAgentRemove = command({
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
-    await (await findService(context)).call('removeOperatorAgent', { path: { handle } });
+    await callService(context, 'removeOperatorAgent', { path: { handle } });
     await context.output.document({ handle, removed: true }, (safe) => safe.handle);
     forget(context, 'handles', [handle]);
   },
 });
 
 async function setPaused(context: Context, handle: string, paused: boolean): Promise<void> {
-  const { call } = await findService(context);
-  const agent = await call('updateOperatorAgent', { path: { handle }, body: { paused } });
+  const agent = await callService(context, 'updateOperatorAgent', { path: { handle }, body: { paused } });
   await context.output.document(agent, (safe) => safe.handle);
 }
 
@@ -348,7 +343,7 @@ export const serveClientAdd = command({
   },
   async run(context, { handle, scopes }) {
     const body = scopes === undefined ? { handle } : { handle, scopes };
-    const client = await (await findService(context)).call('addOperatorClient', { body });
+    const client = await callService(context, 'addOperatorClient', { body });
     if (client.created_agent) await context.output.note(`${handle} is new, so it was added.`);
     await context.output.note('The secret is shown only once: store it as ASP_CLIENT_SECRET.');
     await context.output.record(client);
@@ -366,13 +361,16 @@ export const serveClientList = command({
   effect: 'read',
   stdout: describeTable('client, agent, name, created, last used'),
   async run(context) {
-    const { clients } = await (await findService(context)).call('listOperatorClients');
+    const { clients } = await callService(context, 'listOperatorClients');
     await context.output.list({ items: clients, next_cursor: null }, [
       { title: 'client', value: (client) => client.client_id },
       { title: 'agent', value: (client) => client.handle },
       { title: 'name', value: (client) => client.name },
-      { title: 'created', value: (client) => toTime(client.created_at) },
-      { title: 'last used', value: (client) => (client.last_used_at === null ? 'never' : toTime(client.last_used_at)) },
+      { title: 'created', value: (client) => isoSeconds(client.created_at) },
+      {
+        title: 'last used',
+        value: (client) => (client.last_used_at === null ? 'never' : isoSeconds(client.last_used_at)),
+      },
     ]);
   },
 });
@@ -393,7 +391,7 @@ export const serveClientRevoke = command({
   async run(context, { client }) {
     if (!(await context.prompts.confirm(`Revoke ${client}? This cannot be undone.`, '--yes')))
       throw new CliError('ASP_CANCELED', { message: 'Canceled. Nothing was revoked.' });
-    await (await findService(context)).call('revokeOperatorClient', { path: { client } });
+    await callService(context, 'revokeOperatorClient', { path: { client } });
     await context.output.document({ client_id: client, revoked: true }, (safe) => safe.client_id);
   },
 });

@@ -1,13 +1,12 @@
 import type { Client } from '../../../client/client.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import { CLOSE_CODES } from '../../../wire/realtime.js';
-import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound } from '../../context/explain.js';
 import { usageError } from '../../errors.js';
 import { readDuration, readHandle } from '../../values.js';
-import { findService } from './operate.js';
+import { callService } from './operate.js';
 
 export const serveClockAdvance = command({
   path: 'serve clock advance',
@@ -25,7 +24,7 @@ export const serveClockAdvance = command({
   stdout: 'the time of the service',
   parse: (args) => ({ ms: readDuration('<duration>', args.argument('duration')) }),
   async run(context, { ms }) {
-    const { now } = await (await findService(context)).call('advanceClock', { body: { by_ms: ms } });
+    const { now } = await callService(context, 'advanceClock', { body: { by_ms: ms } });
     await context.output.document({ now }, (safe) => new Date(safe.now).toISOString());
   },
 });
@@ -119,9 +118,8 @@ function parseTrigger(args: Args<(typeof TRIGGER_OPTIONS)[number], (typeof TRIGG
 
 async function trigger(context: Context, options: Triggering): Promise<void> {
   const { event, deed, fault, to, code, times } = options;
-  const { record, call } = await findService(context);
   if (deed !== undefined) {
-    const done = await actAs(context, record, options, (client) => doDeed(context, client, { ...options, deed }));
+    const done = await actAs(context, options, (client) => doDeed(context, client, { ...options, deed }));
     return context.output.document({ event, ...done, count: null }, (safe) => safe.session_id);
   }
   const status = Number(fault);
@@ -129,7 +127,7 @@ async function trigger(context: Context, options: Triggering): Promise<void> {
     fault !== undefined
       ? { event: 'fault', fault: Number.isNaN(status) ? fault : status, times }
       : { event, handle: to, ...(code !== undefined && { code }) };
-  const { count } = await call('triggerEvent', { body });
+  const { count } = await callService(context, 'triggerEvent', { body });
   if (count === 0)
     throw await notFound(
       `${to} has ${event === 'drop' ? 'no open socket' : 'used no access token that is still valid'}. Nothing happened.`,
@@ -142,11 +140,11 @@ async function trigger(context: Context, options: Triggering): Promise<void> {
 /** As that agent, whose credentials are gone afterwards. */
 async function actAs<Done>(
   context: Context,
-  record: LocalServiceRecord,
   { from }: Triggering,
   work: (client: Client) => Promise<Done>,
 ): Promise<Done> {
-  const { callOperator, connectAsLocal } = await import('../../context/operator.js');
+  const { callOperator, connectAsLocal, requireLocalService } = await import('../../context/operator.js');
+  const record = await requireLocalService(context);
   const { client, clientId } = await connectAsLocal(context, record, from);
   try {
     return await work(client);

@@ -9,7 +9,7 @@ import { type ErrorContext, notFound } from '../../context/explain.js';
 import { usageError } from '../../errors.js';
 import { type PageOptions, pageOptions, readPageOptions } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
-import { isoTime, relativeTime } from '../../terminal/relative-time.js';
+import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
 import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { participantNames, unseenSession } from './facts.js';
@@ -129,12 +129,7 @@ function sessionColumns(nowMs: number): readonly Column<Session>[] {
     },
     { title: 'topic', value: ({ topic }) => topic ?? '-', isFlexible: true, piped: ({ topic }) => topic ?? '' },
     { title: 'with', value: participantNames, isFlexible: true },
-    {
-      title: 'created',
-      value: ({ created_at: at }) => relativeTime(at, nowMs),
-      piped: ({ created_at: at }) => isoTime(at),
-      paint: (text, _, style) => style.dim(text),
-    },
+    timeColumn('created', ({ created_at: at }) => at, nowMs),
   ];
 }
 
