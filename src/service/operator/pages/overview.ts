@@ -264,7 +264,7 @@ const QUESTION = {
 } as const;
 
 /** Asks, and publishes the next signing key. */
-export function createRotation({ keys }: OverviewSources): PageRow {
+export function createRotation(sources: Pick<OverviewSources, 'keys'>): PageRow {
   return {
     path: ROTATE_PATH,
     async show({ csrf }) {
@@ -274,7 +274,7 @@ export function createRotation({ keys }: OverviewSources): PageRow {
     },
     async act(visit) {
       const action = { operation: 'rotateSigningKeys', target: '' } as const;
-      const isNew = await actAsOperator(visit.context, operatorOf(visit), action, () => keys.rotateKeys());
+      const isNew = await actAsOperator(visit.context, operatorOf(visit), action, () => sources.keys.rotateKeys());
       return movedWithNote(visit, OPERATOR_AREA, isNew ? 'keys-rotated' : 'keys-waiting');
     },
   };
