@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process';
-
 import * as z from 'zod/mini';
-
 import type { Clock } from '../../kit/clock.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { RequestError } from '../http/request-error.js';
 import type { Credential, Resource } from './credential.js';
@@ -73,11 +72,9 @@ function run(options: CommandCredentialOptions, resource: Resource, signal?: Abo
 function parse(output: string): z.infer<typeof Answer> {
   const text = output.trim();
   if (/^[\w.~+/=-]+$/.test(text)) return { access_token: text };
-  try {
-    return Answer.parse(JSON.parse(text));
-  } catch {
-    throw failure('The credential command printed no token.');
-  }
+  const { data } = Answer.safeParse(parseIfJson(text));
+  if (data === undefined) throw failure('The credential command printed no token.');
+  return data;
 }
 
 /** No cause, because the program's output may contain a secret. */

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import type { ServiceAddresses } from '../http/address.js';
 import type { Transport } from '../http/transport.js';
@@ -156,13 +157,7 @@ export async function openStore(context: LoginContext, kind: StoreKind): Promise
 
 /** The item of a login, or undefined. */
 export async function readItem(store: SecretStore, key: LoginKey): Promise<LoginItem | undefined> {
-  const text = await store.get(key);
-  if (text === undefined) return undefined;
-  try {
-    return LoginItem.parse(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  return LoginItem.safeParse(parseIfJson(await store.get(key))).data;
 }
 
 /** The name of the lock that processes take for a login. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { abortAfter } from '../../kit/clock.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import {
   isUnsafeFile,
   listPrivateFiles,
@@ -46,7 +47,7 @@ export function openLoginRecords({ directories }: Pick<LoginContext, 'directorie
       const reason = isUnsafeFile(error) ? error.message : 'it could not be read';
       throw storeUnavailable(`Could not use the list of logins: ${reason}.`, error);
     });
-    return text === undefined ? undefined : parse(text);
+    return Login.safeParse(parseIfJson(text)).data;
   };
   return {
     async list() {
@@ -64,15 +65,6 @@ export function openLoginRecords({ directories }: Pick<LoginContext, 'directorie
     },
     remove: (key) => removePrivateFile(getPath(key)),
   };
-}
-
-function parse(text: string): Login | undefined {
-  try {
-    const parsed = Login.safeParse(JSON.parse(text));
-    return parsed.success ? parsed.data : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The item of a login that is not known to have ended. @throws RequestError */

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import * as z from 'zod/mini';
+import { parseIfJson } from '../../kit/parse-json.js';
 import { listPrivateFiles, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RegistrationReply } from '../../wire/schemas/oauth.js';
 import { RequestError } from '../http/request-error.js';
@@ -98,12 +99,7 @@ export function findRegistration(context: LoginContext, issuer: string): Promise
 }
 
 async function readRegistration(path: string): Promise<Registration | undefined> {
-  try {
-    const text = await readPrivateFile(path);
-    return text === undefined ? undefined : Registration.parse(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  return Registration.safeParse(parseIfJson(await readPrivateFile(path).catch(() => undefined))).data;
 }
 
 /** Every client id that this OS user has registered, by authorization server. */

@@ -1,4 +1,5 @@
 import type * as openid from 'openid-client';
+import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { OAuthErrorBody, TokenReply } from '../../wire/schemas/oauth.js';
@@ -155,12 +156,8 @@ export function oauthFailure(sent: Sent, sending: Sending): RequestError {
 
 function parseOAuthCode(sent: Sent): string | undefined {
   if (sent.answer.status < 400 || sent.answer.headers['content-type']?.includes('json') !== true) return undefined;
-  try {
-    const parsed = OAuthErrorBody.safeParse(JSON.parse(sent.answer.body.toString('utf8')));
-    return parsed.success && ERROR_CODE.test(parsed.data.error) ? parsed.data.error : undefined;
-  } catch {
-    return undefined;
-  }
+  const { data } = OAuthErrorBody.safeParse(parseIfJson(sent.answer.body.toString('utf8')));
+  return data !== undefined && ERROR_CODE.test(data.error) ? data.error : undefined;
 }
 
 async function grant(context: OAuthContext, request: () => Promise<Grant>): Promise<TokenSet> {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import { backoffMs, wait } from '../../kit/clock.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
 import { EventEnvelope } from '../../wire/schemas/event.js';
@@ -280,12 +281,8 @@ function watchHealth(transport: Transport, socket: WebSocket, isPaused: () => bo
 
 /** Frames that are not events (an answer to a ping, a future kind) are skipped. */
 function decode(data: RawData): EventEnvelope | undefined {
-  try {
-    const event = readAs(EventEnvelope, JSON.parse(data.toString()));
-    return event === MISFIT ? undefined : event;
-  } catch {
-    return undefined;
-  }
+  const event = readAs(EventEnvelope, parseIfJson(data.toString()));
+  return event === MISFIT ? undefined : event;
 }
 
 /** Only the type of the event: its content does not belong in the network trace. */

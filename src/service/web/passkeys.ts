@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import * as z from 'zod/mini';
 import { isLoopbackHost } from '../../kit/loopback.js';
+import { parseIfJson } from '../../kit/parse-json.js';
 import { randomToken } from '../../kit/random.js';
 import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
@@ -135,14 +136,6 @@ const Credential = z.object({
   }),
 });
 
-function readCredential(text: string): z.infer<typeof Credential> | undefined {
-  try {
-    return Credential.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
-}
-
 export type PasskeyCheck =
   | { readonly kind: 'right'; readonly account: AccountRow; readonly name: string }
   | { readonly kind: 'wrong' | 'expired' }
@@ -188,7 +181,7 @@ export async function checkPasskey(
     return { kind: 'refused', waitS };
   }
   const place = findPasskeyPlace(context.settings.addresses.webUrl);
-  const credential = readCredential(text);
+  const credential = Credential.safeParse(parseIfJson(text)).data;
   if (place.kind === 'unusable' || credential === undefined) return fail('wrong', 'malformed_passkey');
   const { passkey, account } = await context.database.read(async (query) => {
     const found = await findPasskey(query, credential.id);
@@ -258,7 +251,7 @@ export async function addPasskey(
   { text, name }: { readonly text: string; readonly name: string },
 ): Promise<PasskeyAddition> {
   const place = findPasskeyPlace(context.settings.addresses.webUrl);
-  const credential = readCredential(text);
+  const credential = Credential.safeParse(parseIfJson(text)).data;
   if (place.kind === 'unusable' || credential === undefined) return 'wrong';
   let taken: TakenChallenge = 'wrong';
   const made = await verify(async ({ verifyRegistrationResponse }) => {

@@ -24,6 +24,7 @@ import {
 import { type Discovery, getResource } from '../../../client/oauth/discover.js';
 import { exchangeCode, revokeRefreshToken, type TokenSet } from '../../../client/oauth/token-endpoint.js';
 import { abortAfter } from '../../../kit/clock.js';
+import { parseIfJson } from '../../../kit/parse-json.js';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import {
@@ -381,18 +382,10 @@ async function keepPending(
 /** The sign-in that was started and not yet finished. @throws CliError */
 async function readPending(context: Context): Promise<PendingSignIn> {
   const text = await readPrivateFile(getPendingPath(context));
-  const pending = text === undefined ? undefined : parsePending(text);
+  const pending = PendingSignIn.safeParse(parseIfJson(text)).data;
   if (pending === undefined || pending.expires_at < context.clock.now())
     throw usageError('There is no sign-in to finish.', { next: ['asp', 'login', '--start'] });
   return pending;
-}
-
-function parsePending(text: string): PendingSignIn | undefined {
-  try {
-    return PendingSignIn.parse(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
 }
 
 async function forgetPending(context: Context): Promise<void> {

@@ -77,12 +77,8 @@ interface StartReport {
 }
 
 function readLine(line: string): StartReport {
-  try {
-    const { error } = JSON.parse(line) as { error?: StartReport & { hint?: string } };
-    return { code: error?.code, message: error?.message, why: error?.hint, next: error?.next };
-  } catch {
-    return {};
-  }
+  const { error } = (parseIfJson(line) ?? {}) as { error?: StartReport & { hint?: string } };
+  return { code: error?.code, message: error?.message, why: error?.hint, next: error?.next };
 }
 
 function readText(text: string): StartReport {

@@ -3,6 +3,7 @@ import type { Client } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { orAborted, wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
+import { parseIfJson } from '../../../kit/parse-json.js';
 import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { createTurnableClock, type TurnableClock } from '../../../kit/turnable-clock.js';
@@ -514,9 +515,6 @@ async function writeRecord({ paths }: Context, path: string, record: LocalServic
 }
 
 async function readPid(path: string): Promise<number | undefined> {
-  try {
-    return LocalServiceRecord.parse(JSON.parse((await readIfPresent(path)) ?? '')).pid;
-  } catch {
-    return undefined;
-  }
+  const text = await readIfPresent(path).catch(() => undefined);
+  return LocalServiceRecord.safeParse(parseIfJson(text)).data?.pid;
 }
