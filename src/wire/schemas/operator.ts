@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 
 import { CLOSE_CODES } from '../realtime.js';
 import { InboundPolicy } from './agent.js';
-import { EpochMs } from './base.js';
+import { EpochMs, Ok } from './base.js';
 import { Handle, Scope } from './requests.js';
 
 /** An agent as the operator sees it. */
@@ -239,7 +239,7 @@ export type SignInLink = z.infer<typeof SignInLink>;
  */
 export const OPERATOR_ENDPOINT = {
   readStatus: { method: 'GET', path: '/status', reply: OperatorStatus },
-  stopService: { method: 'POST', path: '/stop', reply: z.looseObject({ ok: z.literal(true) }) },
+  stopService: { method: 'POST', path: '/stop', reply: Ok },
   listOperatorAgents: { method: 'GET', path: '/agents', reply: z.looseObject({ agents: z.array(OperatorAgent) }) },
   addOperatorAgent: { method: 'POST', path: '/agents', body: AddOperatorAgentRequest, reply: OperatorAgent },
   updateOperatorAgent: {
@@ -248,7 +248,7 @@ export const OPERATOR_ENDPOINT = {
     body: UpdateOperatorAgentRequest,
     reply: OperatorAgent,
   },
-  removeOperatorAgent: { method: 'DELETE', path: '/agents/{handle}', reply: z.looseObject({ ok: z.literal(true) }) },
+  removeOperatorAgent: { method: 'DELETE', path: '/agents/{handle}', reply: Ok },
   listOperatorAccounts: {
     method: 'GET',
     path: '/accounts',
@@ -261,32 +261,20 @@ export const OPERATOR_ENDPOINT = {
     body: UpdateOperatorAccountRequest,
     reply: OperatorAccount,
   },
-  removeOperatorAccount: {
-    method: 'DELETE',
-    path: '/accounts/{account}',
-    reply: z.looseObject({ ok: z.literal(true) }),
-  },
+  removeOperatorAccount: { method: 'DELETE', path: '/accounts/{account}', reply: Ok },
   eraseOperatorAccount: { method: 'POST', path: '/accounts/{account}/erase', reply: ErasedAccount },
   /** Sent while it is read: it may be larger than memory. */
   exportOperatorAccount: { method: 'POST', path: '/accounts/{account}/export', reply: ExportedAccount },
   createPasswordLink: { method: 'POST', path: '/accounts/{account}/password-links', reply: EntryLink },
   createInvitation: { method: 'POST', path: '/invitations', body: CreateInvitationRequest, reply: EntryLink },
-  listInvitations: {
-    method: 'GET',
-    path: '/invitations',
-    reply: z.looseObject({ invitations: z.array(Invitation) }),
-  },
-  revokeInvitation: { method: 'DELETE', path: '/invitations/{id}', reply: z.looseObject({ ok: z.literal(true) }) },
+  listInvitations: { method: 'GET', path: '/invitations', reply: z.looseObject({ invitations: z.array(Invitation) }) },
+  revokeInvitation: { method: 'DELETE', path: '/invitations/{id}', reply: Ok },
   listOperatorClients: {
     method: 'GET',
     path: '/clients',
     reply: z.looseObject({ clients: z.array(OperatorClientSummary) }),
   },
-  revokeOperatorClient: {
-    method: 'DELETE',
-    path: '/clients/{client}',
-    reply: z.looseObject({ ok: z.literal(true) }),
-  },
+  revokeOperatorClient: { method: 'DELETE', path: '/clients/{client}', reply: Ok },
   /** `age` is a number of milliseconds, or `configured`. */
   readRetention: { method: 'GET', path: '/retention/{age}', reply: OperatorRetention },
   listSigningKeys: { method: 'GET', path: '/keys', reply: z.looseObject({ keys: z.array(OperatorKey) }) },
