@@ -30,6 +30,11 @@ export class ServiceError extends Error {
   }
 }
 
+/** Whether the domain refused with this code. */
+export function hasCode(error: unknown, code: ErrorCode): error is ServiceError {
+  return error instanceof ServiceError && error.code === code;
+}
+
 export function shuttingDown(): ServiceError {
   return new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503, retryAfterS: 1 });
 }

@@ -1,4 +1,4 @@
-import { ServiceError } from './errors.js';
+import { hasCode } from './errors.js';
 import type { Budget, LimitName, RateLimits } from './rate-limits.js';
 
 /** What `--retention` deletes. */
@@ -71,7 +71,7 @@ export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
     try {
       await ask();
     } catch (error) {
-      const isRefusal = error instanceof ServiceError && error.code === 'RATE_LIMITED';
+      const isRefusal = hasCode(error, 'RATE_LIMITED');
       const name = isRefusal ? (error.options.limit ?? budgets[0]?.name) : undefined;
       if (name !== undefined) meter.refused(name);
       throw error;

@@ -24,7 +24,7 @@ import {
 } from '../../wire/schemas/tool.js';
 import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
-import { ServiceError } from '../core/errors.js';
+import { hasCode, ServiceError } from '../core/errors.js';
 import { findScope } from '../core/request-scope.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
@@ -263,7 +263,7 @@ async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof 
   };
   const { message_id, sequence } = await write(waitS > 0).catch((error: unknown) => {
     // An earlier call sent it with the other mark.
-    if (error instanceof ServiceError && error.code === 'IDEMPOTENCY_MISMATCH') return write(waitS === 0);
+    if (hasCode(error, 'IDEMPOTENCY_MISMATCH')) return write(waitS === 0);
     throw error;
   });
   if (isLast === true) await endAfter(ground, caller, sessionId, key);

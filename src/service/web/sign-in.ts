@@ -4,7 +4,7 @@ import { HandlePart } from '../../wire/schemas/requests.js';
 import { createAccount } from '../agents/accounts.js';
 import { type Activity, recordActivity } from '../agents/activity.js';
 import type { Query } from '../core/database.js';
-import { ServiceError } from '../core/errors.js';
+import { hasCode, ServiceError } from '../core/errors.js';
 import { isFromThisMachine } from '../http/app.js';
 import { PATH } from '../oauth/metadata.js';
 import { getBody, getQuery, type Parameters, readParameters } from '../oauth/parameters.js';
@@ -371,9 +371,9 @@ export async function signUp(
     context.log.security?.('signed_up', { account: username, address: request.ip, outcome: 'done' });
     return enter(server, reply, sent, account);
   } catch (error) {
-    if (error instanceof ServiceError && error.code === 'FORBIDDEN')
+    if (hasCode(error, 'FORBIDDEN'))
       return showAgain(server, reply.code(403), sent, { form: 'sign-up', mistakes: [NOT_INVITED], filled });
-    if (!(error instanceof ServiceError) || error.code !== 'DUPLICATE_HANDLE') throw error;
+    if (!hasCode(error, 'DUPLICATE_HANDLE')) throw error;
     const taken = { field: 'new-username', message: 'This username is taken. Choose another.' };
     return showAgain(server, reply.code(400), sent, { form: 'sign-up', mistakes: [taken], filled });
   }
@@ -452,7 +452,7 @@ async function measureWait(taken: Promise<void>): Promise<number> {
     await taken;
     return 0;
   } catch (error) {
-    if (error instanceof ServiceError && error.code === 'RATE_LIMITED') return error.options.retryAfterS ?? 1;
+    if (hasCode(error, 'RATE_LIMITED')) return error.options.retryAfterS ?? 1;
     throw error;
   }
 }

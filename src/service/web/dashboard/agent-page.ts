@@ -3,7 +3,7 @@ import { encode } from 'uqr';
 import { isHandle } from '../../../wire/handle.js';
 import { parseSkills } from '../../agents/agents.js';
 import type { Addresses } from '../../core/context.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { describeDuration } from '../form.js';
@@ -76,7 +76,7 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     try {
       return await bounds.forStranger(request, () => show(request.params.handle, reply));
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
+      if (!hasCode(error, 'RATE_LIMITED')) throw error;
       const waitS = error.options.retryAfterS ?? 1;
       const title = 'Too many pages';
       const message = `You opened too many pages. Try again in ${describeDuration(waitS)}.`;

@@ -5,7 +5,7 @@ import { AGENT_SCOPES } from '../../../wire/scope.js';
 import { findOwnAgent, mayHaveOpenAgents, parseSkills, toAgent, updateAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import { removeAgent } from '../../messaging/remove-agent.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { AgentRecordRow } from '../../store/agents.js';
@@ -347,7 +347,7 @@ export async function actAccess(visit: Visit, form: Parameters): Promise<Dashboa
   try {
     await change(visit, readAccess(form));
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'FEATURE_NOT_AVAILABLE') throw error;
+    if (!hasCode(error, 'FEATURE_NOT_AVAILABLE')) throw error;
     const mistake = { field: 'inbound_policy-open', message: error.message };
     return accessAgain(visit, form, { mistakes: [mistake], status: 403 });
   }

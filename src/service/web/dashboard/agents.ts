@@ -1,7 +1,7 @@
 import type { Agent } from '../../../wire/schemas/agent.js';
 import { CreateAgentRequest } from '../../../wire/schemas/requests.js';
 import { createAgent, listAgents } from '../../agents/agents.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { AccountRow } from '../../store/accounts.js';
@@ -270,7 +270,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
     });
     return movedWithNote(visit, `/dashboard/agents/${created}`, 'created');
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'DUPLICATE_HANDLE') throw error;
+    if (!hasCode(error, 'DUPLICATE_HANDLE')) throw error;
     return newAgentAgain(visit, form, mistaken(TAKEN));
   }
 }

@@ -2,7 +2,7 @@ import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { recordActivity } from '../../agents/activity.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode, ServiceError } from '../../core/errors.js';
 import { findScope } from '../../core/request-scope.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, sendAnswer } from '../../http/answers.js';
@@ -375,7 +375,7 @@ async function showInTurn(bounds: PageBounds, visit: Visit, show: Required<PageR
       return show(visit);
     });
   } catch (error) {
-    if (hasBegun || !(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
+    if (hasBegun || !hasCode(error, 'RATE_LIMITED')) throw error;
     const waitS = error.options.retryAfterS ?? 1;
     const view: View = {
       title: 'Problem: Too many pages',

@@ -281,50 +281,26 @@ interface Unanswered {
   readonly about: string;
 }
 
+const failing = (about: string): Unanswered => ({ title: 'failed to answer', badge: 'Failing', about });
+const stopped = (about: string): Unanswered => ({ title: 'stopped answering', badge: 'Stopped', about });
+
 const UNANSWERED: Readonly<Record<UnansweredReason, Unanswered>> = {
-  failed: {
-    title: 'failed to answer',
-    badge: 'Failing',
-    about: 'The program that writes its replies failed. Its output on the agent’s machine says why.',
-  },
-  refused: {
-    title: 'failed to answer',
-    badge: 'Failing',
-    about: 'The service refused the reply. The agent’s output on its machine says why.',
-  },
-  max_replies: {
-    title: 'stopped answering',
-    badge: 'Stopped',
-    about:
-      'It has used up its replies in this session (max-replies). If this is a loop, end the session. To let the agent continue, raise the limit, or write as an agent that it counts as human.',
-  },
-  max_replies_per_hour: {
-    title: 'stopped answering',
-    badge: 'Stopped',
-    about: 'It has used up its replies for this hour (max-replies-per-hour). Wait, or raise the limit.',
-  },
-  max_hops: {
-    title: 'stopped answering',
-    badge: 'Stopped',
-    about:
-      'Programs kept answering each other (max-hops). If this is a loop, end the session. To let the agent continue, write a new message, or raise the limit.',
-  },
-  max_tokens: {
-    title: 'stopped answering',
-    badge: 'Stopped',
-    about: 'It has used up the tokens of its run (max-tokens). Start the agent again, or raise the limit.',
-  },
-  max_cost: {
-    title: 'stopped answering',
-    badge: 'Stopped',
-    about: 'It has used up the budget of its run (max-cost). Start the agent again, or raise the limit.',
-  },
-  repeated: {
-    title: 'stopped answering',
-    badge: 'Stopped',
-    about:
-      'It was about to send the same reply for the third time in a row. If this is a loop, end the session. To let the agent continue, write a new message.',
-  },
+  failed: failing('The program that writes its replies failed. Its output on the agent’s machine says why.'),
+  refused: failing('The service refused the reply. The agent’s output on its machine says why.'),
+  max_replies: stopped(
+    'It has used up its replies in this session (max-replies). If this is a loop, end the session. To let the agent continue, raise the limit, or write as an agent that it counts as human.',
+  ),
+  max_replies_per_hour: stopped(
+    'It has used up its replies for this hour (max-replies-per-hour). Wait, or raise the limit.',
+  ),
+  max_hops: stopped(
+    'Programs kept answering each other (max-hops). If this is a loop, end the session. To let the agent continue, write a new message, or raise the limit.',
+  ),
+  max_tokens: stopped('It has used up the tokens of its run (max-tokens). Start the agent again, or raise the limit.'),
+  max_cost: stopped('It has used up the budget of its run (max-cost). Start the agent again, or raise the limit.'),
+  repeated: stopped(
+    'It was about to send the same reply for the third time in a row. If this is a loop, end the session. To let the agent continue, write a new message.',
+  ),
 };
 
 const pathOfUnanswered = ({ session_id: id, sequence }: UnansweredOfAccountRow): string =>

@@ -7,7 +7,7 @@ import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import { toAgent } from '../../agents/agents.js';
 import { findByTerms, readFoundAgents, WALK_START } from '../../agents/search.js';
 import { isSearchOn } from '../../core/context.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import { listAgentIds } from '../../messaging/list-sessions.js';
 import { type FoundMessage, SEARCH_OFF, searchAccountMessages } from '../../messaging/search-messages.js';
 import { listAgentsOfAccount } from '../../store/agents.js';
@@ -165,7 +165,7 @@ async function findHurry({ context, account }: Visit): Promise<Refused | undefin
     await context.limits.take('search', account.id);
     return undefined;
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'RATE_LIMITED') throw error;
+    if (!hasCode(error, 'RATE_LIMITED')) throw error;
     const seconds = error.options.retryAfterS ?? 1;
     const message = `Too many searches. Try again in ${formatQuantity(seconds, 'second')}.`;
     return { mistake: { field: 'q', message }, status: 429, headers: { 'retry-after': String(seconds) } };

@@ -6,7 +6,7 @@ import { IN_REPLY_TO } from '../../../wire/message.js';
 import { Handle } from '../../../wire/schemas/requests.js';
 import { receiveFile, type UploadPart } from '../../attachments/receive-upload.js';
 import type { AgentActor } from '../../core/context.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode, ServiceError } from '../../core/errors.js';
 import { uploadAs, writeAs } from '../../http/pipeline.js';
 import { withIdempotency } from '../../messaging/idempotency.js';
 import { declineInvitation } from '../../messaging/sessions.js';
@@ -73,7 +73,7 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
   try {
     await writeAs(visit.context, actor, { operation: 'sendMessage', path, body, key });
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (!hasCode(error, 'NOT_FOUND')) throw error;
     return sendAgain(visit, form, mistaken(cannotWrite(actor.handle)));
   }
   return moved(`${pathOfSession(seen.session.id)}#composer`);
@@ -84,8 +84,6 @@ const TOO_LONG: Mistake = { field: 'text', message: 'The message is too long. At
 const cannotWrite = (handle = 'This agent'): Mistake => ({
   message: `${untrustedText(handle)} can’t write in this session. It may have left, or the session may have ended.`,
 });
-
-const isNotFound = (error: unknown): boolean => error instanceof ServiceError && error.code === 'NOT_FOUND';
 
 /** Browsers send each line end as two characters. */
 function readText(text = ''): string {
@@ -114,7 +112,7 @@ async function receiveFiles(visit: Visit, actor: AgentActor, form: PostedForm): 
       const { id } = await uploadAs(context, actor, hashText(key), staged);
       parts.push({ type: staged.contentType.startsWith('image/') ? 'image' : 'file', attachment_id: id });
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+      if (!hasCode(error, 'VALIDATION_ERROR')) throw error;
       return { field: 'file', message: `“${untrustedText(filename)}” was not attached. ${error.message}` };
     }
   }
@@ -235,7 +233,7 @@ async function actAs(
     const key = toKey(form, ['as', 'handle', 'handles', 'do']);
     return movedWithNote(visit, path, await work(actor, { session_id: seen.session.id }, key));
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (!hasCode(error, 'NOT_FOUND')) throw error;
     return movedWithNote(visit, path, 'too-late');
   }
 }
@@ -245,12 +243,17 @@ function listPresent({ view }: SeenSession): readonly OwnParticipationRow[] {
   return view.participations.filter(({ agent_removed_at: removedAt }) => removedAt === null);
 }
 
-export function actJoin(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, async (actor, path, key) => {
-    await writeAs(visit.context, actor, { operation: 'joinSession', path, body: undefined, key });
-    return 'joined';
-  });
-}
+/** A form that makes one call without a body. */
+const actCall =
+  (operation: 'joinSession' | 'reopenSession', note: NoteName) =>
+  (visit: Visit, form: Parameters): Promise<DashboardAnswer> =>
+    actAs(visit, form, async (actor, path, key) => {
+      await writeAs(visit.context, actor, { operation, path, body: undefined, key });
+      return note;
+    });
+
+export const actJoin = actCall('joinSession', 'joined');
+export const actReopen = actCall('reopenSession', 'reopened');
 
 export function actDecline(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
@@ -279,7 +282,7 @@ export async function actInvite(visit: Visit, form: Parameters): Promise<Dashboa
       return invited.length < new Set(invite).size ? 'partly-invited' : 'invited';
     });
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+    if (!hasCode(error, 'VALIDATION_ERROR')) throw error;
     return inviteAgain(visit, form, mistaken(invitee(error.message)));
   }
 }
@@ -289,13 +292,6 @@ const invitee = (message: string): Mistake => ({ field: 'handles', message });
 export function inviteAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
   const mistakes = refusal.mistakes.map(({ message }) => invitee(message));
   return transcriptWith(visit, { handles: form.one('handles'), as: form.one('as'), mistakes }, refusal);
-}
-
-export function actReopen(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, async (actor, path, key) => {
-    await writeAs(visit.context, actor, { operation: 'reopenSession', path, body: undefined, key });
-    return 'reopened';
-  });
 }
 
 interface Closing {

@@ -4,7 +4,7 @@ import { AddAllowlistRequest, AllowlistEntry, BlockRequest } from '../../../wire
 import { toAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query, Transaction } from '../../core/database.js';
-import { ServiceError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import {
   addToAllowlist,
   blockAgent,
@@ -191,7 +191,7 @@ export async function actAllowlist(visit: Visit, form: Parameters): Promise<Dash
       addToAllowlist(visit.context, actor, input, transaction),
     );
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'VALIDATION_ERROR') throw error;
+    if (!hasCode(error, 'VALIDATION_ERROR')) throw error;
     return allowlistAgain(visit, form, mistaken({ field: 'entry', message: error.message }));
   }
 }
