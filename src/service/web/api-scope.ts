@@ -1,9 +1,11 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Log } from '../core/context.js';
+import type { Log, ServiceContext } from '../core/context.js';
 import { isOutage, ServiceError } from '../core/errors.js';
+import { findScope } from '../core/request-scope.js';
 import { tooManyRequests } from '../oauth/attempts.js';
+import { PATH } from '../oauth/metadata.js';
 import { OAuthError } from '../oauth/parameters.js';
-import { HEADERS_OF_REDIRECTS } from './layout.js';
+import { HEADERS_OF_REDIRECTS, sendErrorPage } from './layout.js';
 
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
 const BODY_MAX_BYTES = 64 * 1024;
@@ -30,7 +32,7 @@ export function methodRefusal(allowed: readonly string[]): OAuthError {
 }
 
 /** A thrown error as an OAuth error; undefined when the whole service answers it. */
-export function asOAuthError(error: unknown): OAuthError | undefined {
+function asOAuthError(error: unknown): OAuthError | undefined {
   if (error instanceof OAuthError) return error;
   if (error instanceof ServiceError) {
     if (error.code !== 'RATE_LIMITED') return undefined;
@@ -46,6 +48,33 @@ export function asOAuthError(error: unknown): OAuthError | undefined {
   return new OAuthError('invalid_request', 'The request body cannot be read.', code, { status: statusCode });
 }
 
+/** The error to answer with. One that the whole service answers is thrown again, and a fault is logged as `event`. */
+function requireOAuthError(log: Log, thrown: unknown, event: string): OAuthError {
+  const known = asOAuthError(thrown);
+  if (known === undefined && thrown instanceof ServiceError) throw thrown;
+  if (known === undefined) log.error(event, thrown);
+  return known ?? new OAuthError('server_error', 'The service failed. Try again.');
+}
+
+/** Shows a person an error: of a form from another page, of a malformed request, or of the service. */
+export function sendFailurePage(
+  context: Pick<ServiceContext, 'log' | 'settings'>,
+  thrown: unknown,
+  reply: FastifyReply,
+  { event, adviceFor }: { readonly event: string; readonly adviceFor: (error: OAuthError) => string },
+): FastifyReply {
+  const error = requireOAuthError(context.log, thrown, event);
+  const isFault = error.status >= 500;
+  return sendErrorPage(reply.headers(error.headers), context, error.status, {
+    title: isFault ? 'Something went wrong' : 'This request cannot be completed',
+    message: error.description,
+    advice: adviceFor(error),
+    code: error.error,
+    requestId: isFault ? findScope()?.requestId : undefined,
+    onward: { href: PATH.dashboard, label: 'Dashboard' },
+  });
+}
+
 /** Answers an error of an endpoint that programs call (RFC 6749 §5.2). */
 export function answerOAuthError(
   log: Log,
@@ -56,10 +85,7 @@ export function answerOAuthError(
 ): FastifyReply {
   // The whole service gives the same answer while its database is down.
   if (isOutage(thrown)) throw thrown;
-  const known = asOAuthError(thrown);
-  if (known === undefined && thrown instanceof ServiceError) throw thrown;
-  if (known === undefined) log.error('oauth_request_failed', thrown);
-  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
+  const error = requireOAuthError(log, thrown, 'oauth_request_failed');
   log.info('oauth_refused', {
     endpoint,
     error: error.error,

@@ -4,12 +4,10 @@ import { MCP_PATH } from '../../wire/mcp.js';
 import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
-import { ServiceError } from '../core/errors.js';
-import { findScope } from '../core/request-scope.js';
 import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
-import { OAuthError } from '../oauth/parameters.js';
+import type { OAuthError } from '../oauth/parameters.js';
 import { answerRegister } from '../oauth/register.js';
 import { answerRevoke } from '../oauth/revoke.js';
 import {
@@ -29,10 +27,9 @@ import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
 import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
 import { deleteUsedChallengesBefore } from '../store/passkeys.js';
-import { acceptTypes, answerOAuthError, asOAuthError, FORM_TYPE, methodRefusal } from './api-scope.js';
+import { acceptTypes, answerOAuthError, FORM_TYPE, methodRefusal, sendFailurePage } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
-import { getHost, pageHeaders, renderErrorPage } from './layout.js';
 import {
   enterByLink,
   setNewPassword,
@@ -166,25 +163,9 @@ function answerPageError(
   reply: FastifyReply,
   route?: string,
 ): FastifyReply {
-  const { log } = server.context;
-  if (isForProgram(request)) return answerOAuthError(log, thrown, request, reply, route);
-  const known = asOAuthError(thrown);
-  if (known === undefined && thrown instanceof ServiceError) throw thrown;
-  if (known === undefined) log.error('page_failed', thrown);
-  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
-  const page = renderErrorPage({
-    host: getHost(server.context),
-    title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
-    message: error.description,
-    advice: adviceFor(error),
-    code: error.error,
-    requestId: error.status >= 500 ? findScope()?.requestId : undefined,
-    onward: { href: PATH.dashboard, label: 'Dashboard' },
-  });
-  return reply
-    .code(error.status)
-    .headers({ ...pageHeaders(), ...error.headers })
-    .send(page);
+  const { context } = server;
+  if (isForProgram(request)) return answerOAuthError(context.log, thrown, request, reply, route);
+  return sendFailurePage(context, thrown, reply, { event: 'page_failed', adviceFor });
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;

@@ -45,7 +45,7 @@ import {
 } from './browser.js';
 import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderAgentFace, strangersText, TICK } from './html.js';
-import { getHost, layOut, pageHeaders, renderErrorPage } from './layout.js';
+import { getHost, layOut, pageHeaders, sendErrorPage } from './layout.js';
 import { describeVisitor, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
@@ -608,8 +608,7 @@ function answerUnaskedError(
 ): FastifyReply {
   const target = describeRedirectUri(address.redirectUri);
   if (target.kind === 'program') return answerWithError(server, reply, address, error);
-  const page = renderErrorPage({
-    host: getHost(server.context),
+  return sendErrorPage(reply, server.context, 400, {
     title: 'This request cannot continue',
     message: error.description,
     advice: 'The app sent an invalid request. If you trust the address below, go there and report the problem.',
@@ -619,7 +618,6 @@ function answerUnaskedError(
       label: target.kind === 'app' ? 'Go back to the app' : `Go to ${target.name}`,
     },
   });
-  return reply.code(400).headers(pageHeaders()).send(page);
 }
 
 function denied(description: string): OAuthError {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { FastifyReply } from 'fastify';
 import type { ServiceContext } from '../core/context.js';
 import { STYLE } from './assets.js';
 import { type Html, html, MARK, TAB_ICON } from './html.js';
@@ -110,8 +111,7 @@ export function pageHeaders(formTargets: readonly string[] = [], script?: string
   return headersWith(script === undefined ? allowed : { ...allowed, 'script-src': [toPolicyHash(script)] });
 }
 
-export interface ErrorPage {
-  readonly host: string;
+interface ErrorPage {
   readonly title: string;
   /** What happened, and what to do next; public text only. */
   readonly message: string;
@@ -125,12 +125,18 @@ export interface ErrorPage {
 }
 
 /** An error that is not sent back to the app that caused it; a person may pass it on. */
-export function renderErrorPage({ host, title, message, advice, code, requestId, onward }: ErrorPage): string {
+export function sendErrorPage(
+  reply: FastifyReply,
+  context: Pick<ServiceContext, 'settings'>,
+  status: number,
+  { title, message, advice, code, requestId, onward }: ErrorPage,
+): FastifyReply {
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>${message}</p>${advice !== undefined && html`<p class="soft">${advice}</p>`}</div>
 ${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span>${requestId !== undefined && html`<br>Request: <span class="mono wrap">${requestId}</span>`}</p>
 </div>`;
-  return layOut({ title: `Problem: ${title}`, host, main });
+  const document = layOut({ title: `Problem: ${title}`, host: getHost(context), main });
+  return reply.code(status).headers(pageHeaders()).send(document);
 }
 
 /** The host of the service, which people see on every page. */

@@ -42,7 +42,7 @@ import {
 } from './browser.js';
 import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from './form.js';
 import { type Html, html, strangersText } from './html.js';
-import { getHost, layOut, pageHeaders, renderErrorPage } from './layout.js';
+import { getHost, layOut, pageHeaders, sendErrorPage } from './layout.js';
 import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
@@ -549,25 +549,33 @@ export async function enterByLink(
   // Every user of this machine can read the link on the command line of the browser.
   const isHere = isFromThisMachine(request.raw) && !(await isOfAnotherUser(request.raw.socket));
   const accountId = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
-  if (accountId === undefined) return refuseLink(server, reply);
+  if (accountId === undefined) return refuseLink(server, reply, 'signIn');
   const account = await database.read((query) => findAccount(query, accountId));
-  if (account?.is_local !== 1) return refuseLink(server, reply);
+  if (account?.is_local !== 1) return refuseLink(server, reply, 'signIn');
   await enterAs(server, reply, readBrowser(server, request), account);
   return redirect(reply, PATH.dashboard);
 }
 
-function refuseLink(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
-  const page = renderErrorPage({
-    host: getHost(server.context),
+function refuseLink({ context }: AuthorizationServer, reply: FastifyReply, kind: keyof typeof USED_UP): FastifyReply {
+  return sendErrorPage(reply, context, 403, {
     title: 'This link has expired',
-    message:
-      'Sign-in links work once, for one minute, on the machine that created them, for the user who runs the service there.',
-    advice: 'Run “asp serve open” again for a new one.',
+    ...USED_UP[kind],
     code: 'access_denied',
     onward: { href: PATH.signIn, label: 'Sign in' },
   });
-  return reply.code(403).headers(pageHeaders()).send(page);
 }
+
+const USED_UP = {
+  signIn: {
+    message:
+      'Sign-in links work once, for one minute, on the machine that created them, for the user who runs the service there.',
+    advice: 'Run “asp serve open” again for a new one.',
+  },
+  password: {
+    message: 'Password links work once, for one hour.',
+    advice: 'Ask the operator of this service for a new one.',
+  },
+} as const;
 
 /** The page of a link from the operator. Opening it does not use the link up. */
 export async function showNewPassword(
@@ -577,7 +585,7 @@ export async function showNewPassword(
 ): Promise<FastifyReply> {
   const once = readParameters(getQuery(request.raw.url ?? '')).one('once') ?? '';
   const found = await server.context.database.read((query) => findLinked(server, query, once));
-  if (found === undefined) return refuse(server, reply);
+  if (found === undefined) return refuseLink(server, reply, 'password');
   return sendPasswordForm(server, reply, {
     browser: meetBrowser(server, request, reply),
     once,
@@ -595,7 +603,7 @@ export async function setNewPassword(
   const { form, browser } = readForm(server, request);
   const once = form.one('once') ?? '';
   const found = await context.database.read((query) => findLinked(server, query, once));
-  if (found === undefined) return refuse(server, reply);
+  if (found === undefined) return refuseLink(server, reply, 'password');
   const { account } = found;
   const password = form.one('password') ?? '';
   const mistake = findPasswordMistake(password, account.username);
@@ -613,7 +621,7 @@ export async function setNewPassword(
     });
     return true;
   });
-  if (!isSet) return refuse(server, reply);
+  if (!isSet) return refuseLink(server, reply, 'password');
   await enterAs(server, reply, browser, account);
   return redirect(reply, PATH.dashboard);
 }
@@ -654,16 +662,4 @@ ${renderField(NEW_PASSWORD, mistakes)}
 <div class="actions single"><button class="button primary">Set password</button></div>
 </form></div>`;
   return reply.headers(pageHeaders()).send(layOut({ title: toTitle(title, mistakes), host: getHost(context), main }));
-}
-
-function refuse(server: AuthorizationServer, reply: FastifyReply): FastifyReply {
-  const page = renderErrorPage({
-    host: getHost(server.context),
-    title: 'This link has expired',
-    message: 'Password links work once, for one hour.',
-    advice: 'Ask the operator of this service for a new one.',
-    code: 'access_denied',
-    onward: { href: PATH.signIn, label: 'Sign in' },
-  });
-  return reply.code(403).headers(pageHeaders()).send(page);
 }

@@ -8,7 +8,7 @@ import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, strangersLines, strangersText } from '../html.js';
-import { getHost, layOut, pageHeaders, renderErrorPage } from '../layout.js';
+import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import type { PageBounds } from './page-bounds.js';
@@ -60,14 +60,12 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
   const show = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
     const row = isHandle(handle) ? await database.read((query) => findAgentByHandle(query, handle)) : undefined;
     if (row === undefined || row.visibility !== 'public' || row.is_suspended === 1) {
-      const notFound = renderErrorPage({
-        host,
+      return sendErrorPage(reply, server.context, 404, {
         title: 'Page not found',
         message: 'This agent does not exist, or only its owner can see it.',
         code: 'NOT_FOUND',
         onward: { href: '/dashboard', label: 'Dashboard' },
       });
-      return reply.code(404).headers(pageHeaders()).send(notFound);
     }
     const colorCode = await prepareCode([row.card_body ?? '']);
     return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses, colorCode));
@@ -78,12 +76,11 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     } catch (error) {
       if (!hasCode(error, 'RATE_LIMITED')) throw error;
       const waitS = error.options.retryAfterS ?? 1;
-      const title = 'Too many pages';
-      const message = `You opened too many pages. Try again in ${describeDuration(waitS)}.`;
-      return reply
-        .code(429)
-        .headers({ ...pageHeaders(), 'retry-after': String(waitS) })
-        .send(renderErrorPage({ host, title, message, code: error.code }));
+      return sendErrorPage(reply.header('retry-after', String(waitS)), server.context, error.status, {
+        title: 'Too many pages',
+        message: `You opened too many pages. Try again in ${describeDuration(waitS)}.`,
+        code: error.code,
+      });
     }
   });
 }

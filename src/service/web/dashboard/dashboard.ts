@@ -3,19 +3,18 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { recordActivity } from '../../agents/activity.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
-import { findScope } from '../../core/request-scope.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, sendAnswer } from '../../http/answers.js';
 import type { AddressBook } from '../../http/app.js';
 import { PATH } from '../../oauth/metadata.js';
-import { OAuthError, type Parameters } from '../../oauth/parameters.js';
+import type { Parameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { hasPushSubscription } from '../../store/push.js';
-import { acceptTypes, asOAuthError, FORM_TYPE, methodRefusal, redirect } from '../api-scope.js';
+import { acceptTypes, FORM_TYPE, methodRefusal, redirect, sendFailurePage } from '../api-scope.js';
 import { forgedForm, matchesCsrf, requireSameOrigin, signInFor } from '../browser.js';
 import { describeDuration, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
-import { getHost, layOut, pageHeaders, renderErrorPage } from '../layout.js';
+import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
 import { describeVisitor } from '../sign-in.js';
 import {
   accessAgain,
@@ -266,7 +265,6 @@ export const PAGE_ROWS: readonly PageRow[] = [
 
 /** HEAD is not treated like GET here, whatever the app does. */
 const GET_ALONE = { exposeHeadRoute: false } as const;
-const ONWARD = { href: PATH.dashboard, label: 'Dashboard' } as const;
 const LIVE_PATH = `${PATH.dashboard}/sessions/:session_id/live`;
 
 /** Forms with files that one account sends at the same time; their text is held in memory. */
@@ -296,12 +294,12 @@ export function registerDashboard(
   const rows = [...PAGE_ROWS, ...furtherRows];
   for (const { path, show, act } of rows) {
     const allowed = [show !== undefined && 'GET', act !== undefined && 'POST'].filter((method) => method !== false);
-    otherMethods.refuse(path, (request, reply) => answerFailure(server, methodRefusal(allowed), request, reply));
+    otherMethods.refuse(path, (_request, reply) => answerFailure(server, methodRefusal(allowed), reply));
   }
   fastify.register(async (scope) => {
     acceptTypes(scope, [FORM_TYPE]);
     await scope.register(multipart);
-    scope.setErrorHandler((error, request, reply) => answerFailure(server, error, request, reply));
+    scope.setErrorHandler((error, _request, reply) => answerFailure(server, error, reply));
     for (const row of rows) registerRow(scope, server, { bodies, bounds }, row);
     registerAgentPage(scope, server, bounds);
     scope.get(WORKER_PATH, GET_ALONE, async (_request, reply) => sendWorker(server, reply));
@@ -489,14 +487,12 @@ async function answerUnknown(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   if (request.headers.accept?.includes('text/html') !== true) throw new ServiceError('NOT_FOUND');
-  const html = renderErrorPage({
-    host: getHost(context),
+  return sendErrorPage(reply, context, 404, {
     title: 'Page not found',
     message: 'This page does not exist.',
     code: 'NOT_FOUND',
-    onward: ONWARD,
+    onward: { href: PATH.dashboard, label: 'Dashboard' },
   });
-  return reply.code(404).headers(pageHeaders()).send(html);
 }
 
 /** Sends visitors who are not signed in to the sign-in page, and back here afterwards. */
@@ -564,28 +560,7 @@ function sendDownload(
   return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts });
 }
 
-/** A form from another page, a malformed request, or a fault of the service. */
-function answerFailure(
-  { context }: AuthorizationServer,
-  thrown: unknown,
-  _request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply {
-  const known = asOAuthError(thrown);
-  if (known === undefined && thrown instanceof ServiceError) throw thrown;
-  if (known === undefined) context.log.error('dashboard_failed', thrown);
-  const error = known ?? new OAuthError('server_error', 'The service failed. Try again.');
-  const html = renderErrorPage({
-    host: getHost(context),
-    title: error.status >= 500 ? 'Something went wrong' : 'This request cannot be completed',
-    message: error.description,
-    advice: 'Nothing was changed. Go back to the dashboard and try again from there.',
-    code: error.error,
-    requestId: error.status >= 500 ? findScope()?.requestId : undefined,
-    onward: ONWARD,
-  });
-  return reply
-    .code(error.status)
-    .headers({ ...pageHeaders(), ...error.headers })
-    .send(html);
+function answerFailure({ context }: AuthorizationServer, thrown: unknown, reply: FastifyReply): FastifyReply {
+  const advice = 'Nothing was changed. Go back to the dashboard and try again from there.';
+  return sendFailurePage(context, thrown, reply, { event: 'dashboard_failed', adviceFor: () => advice });
 }
