@@ -1,7 +1,8 @@
 /**
  * Measures what the dashboard costs a browser: `npm run build && node bench/pages.mjs [messages]`. For each page, it
  * prints the bytes that arrive and the largest contentful paint on a CPU slowed down four times; then the longest tasks
- * while someone reads a session of 10,000 messages from its end, and while that many messages arrive in an open page.
+ * while someone reads a session of 10,000 messages from its end, and while that many messages arrive in an open page,
+ * first at its end and then while someone reads above.
  * Tasks are counted by the CPU time of the page's main thread, because other programs on the machine lengthen their wall time.
  * CHROMIUM names the browser if it is not /usr/bin/chromium. Needs a built program.
  */
@@ -165,6 +166,42 @@ async function measureArriving(browser, { page }, address, send, arriving) {
   line('scrolling through them', describeTasks(scrolling));
 }
 
+/** Messages arrive in an open page while someone reads above them, moves up and down there, and then goes to the end. */
+async function measureReadingAbove(browser, { page }, address, send, arriving) {
+  await page.goto(address);
+  await settle();
+  await page.mouse.move(600, 500);
+  await page.mouse.wheel(0, -1_500);
+  await settle();
+  const tasks = [];
+  for (let sent = 0; sent < arriving; sent += ARRIVING_STEP)
+    tasks.push(
+      ...(await recordTasks(browser, page, async () => {
+        let isSending = true;
+        const reading = (async () => {
+          for (let turn = 0; isSending; turn += 1) {
+            await page.mouse.wheel(0, turn % 40 < 20 ? -200 : 200);
+            await pause(50);
+          }
+        })();
+        await send(ARRIVING_STEP);
+        isSending = false;
+        await reading;
+      })),
+    );
+  const elements = await page.evaluate(() => document.querySelectorAll('#log .entry').length);
+  line(
+    `${arriving} messages arrive while someone reads above`,
+    describeTasks(tasks),
+    `${elements} entries in the page`,
+  );
+  const onward = await recordTasks(browser, page, async () => {
+    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
+    await pause(3_000);
+  });
+  line('going to the last of these entries, where the page gets more', describeTasks(onward));
+}
+
 const service = await startService(['--limits', 'off']);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -197,6 +234,7 @@ try {
   ]);
   await measureReading(browser, tab, transcript, 20);
   await measureArriving(browser, tab, transcript, send, count);
+  await measureReadingAbove(browser, tab, transcript, send, count);
 } finally {
   await browser.close();
   await service.stop();

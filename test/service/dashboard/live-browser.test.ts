@@ -389,7 +389,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       for (const one of said) await bob.mustSend(session, one);
       await busy;
       await untilSaid(page, 'burst 79');
-      const texts = await page.locator('.entry .text').allInnerTexts();
+      const texts = await page.locator('.entry .text').allTextContents();
       expect(texts.filter((one) => one.startsWith('burst'))).toEqual(said);
       expect(await page.evaluate('scrolled')).toBeLessThan(40);
     });
@@ -441,6 +441,77 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  /** Sends numbered messages in order; many are on their way at once. */
+  const sendMany = async (from: number, to: number): Promise<void> => {
+    for (let next = from; next < to; next += 20)
+      await Promise.all(
+        Array.from({ length: Math.min(20, to - next) }, (_, index) => bob.mustSend(session, `news ${next + index}`)),
+      );
+  };
+  const SCROLL_TO_END = 'scrollTo(0, document.documentElement.scrollHeight)';
+  const isLastVisible = (page: Page): Promise<boolean> =>
+    page.evaluate<boolean>('innerHeight + scrollY >= document.documentElement.scrollHeight - 120');
+
+  it.each([
+    ['the stream that all pages share', undefined],
+    ['a stream of its own', 'delete Navigator.prototype.locks'],
+  ])(
+    'with %s, keeps what someone reads while thousands of messages arrive, goes on where it stopped, and leads to the end',
+    {
+      timeout: 300_000,
+    },
+    async (_what, script) => {
+      for (let index = 0; index < 30; index += 1) await alice.mustSend(session, `before ${index}`);
+      await withTranscript({}, async (page) => {
+        if (script !== undefined) {
+          await page.addInitScript({ content: script });
+          await page.reload();
+        }
+        await page.locator('#live[data-state="on"]').waitFor();
+        await page.mouse.move(400, 400);
+        await page.mouse.wheel(0, -50_000);
+        await until('the reader is at the top', () => page.evaluate<boolean>('scrollY === 0'));
+        await sendMany(0, 1_300);
+        const jump = page.getByRole('link', { name: /^[67]\d\d\+ new messages ↓$/ });
+        await jump.waitFor();
+        const held = await sequencesOn(page);
+        expect(held).toEqual(upTo(held.length));
+        expect(held.length).toBeGreaterThan(700);
+        expect(held.length).toBeLessThanOrEqual(750);
+        expect(await page.evaluate('scrollY')).toBe(0);
+
+        await page.evaluate(SCROLL_TO_END);
+        await until('it goes on', async () => ((await sequencesOn(page)).at(-1) ?? 0) > held.length);
+        const more = await sequencesOn(page);
+        expect(more[0]).toBeGreaterThan(1);
+        expect(more).toEqual(upTo(more.at(-1) ?? 0).slice((more[0] ?? 0) - 1));
+        // The reader is still where the page stopped, not at what has come since.
+        expect(await isLastVisible(page)).toBe(false);
+
+        await until(
+          'the end is followed',
+          async () => {
+            await page.evaluate(SCROLL_TO_END);
+            return (await sequencesOn(page)).at(-1) === 1_332 && (await isLastVisible(page));
+          },
+          PATIENCE_MS,
+        );
+        await bob.mustSend(session, 'followed again');
+        await untilSaid(page, 'followed again');
+        await until('it is in view', () => isLastVisible(page));
+        expect((await sequencesOn(page)).length).toBeLessThanOrEqual(501);
+
+        await page.evaluate('scrollTo(0, 0)');
+        await sendMany(1_300, 2_000);
+        await page.getByRole('link', { name: /^\d+\+ new messages ↓$/ }).click();
+        await untilSaid(page, 'news 1999');
+        await until('the end is shown', () => isLastVisible(page));
+        await page.locator('#live[data-state="on"]').waitFor();
+        expect((await sequencesOn(page)).length).toBeLessThan(100);
+      });
+    },
+  );
+
   it('is one stop for the Tab key; arrow keys move between messages, and Tab goes to a message’s links', {
     timeout: 120_000,
   }, async () => {
@@ -483,7 +554,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
   it('is complete without a script, which only saves reloading', { timeout: 120_000 }, async () => {
     await alice.mustSend(session, 'hello');
     await withTranscript({ javaScriptEnabled: false, viewport: { width: 390, height: 800 } }, async (page) => {
-      expect(await page.locator('.entry .text').allInnerTexts()).toEqual(['hello']);
+      expect(await page.locator('.entry .text').allTextContents()).toEqual(['hello']);
       await bob.mustSend(session, 'hello you');
       await page.getByRole('link', { name: 'Reload for new messages' }).click();
       await untilSaid(page, 'hello you');

@@ -5,7 +5,7 @@
 (() => {
   'use strict';
   const KEPT = 500,
-    KEPT_WHILE_READING = 2000,
+    KEPT_WHILE_READING = 750,
     NEAR = 120;
   const POLL = 3000,
     POLL_BESIDE_STREAM = 5000,
@@ -95,26 +95,41 @@
   // Only the reader's own scrolling decides whether the page follows the end. New entries and growing pictures do not.
   let follows = ['', '#end', '#composer'].includes(location.hash),
     lastY = scrollY,
-    unseen = 0;
+    unseen = 0,
+    isBehind = false;
+  // Layout and style cost more with each entry, so a reader who is far from the end gets no more of them until they come
+  // closer.
+  const isFull = () => !follows && list.childElementCount >= KEPT_WHILE_READING;
   const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
   const showUnseen = () => {
     if (follows) unseen = 0;
     jump.hidden = unseen === 0;
-    if (unseen > 0) jump.textContent = `${unseen + (unseen === 1 ? ' new message' : ' new messages')} ↓`;
+    const count = `${unseen}${isBehind ? '+' : ''}`;
+    if (unseen > 0) jump.textContent = `${count} new message${count === '1' ? '' : 's'} ↓`;
   };
   const toEnd = () => {
     scrollTo({ top: document.documentElement.scrollHeight });
     lastY = scrollY;
   };
   const follow = () => {
+    if (isFull()) {
+      // Getting everything in between would take longer than a fresh page.
+      history.scrollRestoration = 'manual';
+      history.replaceState(null, '', `${earlier.dataset.path.slice(0, -1)}#end`);
+      return location.reload();
+    }
     follows = true;
     toEnd();
     showUnseen();
   };
   const keepUp = () => follows && toEnd();
   const look = () => {
-    if (isAtEnd()) follows = true;
-    else if (scrollY < lastY) follows = false;
+    const wasFull = isFull();
+    if (isAtEnd()) {
+      if (isBehind) keepLatest(KEPT);
+      else follows = true;
+      if (wasFull) open();
+    } else if (scrollY < lastY) follows = false;
     lastY = scrollY;
     showUnseen();
   };
@@ -193,8 +208,14 @@
     else choose(entry);
     if (entry.classList.contains('said')) unseen += 1;
   };
-  const forgetOldest = () => {
-    const kept = follows ? KEPT : KEPT_WHILE_READING;
+  /** Whether some of them are left out. */
+  const addAll = (entries) =>
+    entries.some((entry) => {
+      if (isFull()) return true;
+      add(entry);
+      return false;
+    });
+  const keepLatest = (kept) => {
     if (list.childElementCount <= kept) return;
     while (list.childElementCount > kept) list.firstElementChild.remove();
     const first = list.querySelector('[data-sequence]');
@@ -232,16 +253,18 @@
     const news = waiting;
     if (news.length === 0) return;
     waiting = [];
-    for (const { entries = [], manage, composer, ...status } of news) {
-      if (entries.length > 0) document.getElementById('nothing')?.remove();
-      for (const entry of entries) add(entry);
+    for (const { entries, hasMore, manage, composer, ...status } of news) {
+      if (entries?.length > 0) document.getElementById('nothing')?.remove();
+      if (entries) isBehind = addAll(entries) || hasMore;
       showStatus(status);
       if (composer) replaceForms(manage, composer);
     }
-    forgetOldest();
+    if (follows) keepLatest(KEPT);
     keepUp();
     showUnseen();
     shownAt = performance.now();
+    // The stream does not send again what this page has not shown.
+    if (source && isFull() && isBehind) open();
   };
   const show = (news) => {
     waiting.push(news);
@@ -287,9 +310,9 @@
       say(isStreaming ? 'on' : 'slow');
       const pause = isStreaming ? POLL_BESIDE_STREAM : POLL;
       // News that this page cannot show, such as events its agent may not see, is requested only once.
-      const isBehind = found.hasMore || isNews;
+      const isMore = (found.hasMore || isNews) && !isFull();
       isNews = false;
-      timer = setTimeout(goOn, isBehind ? 0 : pause);
+      timer = setTimeout(goOn, isMore ? 0 : pause);
       return;
     }
     say('off');
@@ -307,7 +330,7 @@
   const shareStream = () => {
     const session = /sess_\w+/.exec(log.dataset.live)[0];
     leave = window.follow(session, {
-      news: (last) => Number(last) > after && ask(),
+      news: (last) => Number(last) > after && !isFull() && ask(),
       state: (isOpen) => {
         isStreaming = isOpen;
         ask();
@@ -335,8 +358,8 @@
     close();
     if (isOver || document.hidden) return;
     if (window.follow) return shareStream();
-    if (refusals === 0) return stream();
-    refusals -= 1;
+    if (refusals === 0 && !isFull()) return stream();
+    refusals = Math.max(0, refusals - 1);
     poll();
   };
   document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
