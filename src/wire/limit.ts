@@ -151,6 +151,8 @@ export const OWN_RATE_LIMIT = {
   exportSession: { count: 100, window_ms: HOUR_MS },
   /** Pages of the dashboard, and news that an open page renders. */
   viewPage: { count: 300, window_ms: MINUTE_MS },
+  /** Live streams that open pages of the dashboard start. */
+  openStream: { count: 300, window_ms: MINUTE_MS },
   /** The others are counted per address. */
   registerClient: { count: 20, window_ms: HOUR_MS },
   signUp: { count: 20, window_ms: HOUR_MS },

@@ -289,7 +289,7 @@ export function registerDashboard(
 ): Dashboard {
   const bounds = createPageBounds(server.context);
   const live = createLiveTranscripts(server, bounds);
-  const lists = createLiveLists(server);
+  const lists = createLiveLists(server, bounds);
   const bodies = createSemaphore({ ...FORMS_WITH_FILES, refusal: 'Too many people are sending files right now.' });
   const rows = [...PAGE_ROWS, ...furtherRows];
   for (const { path, show, act } of rows) {

@@ -2,15 +2,14 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isId } from '../../../wire/id.js';
 import type { Query } from '../../core/database.js';
-import { ServiceError } from '../../core/errors.js';
-import { unfollow } from '../../core/request-scope.js';
 import { findAccountView, lastVisibleTo } from '../../messaging/events.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
-import { type Browser, findAccountOf, isOfSameOrigin } from '../browser.js';
-import { beginStream, type LiveTranscripts, requireRoom } from './live.js';
+import { type Browser, findAccountOf } from '../browser.js';
+import type { LiveTranscripts } from './live.js';
 import { listNeeds } from './needs-you.js';
-import { readVisit } from './visit.js';
+import type { PageBounds } from './page-bounds.js';
+import { createStreams, readAsker } from './streams.js';
 
 /** Each list is checked at most once in this time, no matter how much happens. */
 const PAUSE_MS = 1_000;
@@ -50,19 +49,21 @@ const toSessionSubject = (sessionId: string): Subject => ({
  * Tells all pages of a browser over one stream what has changed: a list, a session, or the entries on the Needs you page.
  * The pages fetch the changes themselves.
  */
-export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscripts, 'open' | 'stop'> {
-  const { bus, clock, database, inboxes, log } = server.context;
+export function createLiveLists(server: AuthorizationServer, bounds: PageBounds): LiveTranscripts {
+  const { bus, clock, database, inboxes, limits, log } = server.context;
   const lists: Subject = { event: 'changed', read: readListMark };
   const needs: Subject = {
     event: 'needs',
     read: async (query, accountId) => JSON.stringify(await listNeeds(server.context, accountId, query)),
   };
-  const streams = new Set<ListStream>();
+  const streams = createStreams<ListStream>(server, POLL_MS, () => {
+    lookSoon();
+    lookAtSessions([...streams].flatMap(({ subjects }) => subjects.flatMap(({ sessionId = [] }) => sessionId)));
+  });
   let isStopping = false;
   let isPausing = false;
   let mustLookAgain = false;
   let cancelPause: (() => void) | undefined;
-  let cancelPoll: (() => void) | undefined;
 
   const tell = ({ response, told }: ListStream, subject: Subject, data: string): void => {
     if (data === told.get(subject) || response.writableEnded) return;
@@ -128,18 +129,6 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
     for (const id of ids) changed.add(id);
     if (!isLooking) void lookAtChanged();
   };
-  const poll = (): void => {
-    cancelPoll ??= clock.schedule(
-      POLL_MS,
-      () => {
-        cancelPoll = undefined;
-        lookSoon();
-        lookAtSessions([...streams].flatMap(({ subjects }) => subjects.flatMap(({ sessionId = [] }) => sessionId)));
-        if (streams.size > 0) poll();
-      },
-      true,
-    );
-  };
   const stopListening = bus.listen((signal) => {
     if (signal.kind !== 'events' || streams.size === 0) return;
     lookSoon();
@@ -147,10 +136,8 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
   });
   return {
     async open(request: FastifyRequest, reply: FastifyReply) {
-      if (!isOfSameOrigin(server, request)) throw new ServiceError('FORBIDDEN');
-      const visit = await readVisit(server, request);
-      if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
-      const { account, browser, query: asked } = visit;
+      const { account, browser, query: asked } = await readAsker(server, request);
+      await limits.take('openStream', account.id);
       const of = asked.every('of');
       const sessions = of.filter((one) => isId('session', one)).slice(0, SESSIONS_MAX);
       const subjects = [
@@ -158,35 +145,30 @@ export function createLiveLists(server: AuthorizationServer): Pick<LiveTranscrip
         ...(of.includes('needs') ? [needs] : []),
         ...sessions.map(toSessionSubject),
       ];
-      const found = await database.read((query) =>
-        Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account.id)] as const)),
+      const found = await bounds.forNews(account.id, () =>
+        database.read((query) =>
+          Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account.id)] as const)),
+        ),
       );
       if (request.headers.accept === 'application/json') {
         reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
         return reply.send({ mark: found.find(([subject]) => subject === lists)?.[1] });
       }
-      requireRoom(streams, account.id, isStopping);
-      reply.hijack();
-      unfollow(request.raw);
-      // A browser that is already gone sends no further event, so its stream would never be removed.
-      if (reply.raw.destroyed) return reply;
-      const told = new Map([[lists, asked.one('mark')]]);
-      const stream: ListStream = { accountId: account.id, browser, response: reply.raw, subjects, told };
-      beginStream(server, reply.raw);
-      for (const [subject, data] of found) tell(stream, subject, data);
-      streams.add(stream);
-      reply.raw.once('close', () => streams.delete(stream));
+      streams.open(request, reply, account.id, (response) => {
+        const told = new Map([[lists, asked.one('mark')]]);
+        const stream: ListStream = { accountId: account.id, browser, response, subjects, told };
+        for (const [subject, data] of found) tell(stream, subject, data);
+        return stream;
+      });
       // What happened since it was read.
       lookAtSessions(sessions);
-      poll();
       return reply;
     },
     stop() {
       isStopping = true;
       stopListening();
       cancelPause?.();
-      cancelPoll?.();
-      for (const { response } of streams) response.end();
+      streams.stop();
     },
   };
 }

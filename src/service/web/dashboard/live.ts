@@ -1,13 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../../core/errors.js';
-import { describeScope, scopeOf, unfollow } from '../../core/request-scope.js';
+import { describeScope, scopeOf } from '../../core/request-scope.js';
 import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
-import { type Browser, findAccountOf, isOfSameOrigin, type PageServer } from '../browser.js';
+import { type Browser, findAccountOf, type PageServer } from '../browser.js';
 import { renderComposer } from './compose.js';
 import type { PageBounds } from './page-bounds.js';
 import { markSeen } from './sessions.js';
+import { createStreams, readAsker } from './streams.js';
 import {
   composerFor,
   findOwnMessage,
@@ -25,31 +26,18 @@ import {
   type SessionStatus,
   toEntries,
 } from './transcript.js';
-import { readVisit, type Visit } from './visit.js';
+import type { Visit } from './visit.js';
 
 const EVENTS_PER_READ = 32;
-const RETRY_MS = 1_000;
-const KEEP_ALIVE_MS = 15_000;
 const SLOW_READER_MS = 20_000;
-
-const HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
-  'cross-origin-resource-policy': 'same-origin',
-  // nginx would hold back small pieces.
-  'x-accel-buffering': 'no',
-};
 
 /** One transcript that someone is viewing. */
 interface LiveStream {
-  readonly accountId: string;
   readonly sessionId: string;
   /** The number of the last event that was sent. */
   readonly after: number;
   /** There may be new events. */
   look(): void;
-  end(): void;
 }
 
 interface StreamParts {
@@ -120,9 +108,7 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
       isLooking = false;
     }
   };
-  beginStream(server, response);
   return {
-    accountId: viewer.accountId,
     sessionId: viewer.sessionId,
     get after() {
       return after;
@@ -131,7 +117,6 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
       mustLookAgain = true;
       if (!isLooking) void lookAll();
     },
-    end: () => void response.end(),
   };
 }
 
@@ -208,48 +193,8 @@ async function write({ context }: PageServer, response: ServerResponse, text: st
   });
 }
 
-/** Begins a stream of events that stays open. */
-export function beginStream(server: PageServer, response: ServerResponse): void {
-  response.writeHead(200, HEADERS);
-  response.write(`retry: ${RETRY_MS}\n\n`);
-  keepAlive(server, response);
-}
-
-/** Sends a comment occasionally, so that proxies do not consider the connection dead. */
-function keepAlive({ context }: PageServer, response: ServerResponse): void {
-  let cancel = (): void => {};
-  const arm = (): void => {
-    cancel = context.clock.schedule(
-      KEEP_ALIVE_MS,
-      () => {
-        if (response.writableEnded) return;
-        response.write(': still here\n\n');
-        arm();
-      },
-      true,
-    );
-  };
-  arm();
-  response.once('close', () => cancel());
-}
-
 const POLL_MS = 1_000;
 const STATUS_MS = 5_000;
-const STREAMS_MAX = 200;
-const STREAMS_PER_ACCOUNT_MAX = 8;
-const RETRY_AFTER_S = 5;
-
-/** Refuses one more stream if too many are open, or the service is about to stop. */
-export function requireRoom(
-  streams: ReadonlySet<{ readonly accountId: string }>,
-  accountId: string,
-  isStopping: boolean,
-): void {
-  if (isStopping) throw new ServiceError('INTERNAL_ERROR', 'The service is shutting down.', { status: 503 });
-  const own = [...streams].filter((stream) => stream.accountId === accountId).length;
-  if (streams.size >= STREAMS_MAX || own >= STREAMS_PER_ACCOUNT_MAX)
-    throw new ServiceError('RATE_LIMITED', 'Too many live pages are open.', { retryAfterS: RETRY_AFTER_S });
-}
 
 /** The transcripts that people are viewing, each fed by server-sent events. */
 export interface LiveTranscripts {
@@ -272,65 +217,39 @@ interface Viewer {
 
 /** The bus says when to check, and the log has the events; a lost notification costs a second. */
 export function createLiveTranscripts(server: AuthorizationServer, bounds: PageBounds): LiveTranscripts {
-  const { bus, clock } = server.context;
-  const streams = new Set<LiveStream>();
-  let isStopping = false;
-  let cancelPoll: (() => void) | undefined;
+  const { bus, database, limits, log } = server.context;
+  const streams = createStreams<LiveStream>(server, POLL_MS, () => {
+    for (const stream of streams) stream.look();
+  });
   const stopListening = bus.listen((signal) => {
     if (signal.kind !== 'events') return;
     for (const stream of streams) if (stream.sessionId === signal.sessionId) stream.look();
   });
-  const poll = (): void => {
-    cancelPoll ??= clock.schedule(
-      POLL_MS,
-      () => {
-        cancelPoll = undefined;
-        for (const stream of streams) stream.look();
-        if (streams.size > 0) poll();
-      },
-      true,
-    );
-  };
   return {
     async open(request, reply) {
-      if (!isOfSameOrigin(server, request)) throw new ServiceError('FORBIDDEN');
-      const visit = await readVisit(server, request);
-      if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
+      const visit = await readAsker(server, request);
       const viewer = toViewer(visit);
+      const { accountId, sessionId } = viewer;
       const after = readStart(request, visit);
       if (request.headers.accept === 'application/json')
-        return bounds.forNews(viewer.accountId, (mustRender) =>
-          answerPoll(server, reply, viewer, { after, mustRender }),
-        );
-      const seen = await server.context.database.read((query) =>
-        findSeenSession(query, viewer.accountId, viewer.sessionId),
-      );
+        return bounds.forNews(accountId, (mustRender) => answerPoll(server, reply, viewer, { after, mustRender }));
+      await limits.take('openStream', accountId);
+      const seen = await database.read((query) => findSeenSession(query, accountId, sessionId));
       if (seen === undefined) throw new ServiceError('NOT_FOUND');
-      requireRoom(streams, viewer.accountId, isStopping);
-      reply.hijack();
-      unfollow(request.raw);
-      // A browser that is already gone sends no further event, so its stream would never be removed.
-      if (reply.raw.destroyed) return reply;
-      const stream = createLiveStream(server, viewer, {
-        response: reply.raw,
-        after,
-      });
-      streams.add(stream);
-      reply.raw.once('close', () => {
-        streams.delete(stream);
-        markSeen(server.context, viewer.accountId, viewer.sessionId, stream.after).catch((error) =>
-          server.context.log.error('mark_seen_failed', error, describeScope(scopeOf(request.raw))),
+      const create = (response: ServerResponse): LiveStream => {
+        const stream = createLiveStream(server, viewer, { response, after });
+        stream.look();
+        return stream;
+      };
+      return streams.open(request, reply, accountId, create, (stream) => {
+        markSeen(server.context, accountId, sessionId, stream.after).catch((error) =>
+          log.error('mark_seen_failed', error, describeScope(scopeOf(request.raw))),
         );
       });
-      stream.look();
-      poll();
-      return reply;
     },
     stop() {
-      isStopping = true;
       stopListening();
-      cancelPoll?.();
-      for (const stream of streams) stream.end();
+      streams.stop();
     },
   };
 }
