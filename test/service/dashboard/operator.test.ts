@@ -104,6 +104,46 @@ describe('The operator’s area', () => {
     expect(answer.headers['cache-control']).toBe('no-store');
   });
 
+  it('each page that an operator can reach has one heading, its own title, and one current link', async () => {
+    const client = { name: 'Nightly', agent: 'main', scope: ['sessions:read'] };
+    await olga.press('/dashboard/new-client', /^create api credential$/i, client);
+    const seen = new Map<string, string>();
+    const waiting = [
+      '/dashboard/agents',
+      '/dashboard/agents/main/remove',
+      `${AREA}/keys/rotate`,
+      `${pageOf(eve)}/erase`,
+    ];
+    for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
+      if (seen.has(path)) continue;
+      const page = await olga.open(path);
+      expect([path, page.answer.status]).toEqual([path, 200]);
+      const [title = ''] = /(?<=<title>)[^<]+/.exec(page.answer.text) ?? [];
+      seen.set(path, title);
+      const [bar = '', main = ''] = bodyOf(page).split('<main');
+      expect([path, main.match(/<h1/g)?.length]).toEqual([path, 1]);
+      const current = [...bar.matchAll(/href="([^"]+)"[^>]* aria-current="page"/g)].map(([, href = '']) => href);
+      expect([path, current.length]).toEqual([path, 1]);
+      expect([path, current[0] === AREA]).toEqual([path, path.startsWith(AREA)]);
+      expect([path, / · Operator · asp$/.test(title)]).toEqual([path, path.startsWith(AREA)]);
+      // Lists have a page for each part and filter. All accounts have the same pages.
+      const links = [...bodyOf(page).matchAll(/href="(\/dashboard\/[\w./@-]*)"/g)].map(([, href = '']) => href);
+      waiting.push(
+        ...links.filter((one) => !/\/download$/.test(one) && !new RegExp(`^${AREA}/accounts/(?!eve)`).test(one)),
+      );
+    }
+    expect([...seen.keys()]).toEqual(
+      expect.arrayContaining([
+        ...['/dashboard/needs-you', '/dashboard/sessions', '/dashboard/clients', '/dashboard/applications'],
+        ...['/dashboard/search', '/dashboard/settings', '/dashboard/settings/activity', '/dashboard/help'],
+        ...[AREA, `${AREA}/accounts`, `${AREA}/invitations`, `${AREA}/log`, pageOf(eve), `${pageOf(eve)}/remove`],
+      ]),
+    );
+    // The tabs of a browser can be told apart.
+    const titles = [...seen.values()];
+    expect(titles.filter((title, index) => titles.indexOf(title) !== index)).toEqual([]);
+  });
+
   it('is only in the menu of operators', async () => {
     const link = `href="${AREA}"`;
     expect((await olga.open('/dashboard/agents')).answer.text).toContain(link);

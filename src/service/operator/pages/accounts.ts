@@ -54,7 +54,7 @@ import {
 } from '../accounts.js';
 import { actAsOperator } from '../actions.js';
 import { revokeOperatorClient, updateOperatorAgent } from '../operator.js';
-import { operatorOf, renderAreaPage } from './area.js';
+import { inArea, operatorOf, renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/accounts`;
 const USERNAME_MAX_LENGTH = 64;
@@ -122,7 +122,7 @@ export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
 ${renderNote(note)}
 <div class="columns"><div class="stack">${renderFacts(account, context.clock.now())}${renderAgents(account, agents, csrf)}${renderGrants(account, grants, csrf, context.clock.now())}</div>
 <div class="stack">${account.is_operator ? renderOperator(account) : renderActions(visit, account, csrf)}</div></div></div>`;
-  return page({ title: `@${username} · Operator`, section: undefined, main: body });
+  return page(inArea(`@${username}`, body));
 }
 
 async function listAgentsOf(visit: Visit, query: Query, username: string): Promise<Listed<AgentRecordRow>> {
@@ -332,7 +332,7 @@ export async function actPasswordLink(visit: Visit): Promise<DashboardAnswer> {
   const main = html`<div class="narrow stack">${renderTrail(html`<bdi>@${username}</bdi>`, pathOf(username))}<h1>Copy this link now</h1>
 <section class="card secret stack"><p>You won’t see it again. Anyone who opens it can set the password of <span class="mono wrap">@${username}</span>, once.</p>
 <p class="mono take">${url}</p><p class="soft small">Valid until ${renderDeadline(expiresAt)}. Earlier links stopped working.</p></section></div>`;
-  return page({ title: `Password link · @${username}`, section: undefined, main });
+  return page(inArea(`Password link for @${username}`, main));
 }
 
 /** The address of a form that is not a page; a browser comes here after signing in again. */
@@ -378,7 +378,7 @@ function renderEnd({ csrf }: Visit, { username, agents, verb, path, consequences
     label: `${verb} account`,
     back: { label: html`<bdi>@${username}</bdi>`, path: pathOf(username) },
   });
-  return { title: `${verb} @${username}?`, section: undefined, main };
+  return inArea(`${verb} @${username}?`, main);
 }
 
 export async function actRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
@@ -449,7 +449,7 @@ export async function actInvite(visit: Visit, form: Parameters): Promise<Dashboa
   const main = html`<div class="narrow stack">${renderTrail('Invitations', INVITATIONS)}<h1>Copy this link now</h1>
 <section class="card secret stack"><p>You won’t see it again. One person who opens it can sign up.</p>
 <p class="mono take">${url}</p><p class="soft small">Valid until ${renderDeadline(expiresAt)}.</p></section></div>`;
-  return page({ title: 'Invitation · Operator', section: undefined, main });
+  return page(inArea('Invitation link', main));
 }
 
 export async function actRevokeInvitation(visit: Visit): Promise<DashboardAnswer> {

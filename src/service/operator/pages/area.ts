@@ -26,8 +26,12 @@ export interface AreaPage {
 export function renderAreaPage(tab: Tab, { heading, note, mistakes = [], body }: AreaPage): View {
   const tabs = html`<nav class="tabs" aria-label="Operator"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>`;
   const main = html`<div class="stack">${renderHeading(heading)}${tabs}${renderNote(note)}${renderMistakes(mistakes)}${body}</div>`;
-  const title = `${TABS[tab].label} · Operator`;
-  return { title: toTitle(title, mistakes), section: undefined, main };
+  return inArea(toTitle(TABS[tab].label, mistakes), main);
+}
+
+/** Any page of the area. */
+export function inArea(title: string, main: Html): View {
+  return { title: `${title} · Operator`, section: 'operator', main };
 }
 
 /** The same rows for operators alone. Everyone else gets the page of an unknown address. */

@@ -19,7 +19,7 @@ import { renderDeadline, renderTime } from '../../web/time.js';
 import { actAsOperator } from '../actions.js';
 import { isSuccessful, type ReadBackups } from '../backup-records.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
-import { operatorOf, renderAreaPage } from './area.js';
+import { inArea, operatorOf, renderAreaPage } from './area.js';
 
 /** What the overview shows of the running service, beside its data. */
 export interface OverviewSources {
@@ -270,7 +270,7 @@ export function createRotation(sources: Pick<OverviewSources, 'keys'>): PageRow 
     async show({ csrf }) {
       const back = { label: 'Overview', path: OPERATOR_AREA };
       const main = renderQuestion({ ...QUESTION, path: ROTATE_PATH, csrf, back });
-      return page({ title: QUESTION.title, section: undefined, main });
+      return page(inArea(QUESTION.title, main));
     },
     async act(visit) {
       const action = { operation: 'rotateSigningKeys', target: '' } as const;

@@ -16,10 +16,16 @@ const SECTIONS = {
   clients: { label: 'Credentials', path: '/dashboard/clients' },
   applications: { label: 'Apps', path: '/dashboard/applications' },
 } as const;
-/** Exists only for operators. */
 export const OPERATOR_AREA = '/dashboard/operator';
 export const HELP_PATH = '/dashboard/help';
-type Section = keyof typeof SECTIONS | 'search';
+/** The sections in the menu of the account. */
+const MENU = {
+  settings: { label: 'Settings', path: '/dashboard/settings' },
+  /** Exists only for operators. */
+  operator: { label: 'Operator', path: OPERATOR_AREA },
+  help: { label: 'Help', path: HELP_PATH },
+} as const;
+type Section = keyof typeof SECTIONS | keyof typeof MENU | 'search';
 
 /** The form field that leads back to the Needs you page instead of the form's own page. */
 export const FROM_NEEDS = { from: 'needs-you' } as const;
@@ -32,6 +38,7 @@ const COUNTED_MAX = 99;
 export interface View {
   /** For the browser's tab; a problem comes first, so that screen readers announce it first. */
   readonly title: string;
+  /** Undefined: the address is unknown, or the page only says why something was refused. */
   readonly section: Section | undefined;
   readonly main: Html;
   /** The page's own script. */
@@ -64,7 +71,7 @@ export function renderFrame({ title, section, main, script }: View, frame: Frame
 <a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
 <nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => renderSection(label, path, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
 <a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
-${renderAccountMenu(frame)}
+${renderAccountMenu(frame, section)}
 </div></header>
 <main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
 <footer class="foot"><span class="mono">${frame.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
@@ -78,12 +85,17 @@ function renderSection(label: string, path: string, isCurrent: boolean, count: n
   return html`<li><a href="${path}" data-label="${count > 0 ? `${label} ${shown}` : label}"${isCurrent && html` aria-current="page"`}><span>${label}${badge}</span></a></li>`;
 }
 
-function renderAccountMenu({ account: { username, display_name: name, is_operator: isOperator }, csrf }: Frame): Html {
+function renderAccountMenu({ account, csrf }: Frame, section: Section | undefined): Html {
+  const { username, display_name: name } = account;
+  const links = Object.entries(MENU)
+    .filter(([key]) => key !== 'operator' || account.is_operator === 1)
+    .map(
+      ([key, { label, path }]) =>
+        html`<a class="button plain" href="${path}"${key === section && html` aria-current="page"`}>${label}</a>`,
+    );
   return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(name, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${username}</bdi></span></button>
 <div class="menu" id="account-menu" popover><p class="who"><b><bdi>${name}</bdi></b><span class="mono">@${username}</span></p>
-<a class="button plain" href="/dashboard/settings">Settings</a>
-${isOperator === 1 && html`<a class="button plain" href="${OPERATOR_AREA}">Operator</a>`}
-<a class="button plain" href="${HELP_PATH}">Help</a>
+${links}
 <form method="post" action="${PATH.signOut}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }
 
@@ -301,7 +313,7 @@ export function renderHelp(baseUrl: string): View {
       html`<section class="card stack-tight"><h2>${about}</h2>${renderCommand([name === 'doctor' ? aspCommand({ baseUrl }, name) : `asp ${name}`])}</section>`,
   );
   const heading = renderHeading({ title: 'Help', about: 'Run these commands in a terminal.' });
-  return { title: 'Help', section: undefined, main: html`<div class="stack measure">${heading}${rows}</div>` };
+  return { title: 'Help', section: 'help', main: html`<div class="stack measure">${heading}${rows}</div>` };
 }
 
 /** A description of the scopes. */

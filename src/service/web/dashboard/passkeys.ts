@@ -76,7 +76,7 @@ async function newPasskeyView(visit: Visit, { mistakes }: Refusal, name = ''): P
   const title = 'Add a passkey';
   const toView = (content: Html, script?: string): View => ({
     title: toTitle(title, mistakes),
-    section: undefined,
+    section: 'settings',
     main: html`<div class="narrow stack">${renderTrail(BACK.label, BACK.path)}<h1>${title}</h1>${renderMistakes(mistakes)}
 ${content}</div>`,
     ...(script !== undefined && { script }),
@@ -190,7 +190,7 @@ export async function showRemovePasskey(visit: Visit): Promise<DashboardAnswer> 
     label: 'Remove passkey',
     back: BACK,
   });
-  return page({ title: 'Remove passkey', section: undefined, main });
+  return page({ title: 'Remove passkey', section: 'settings', main });
 }
 
 export async function actRemovePasskey(visit: Visit): Promise<DashboardAnswer> {

@@ -90,7 +90,7 @@ ${push && renderPush(push, { csrf, now })}
 <p class="small"><a class="aside-link quiet-danger" href="${PATH}/delete">Delete your account…</a></p></section></div>`;
   return {
     title: toTitle('Settings', mistakes),
-    section: undefined,
+    section: 'settings',
     main,
     ...(push !== undefined && { script: PUSH_SCRIPT, hasWorker: true }),
   };
@@ -254,7 +254,7 @@ ${renderMistakes(mistakes)}
 ${fields.map((field) => renderField(field, mistakes))}
 <div class="row-actions"><button class="button danger">Delete account</button><a class="button plain" href="${PATH}">Cancel</a></div>
 </form></div>`;
-  return refused({ title: toTitle(title, mistakes), section: undefined, main }, refusal);
+  return refused({ title: toTitle(title, mistakes), section: 'settings', main }, refusal);
 }
 
 const typedUsername = (form: Parameters): string => (form.one('username') ?? '').trim();
@@ -301,7 +301,7 @@ export async function showActivity(visit: Visit): Promise<DashboardAnswer> {
   const nothing = renderEmpty('No activity', html`<p>Sign-ins and changes appear here.</p>`);
   const list = renderList(ACTIVITY_PATH, listed, (row) => renderActivity(row, now), nothing);
   const main = html`<div class="stack">${renderTrail('Settings', PATH)}${heading}${list}</div>`;
-  return page({ title: 'Activity', section: undefined, main });
+  return page({ title: 'Activity', section: 'settings', main });
 }
 
 function renderActivity(
