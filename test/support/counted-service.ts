@@ -60,7 +60,7 @@ export async function startCountedService(options: {
   const database = { ...countedDatabase(real, counts, asked), ...(queueMs && { queueMs }) };
   const onFault = (error: unknown): void => void faults.push(error);
   const bus = isShared(real)
-    ? createSharedBus(real.calls, { processId: createIds(clock, systemRandom).ulid(), onFault })
+    ? createSharedBus(real.calls, { processId: createIds(clock, systemRandom).ulid(), onFault, clock })
     : createLocalBus(onFault);
   const limits = isShared(database) ? createStoredLimits(database.aside, () => clock.now()) : createMemoryLimits(clock);
   const files = await openAttachmentFiles(undefined);
