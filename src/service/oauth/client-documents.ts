@@ -45,7 +45,10 @@ async function readBody(answer: IncomingMessage): Promise<FetchedDocument> {
 
 const URL_MAX_LENGTH = 512;
 const CACHE_MAX_SIZE = 1_000;
-const FETCHES_MAX = 16;
+/** Fetches at once: in all, from one network of callers, and from one host, so that a slow one leaves room for others. */
+const FETCHES_MAX = 64;
+const FETCHES_PER_NETWORK_MAX = 4;
+const FETCHES_PER_HOST_MAX = 8;
 const DEFAULT_AGE_S = 60 * 60;
 const MIN_AGE_S = 60;
 const MAX_AGE_S = 24 * 60 * 60;
@@ -53,10 +56,24 @@ const MAX_AGE_S = 24 * 60 * 60;
 /** The clients that describe themselves in a document at their own id (OAuth Client ID Metadata Document). */
 export interface ClientDocuments {
   /**
-   * Registers the client of a document URL, from the cache or by fetching it; does nothing for other ids. `admit` is
-   * called before a fetch and may refuse it. Throws an OAuthError when the document cannot be used.
+   * Registers the client of a document URL, from the cache or by fetching it; does nothing for other ids. Throws an
+   * OAuthError when the document cannot be used.
    */
-  learn(clientId: string, admit: () => Promise<void>): Promise<void>;
+  learn(clientId: string, caller: DocumentCaller): Promise<void>;
+}
+
+/** The one who has a document fetched. */
+interface DocumentCaller {
+  /** Undefined if all callers have the same address. */
+  readonly network: string | undefined;
+  /** Is called before a fetch and may refuse it. */
+  admit(): Promise<void>;
+}
+
+interface Fetch {
+  readonly network: string | undefined;
+  readonly host: string;
+  readonly done: Promise<void>;
 }
 
 type DocumentsContext = Pick<ServiceContext, 'clock' | 'database'>;
@@ -65,7 +82,7 @@ type DocumentsContext = Pick<ServiceContext, 'clock' | 'database'>;
 export function createClientDocuments(context: DocumentsContext, network: OutsideNetwork): ClientDocuments {
   const { clock } = context;
   const freshUntilMs = new Map<string, number>();
-  const fetches = new Map<string, Promise<void>>();
+  const fetches = new Map<string, Fetch>();
 
   const remember = (clientId: string, ageS: number): void => {
     freshUntilMs.delete(clientId);
@@ -79,16 +96,30 @@ export function createClientDocuments(context: DocumentsContext, network: Outsid
     remember(clientId, readAge(fetched.cacheControl));
   };
 
+  const requireRoom = (host: string, network: string | undefined): void => {
+    const all = [...fetches.values()];
+    const isFull =
+      all.length >= FETCHES_MAX ||
+      all.filter((one) => one.host === host).length >= FETCHES_PER_HOST_MAX ||
+      (network !== undefined && all.filter((one) => one.network === network).length >= FETCHES_PER_NETWORK_MAX);
+    if (isFull) throw tooManyRequests(1);
+  };
+
   return {
-    async learn(clientId, admit) {
+    async learn(clientId, { network, admit }) {
       if (!isDocumentUrl(clientId) || (freshUntilMs.get(clientId) ?? 0) > clock.monotonic()) return;
-      if (!fetches.has(clientId)) await admit();
+      const { hostname: host } = new URL(clientId);
+      if (!fetches.has(clientId)) {
+        // Before it counts against the caller, and again after waiting.
+        requireRoom(host, network);
+        await admit();
+      }
       const underway = fetches.get(clientId);
-      if (underway !== undefined) return underway;
-      if (fetches.size >= FETCHES_MAX) throw tooManyRequests(1);
-      const started = fetchClient(clientId).finally(() => fetches.delete(clientId));
-      fetches.set(clientId, started);
-      return started;
+      if (underway !== undefined) return underway.done;
+      requireRoom(host, network);
+      const done = fetchClient(clientId).finally(() => fetches.delete(clientId));
+      fetches.set(clientId, { network, host, done });
+      return done;
     },
   };
 }

@@ -8,6 +8,7 @@ import type { ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { isFromThisMachine } from '../http/app.js';
+import { toNetwork, toWiderNetwork } from '../oauth/attempts.js';
 import { isDocumentUrl } from '../oauth/client-documents.js';
 import { type AnswerTarget, describeRedirectUri, withParameters } from '../oauth/clients.js';
 import { isForAccount, PATH, parseScopes } from '../oauth/metadata.js';
@@ -216,7 +217,10 @@ async function readRequest(server: AuthorizationServer, request: FastifyRequest)
   const parameters = readParameters(getQuery(request.raw.url ?? ''));
   const [clientId, ...others] = parameters.every('client_id');
   if (clientId !== undefined && others.length === 0)
-    await server.clientDocuments.learn(clientId, () => takeForAddress(context, 'fetchClientDocument', request));
+    await server.clientDocuments.learn(clientId, {
+      network: context.settings.isAddressShared ? undefined : (toWiderNetwork(request.ip) ?? toNetwork(request.ip)),
+      admit: () => takeForAddress(context, 'fetchClientDocument', request),
+    });
   return context.database.read((query) => readAuthorizationRequest(context, query, parameters));
 }
 

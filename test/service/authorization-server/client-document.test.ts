@@ -11,7 +11,7 @@ import { isPublicAddress, type OutsideNetwork, PUBLIC_INTERNET } from '../../../
 import { isDocumentUrl } from '../../../src/service/oauth/client-documents.js';
 import { createHome } from '../../acceptance/program.js';
 import { type Authority, createAuthority } from '../../support/certificates.js';
-import { createTestClock } from '../../support/clock.js';
+import { createTestClock, type TestClock } from '../../support/clock.js';
 import { visibleText } from '../../support/html-form.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
@@ -409,5 +409,80 @@ describe('Documents are cached within bounds', () => {
     expect((await show()).status).toBe(200);
     wait(Number(refused.headers['retry-after']));
     expect((await show(url('/one-more.json'))).status).toBe(400);
+  });
+});
+
+describe('Servers that do not answer leave room for other apps', () => {
+  type ByIndex = (index: number) => string;
+  let clock: TestClock;
+  let waiting: number;
+  let pages: Promise<Answer>[];
+  /** Names that begin with `slow` do not resolve until the three seconds are over. */
+  const resolve: OutsideNetwork['resolve'] = (hostname, signal) => {
+    if (!hostname.startsWith('slow')) return hereOnly().resolve(hostname, signal);
+    waiting += 1;
+    return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('cancelled'))));
+  };
+  beforeEach(async () => {
+    waiting = 0;
+    pages = [];
+    clock = createTestClock();
+    const outsideNetwork = { ...hereOnly(), resolve };
+    desk = await openDesk({ outsideNetwork, clock, areLimitsOn: true, isBehindProxy: true });
+  });
+  const showTo = (address: string, clientId?: string): Promise<Answer> =>
+    request(authorizeUrl(clientId), { headers: { 'x-forwarded-for': address } });
+  /** Asks for documents of slow servers and returns how many callers were refused at once; the others wait. */
+  const countRefused = async (
+    count: number,
+    { host = (index) => `slow${index}.example`, address }: { host?: ByIndex; address: ByIndex },
+  ): Promise<number> => {
+    let refused = 0;
+    for (let index = 0; index < count; index += 1) {
+      const page = showTo(address(index), url(`/${index}.json`, host(index)));
+      pages.push(page);
+      void page.then(({ status }) => {
+        if (status === 429) refused += 1;
+      });
+    }
+    await until('each is refused or waits', async () => waiting + refused === count);
+    return refused;
+  };
+  const endAll = async (): Promise<void> => {
+    clock.advance(3_000);
+    for (const { status, headers } of await Promise.all(pages))
+      expect([status, headers['retry-after']]).toEqual(status === 429 ? [429, '1'] : [400, undefined]);
+  };
+
+  it('one caller has four documents fetched at once, and what is refused does not use up its hour', async () => {
+    const caller = '203.0.113.7';
+    expect(await countRefused(70, { address: () => caller })).toBe(66);
+    expect((await showTo(caller)).status).toBe(429);
+    expect((await showTo('203.0.113.8')).status).toBe(200);
+    await endAll();
+    expect((await showTo(caller, url('/other.json'))).status).toBe(400);
+    expect((await showTo(caller)).status).toBe(200);
+  });
+
+  it('addresses of one IPv6 /48 count as one caller', async () => {
+    expect(await countRefused(6, { address: (index) => `2001:db8:7:${index}::1` })).toBe(2);
+    expect((await showTo('2001:db8:8::1')).status).toBe(200);
+    await endAll();
+  });
+
+  it('one host is asked for eight documents at once, no matter who asks', async () => {
+    const address = (index: number): string => `203.0.113.${index}`;
+    expect(await countRefused(10, { host: () => 'slow.example', address })).toBe(2);
+    expect((await showTo('203.0.113.99')).status).toBe(200);
+    await endAll();
+  });
+
+  it('64 documents are fetched at once', async () => {
+    expect(await countRefused(64, { address: (index) => `203.0.113.${index}` })).toBe(0);
+    // A connection of its own: the other 64 are waiting.
+    const refused = await fetch(authorizeUrl(), { headers: { 'x-forwarded-for': '203.0.113.99' } });
+    expect(refused.status).toBe(429);
+    await endAll();
+    expect((await showTo('203.0.113.99')).status).toBe(200);
   });
 });
