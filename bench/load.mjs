@@ -3,7 +3,8 @@
  *   node bench/load.mjs bystander [members]     other sessions next to one whose members are all online, at its rate limit
  *   node bench/load.mjs overload [requests]     this many requests in progress at all times
  *   node bench/load.mjs reconnect [sockets]     all of them come back after a restart
- *   node bench/load.mjs idle [sockets]          memory of idle sockets, compared with bare ws
+ *   node bench/load.mjs idle [sockets]          memory of idle sockets, compared with bare ws; on PostgreSQL, also the
+ *                                               transactions of a service per second, without them and with them
  *   node bench/load.mjs tail [events [asp.js of another build]]   `asp tail` of a backlog into a pipe
  * Put --database <url> before the mode to run on PostgreSQL. Needs a built program and /proc (Linux).
  */
@@ -13,6 +14,7 @@ import { Agent } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import pg from 'pg';
 import { WebSocket } from 'ws';
 
 import { OWN_PROGRAM, startService } from './cost/service.mjs';
@@ -268,9 +270,32 @@ async function startFloor() {
   };
 }
 
+const COUNTED_MS = 60_000;
+
+/** Transactions of the database per second. Nothing else may use it meanwhile. */
+async function countTransactions() {
+  const client = new pg.Client({ connectionString: database });
+  await client.connect();
+  const count = async () => {
+    // Idle connections report theirs within ten seconds.
+    await pause(11_000);
+    const { rows } = await client.query(
+      'SELECT xact_commit + xact_rollback AS count FROM pg_stat_database WHERE datname = current_database()',
+    );
+    return Number(rows[0].count);
+  };
+  const [before, startedMs] = [await count(), performance.now()];
+  await pause(COUNTED_MS);
+  const perSecond = ((await count()) - before) / ((performance.now() - startedMs) / 1_000);
+  await client.end();
+  return perSecond;
+}
+
 async function measureIdle(sockets = 5_000) {
   const service = await start(['--seed', crew(Math.ceil((2 * sockets) / SOCKETS_PER_AGENT)).join(',')]);
   const tokens = await agentsFor(service, sockets);
+  if (database !== undefined)
+    console.log(`${fixed(await countTransactions(), 2)} transactions per second without sockets`);
   const floor = await startFloor();
   line('', 'before (MiB)', `${sockets} idle sockets (MiB)`, 'for each (KiB)');
   line('---', '---', '---', '---');
@@ -285,6 +310,8 @@ async function measureIdle(sockets = 5_000) {
     const after = rssOf(pid);
     kib.push((after - before) / sockets);
     line(name, fixed(before / 1024), fixed(after / 1024), fixed((after - before) / sockets, 2));
+    if (database !== undefined && name === 'this')
+      console.log(`${fixed(await countTransactions(), 2)} transactions per second with them`);
     for (const socket of open2) socket.terminate();
   }
   console.log(`ratio ${fixed(kib[0] / kib[1], 2)}`);
