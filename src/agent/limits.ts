@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 import type { Clock } from '../kit/clock.js';
 import { parseIfJson } from '../kit/parse-json.js';
-import { readIfPresent, replaceFile } from '../kit/private-file.js';
+import { readIfPresent } from '../kit/private-file.js';
+import { createSavedFile } from '../kit/saved-file.js';
 import { readHops } from '../wire/message.js';
 import type { Message } from '../wire/schemas/message.js';
 
@@ -96,22 +97,17 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   const costs = new Map<string, number>();
   const spent = new Map<string, number>();
   const blind = new Set<LimitName>();
-  let isDirty = false;
-  let writing: Promise<void> | undefined;
 
-  const writeAll = async (): Promise<void> => {
-    while (isDirty) {
-      isDirty = false;
-      if (path === undefined) return;
-      const counts = { replies: Object.fromEntries(replies), sent_at: sentAt, last: Object.fromEntries(last) };
-      await replaceFile(path, `${JSON.stringify(counts)}\n`);
-    }
-  };
+  const { change, written } = createSavedFile(path, () => ({
+    replies: Object.fromEntries(replies),
+    sent_at: sentAt,
+    last: Object.fromEntries(last),
+  }));
   const setReplies = (sessionId: string, count: number): void => {
     replies.delete(sessionId);
     if (count > 0) replies.set(sessionId, count);
     forgetOldest(replies);
-    isDirty = true;
+    change();
   };
   const reserve = (sessionId: string | undefined, count: number): void => {
     reservedInAll += count;
@@ -145,7 +141,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     }
     if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
     if (rules.repliesPerHour > 0) sentAt.push(now);
-    isDirty = true;
+    change();
   };
   const isFull = (sessionId: string): boolean =>
     isOver((replies.get(sessionId) ?? 0) + (reserved.get(sessionId) ?? 0), rules.replies);
@@ -200,14 +196,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
         },
       };
     },
-    async written() {
-      while (isDirty || writing !== undefined) {
-        writing ??= writeAll().finally(() => {
-          writing = undefined;
-        });
-        await writing;
-      }
-    },
+    written,
   };
 }
 

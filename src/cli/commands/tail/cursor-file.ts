@@ -1,7 +1,8 @@
 import { dirname } from 'node:path';
 
 import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../../../agent/cursors.js';
-import { isFileError, makeDirectory, readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { isFileError, makeDirectory, readIfPresent } from '../../../kit/private-file.js';
+import { createSavedFile } from '../../../kit/saved-file.js';
 import { CliError, usageError } from '../../errors.js';
 
 /** How far each session was read; written after the events, never before them. */
@@ -24,24 +25,14 @@ export async function openCursorFile(path: string): Promise<CursorFile> {
   } catch (error) {
     throw unwritable(path, error);
   }
-  let isDirty = false;
-  let writing: Promise<void> | undefined;
   let failure: unknown;
 
-  const writeAll = async (): Promise<void> => {
-    while (isDirty && failure === undefined) {
-      isDirty = false;
-      try {
-        await replaceFile(path, `${JSON.stringify(cursorsToJson(cursors))}\n`, { isDurable: false });
-      } catch (error) {
-        failure = error;
-      }
-    }
-    writing = undefined;
-  };
+  const saved = createSavedFile(path, () => cursorsToJson(cursors), { isDurable: false });
   const changed = (): void => {
-    isDirty = true;
-    writing ??= writeAll();
+    saved.change();
+    saved.written().catch((error: unknown) => {
+      failure ??= error;
+    });
   };
   const put = (sessionId: string, cursor: Cursor): void => {
     if (failure !== undefined) throw unwritable(path, failure);
@@ -60,7 +51,7 @@ export async function openCursorFile(path: string): Promise<CursorFile> {
       if (cursors.delete(sessionId)) changed();
     },
     async settle() {
-      while (writing !== undefined) await writing;
+      await saved.written().catch(() => {});
       if (failure !== undefined) throw unwritable(path, failure);
     },
   };
