@@ -8,6 +8,7 @@ import { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
 import { type LimitName, type Limits, RUN_LIMITS, type Ticket } from './limits.js';
 import { type AgentContext, persist, type Settled } from './persist.js';
+import type { ProgressFile } from './progress-file.js';
 import type { TakenReports } from './taken-reports.js';
 import type { UnansweredReports } from './unanswered-reports.js';
 
@@ -40,13 +41,21 @@ export interface TurnFacts {
   readonly permissions: { readonly allowed: number; readonly refused: number };
 }
 
+/** What a responder reports about a message. */
+export interface Handover {
+  /**
+   * Called each time before the message is given to a handler. Resolves to the number of that time; earlier runs that
+   * were killed or stopped count too.
+   */
+  begin(): Promise<number>;
+  /** Called once a handler has certainly got the message. */
+  onTaken(): void;
+}
+
 /** What makes the reply to a message. */
 export interface Responder {
-  /**
-   * Calls `onTaken` once the message has certainly been handed over. Rejects with the signal's reason, or with an error
-   * if no message can be answered.
-   */
-  respond(event: Incoming, signal: AbortSignal, onTaken: () => void): Promise<Produced>;
+  /** Rejects with the signal's reason, or with an error if no message can be answered. */
+  respond(event: Incoming, signal: AbortSignal, handover: Handover): Promise<Produced>;
   /** Whether an event belongs to something that it does itself, such as its own question. It sees every new event. */
   passesOver?(event: EventEnvelope): boolean;
   close(): Promise<void>;
@@ -106,6 +115,7 @@ export interface Answering {
   readonly client: Client;
   readonly me: string;
   readonly respond: Responder['respond'];
+  readonly begin: ProgressFile['begin'];
   readonly ends: boolean;
   readonly onFailure: OnFailure;
   readonly onLimit: OnLimit;
@@ -170,12 +180,15 @@ async function noteUnanswered({ unanswered }: Answering, event: Incoming, reason
 }
 
 async function answerWithin(answering: Answering, event: Incoming, ticket: Ticket): Promise<RunResult> {
-  const { context, advice, respond, onFailure, reports, signal } = answering;
+  const { context, advice, respond, begin, onFailure, reports, signal } = answering;
   const { output } = context;
-  const onTaken = (): void => {
-    if (isInSession(event)) reports.note(event.session_id, event.sequence);
+  const handover: Handover = {
+    begin: () => begin(event),
+    onTaken: () => {
+      if (isInSession(event)) reports.note(event.session_id, event.sequence);
+    },
   };
-  const printed = await respond(event, signal, onTaken).catch(async (error: unknown) => {
+  const printed = await respond(event, signal, handover).catch(async (error: unknown) => {
     if (!signal.aborted) await noteUnanswered(answering, event, 'failed');
     throw error;
   });

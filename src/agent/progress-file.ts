@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 import { RequestError } from '../client/client.js';
 import { parseIfJson } from '../kit/parse-json.js';
-import { isFileError, readIfPresent, replaceFile } from '../kit/private-file.js';
+import { isFileError, readIfPresent } from '../kit/private-file.js';
+import { createSavedFile } from '../kit/saved-file.js';
 import { isMessageEvent } from '../wire/event.js';
 import { AWAITS_REPLY, findChoice, findInReplyTo, listChoices, textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
@@ -30,6 +31,11 @@ export interface ProgressFile extends Progress {
   readonly awaited: AwaitedReplies;
   /** There is a file, but no earlier run wrote it. */
   readonly isNew: boolean;
+  /**
+   * Records, before a message is given to a handler, that it was. Returns how many times it was, also by earlier runs
+   * that were killed or stopped; the record is on disk then.
+   */
+  begin(event: Pick<EventEnvelope, 'session_id' | 'event_id'>): Promise<number>;
   /** Records that everything up to here is done. */
   advance(sessionId: string, cursor: Cursor): void;
   /** Records that a session continues earlier, because the service's data was restored. */
@@ -48,24 +54,23 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
   const sessions = new Map(found.sessions);
   let sinceMs = found.sinceMs ?? (await nowMs());
   let guard = found.guard;
-  let isDirty = found.sinceMs === undefined;
-  let writing: Promise<void> | undefined;
+  /** The messages that were given to a handler and are not done. */
+  const begun = new Map(Object.entries(found.begun));
   let failure: unknown;
 
-  const writeAll = async (path: string): Promise<void> => {
-    while (isDirty && failure === undefined) {
-      isDirty = false;
-      const text = `${JSON.stringify({ since: sinceMs, guard, ...cursorsToJson(sessions), awaited: awaited.toJson() })}\n`;
-      await replaceFile(path, text).catch((error: unknown) => {
-        failure = unwritable(path, error);
-      });
-    }
-    writing = undefined;
-  };
+  const saved = createSavedFile(path, () => ({
+    since: sinceMs,
+    guard,
+    ...cursorsToJson(sessions),
+    awaited: awaited.toJson(),
+    begun: begun.size === 0 ? undefined : Object.fromEntries(begun),
+  }));
   const note = (): void => {
     if (failure !== undefined) throw failure;
-    isDirty = true;
-    if (path !== undefined) writing ??= writeAll(path);
+    saved.change();
+    saved.written().catch((error: unknown) => {
+      failure ??= unwritable(path, error);
+    });
   };
   const awaited = new AwaitedReplies(found.awaited, note);
   const file: ProgressFile = {
@@ -82,7 +87,16 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
       guard = next;
       note();
     },
+    async begin({ session_id: sessionId, event_id: event }) {
+      const earlier = begun.get(sessionId);
+      const times = (earlier?.event === event ? earlier.times : 0) + 1;
+      begun.set(sessionId, { event, times });
+      note();
+      await file.written();
+      return times;
+    },
     advance(sessionId, cursor) {
+      begun.delete(sessionId);
       if (sessions.has(sessionId) && cursor.after <= (sessions.get(sessionId)?.after ?? 0)) return;
       sessions.set(sessionId, cursor);
       note();
@@ -99,16 +113,16 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
       note();
     },
     async written() {
-      while (writing !== undefined) await writing;
+      await saved.written().catch(() => {});
       if (failure !== undefined) throw failure;
     },
   };
-  if (isDirty) note();
+  if (found.sinceMs === undefined) note();
   await file.written();
   return file;
 }
 
-function unwritable(path: string, error: unknown): unknown {
+function unwritable(path: string | undefined, error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR', 'EEXIST')) return error;
   const why = error instanceof Error ? error.message : String(error);
   return new RequestError({ code: 'ASP_CONFIG', message: `Cannot write ${path}: ${why}`, cause: error });
@@ -120,9 +134,14 @@ interface Found {
   readonly guard: ProcessIdentity | undefined;
   readonly sessions: readonly (readonly [string, Cursor])[];
   readonly awaited: readonly (readonly [string, readonly AwaitedReply[]])[];
+  readonly begun: Readonly<Record<string, Begun>>;
 }
 
-const NOTHING_FOUND: Found = { sinceMs: undefined, guard: undefined, sessions: [], awaited: [] };
+const NOTHING_FOUND: Found = { sinceMs: undefined, guard: undefined, sessions: [], awaited: [], begun: {} };
+
+/** The message of a session that was given to a handler, and how many times. */
+const Begun = z.looseObject({ event: z.string(), times: z.int().check(z.positive()) });
+type Begun = z.infer<typeof Begun>;
 
 /** A message of the agent whose sender waits for the reply, as it is kept. */
 const AwaitedReply = z.looseObject({
@@ -138,14 +157,15 @@ const ProgressJson = z.extend(CursorsJson, {
   since: z.optional(z.int().check(z.nonnegative())),
   guard: z.optional(z.looseObject({ pid: z.int().check(z.positive()), start: z.optional(z.string()) })),
   awaited: z.optional(z.record(z.string(), z.array(AwaitedReply))),
+  begun: z.optional(z.record(z.string(), Begun)),
 });
 
 function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return NOTHING_FOUND;
   const { data } = ProgressJson.safeParse(parseIfJson(text));
   if (data !== undefined) {
-    const { since: sinceMs, guard, awaited = {} } = data;
-    return { sinceMs, guard, sessions: cursorsFromJson(data), awaited: Object.entries(awaited) };
+    const { since: sinceMs, guard, awaited = {}, begun = {} } = data;
+    return { sinceMs, guard, sessions: cursorsFromJson(data), awaited: Object.entries(awaited), begun };
   }
   throw new RequestError({
     code: 'ASP_USAGE',

@@ -194,6 +194,7 @@ class Agent {
       client,
       me,
       respond,
+      begin: progress.begin,
       ends,
       onFailure,
       onLimit,

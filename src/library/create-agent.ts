@@ -81,7 +81,10 @@ export interface AgentSession {
   readonly id: string;
   /** How the sender is related to the agent. The service proves the handle, not the intent. */
   readonly relation: Relation;
-  /** The number of this call for the message: 2 or more after a failure. */
+  /**
+   * The number of this call for the message. If it is 2 or more, a handler got the message before, perhaps in a process
+   * that was killed, and may have done part of the work.
+   */
   readonly attempt: number;
   /** Aborts when the call takes too long or the agent stops. */
   readonly signal: AbortSignal;
@@ -133,7 +136,7 @@ export interface Agent extends AsyncDisposable {
   handle(): Promise<string>;
   /**
    * Sets the handler that answers messages. Each message is answered once, across restarts; only a handler that was cut
-   * off is called again.
+   * off is called again, and `session.attempt` says so.
    */
   onMessage(handler: MessageHandler): Agent;
   /** Calls the listener with each new event of one type. */
@@ -257,19 +260,19 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
               report(error);
             }
         },
-        async respond(event, signal, onTaken) {
+        async respond(event, signal, { begin, onTaken }) {
           onTaken();
           const message = withText(event.payload);
           const relation = await findRelation(message.sender);
-          for (let attempt = 1; ; attempt += 1) {
-            const parts = { client, me, event, relation, attempt };
+          for (let tries = 1; ; tries += 1) {
+            const parts = { client, me, event, relation, tries, attempt: await begin() };
             const failure = await callHandler(handle, message, parts, settings.timeoutMs, signal);
             if ('kind' in failure) return failure;
             signal.throwIfAborted();
             report(failure.error, message);
             const why = failure.error instanceof Error ? failure.error.message : String(failure.error);
-            if (attempt >= settings.tries) return { kind: 'failed', exitCode: null, tries: attempt, why };
-            await wait(context.clock, backoffMs(FIRST_PAUSE_MS, attempt - 1), signal);
+            if (tries >= settings.tries) return { kind: 'failed', exitCode: null, tries, why };
+            await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
           }
         },
       });
@@ -332,6 +335,9 @@ interface Call {
   readonly me: string;
   readonly event: EventEnvelope;
   readonly relation: Relation;
+  /** In this run. */
+  readonly tries: number;
+  /** In all runs. */
   readonly attempt: number;
 }
 
@@ -339,7 +345,7 @@ interface Call {
 async function callHandler(
   handle: MessageHandler,
   message: IncomingMessage,
-  { client, me, event, relation, attempt }: Call,
+  { client, me, event, relation, tries, attempt }: Call,
   timeoutMs: number,
   stop: AbortSignal,
 ): Promise<Produced | { readonly error: unknown }> {
@@ -377,9 +383,9 @@ async function callHandler(
   };
   try {
     const reply = await abortAfter(systemClock, timeoutMs, late, work, stop);
-    if (reply === undefined || reply === '') return { kind: 'printed', exitCode: null, tries: attempt, text: '' };
+    if (reply === undefined || reply === '') return { kind: 'printed', exitCode: null, tries, text: '' };
     const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
-    return { kind: 'printed', exitCode: null, tries: attempt, text, content: reply };
+    return { kind: 'printed', exitCode: null, tries, text, content: reply };
   } catch (error) {
     return { error };
   }

@@ -649,10 +649,10 @@ describe('asp run', () => {
     expect((await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT)).toHaveLength(2);
   });
 
-  it('kill -9 while the command runs: the next run runs it again', async () => {
+  it('kill -9 while the command runs: the next run runs it again, with the next number in ASP_TRY', async () => {
     const blocking = script(
       'blocking.sh',
-      'cat >/dev/null; echo run >> runs; until [ -e open ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo done',
+      'cat >/dev/null; echo "$ASP_TRY" >> runs; until [ -e open ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo done',
     );
     const agent = await start(blocking);
     const sid = await say(BOT, 'one');
@@ -664,7 +664,7 @@ describe('asp run', () => {
     await start(blocking);
     await ask(sid, 'two');
     await expectOneReplyEach(sid, ['one', 'two']);
-    expect(fileText('runs')).toBe('run\nrun\nrun\n');
+    expect(fileText('runs')).toBe('1\n2\n1\n');
   });
 
   it('kill -9 ends the command too, even one that ignores SIGTERM, before the next run runs it again', async () => {

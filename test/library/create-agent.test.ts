@@ -169,7 +169,7 @@ describe('an agent of the library', () => {
     ]);
   });
 
-  it('does not wait for a handler that ignores its signal, neither after its timeout nor after a stop', async () => {
+  it('does not wait for a handler that ignores its signal, and tells the next one that it got the message', async () => {
     const reasons: unknown[] = [];
     const agent = create({ timeout: '100ms', grace: '50ms' }).onError((error) => reasons.push(String(error)));
     agent.onMessage(() => new Promise(() => {}));
@@ -186,8 +186,9 @@ describe('an agent of the library', () => {
     const asked = boss().ask('@me.bot', 'x', { timeout: '5s' });
     await expect.poll(() => isCalled).toBe(true);
     await stuck.close();
-    await start(create().onMessage(() => 'at last'));
-    expect((await asked).text).toBe('at last');
+    await start(create().onMessage((_, { attempt }) => `at last: ${attempt}`));
+    expect((await asked).text).toBe('at last: 2');
+    expect((await boss().ask('@me.bot', 'y')).text).toBe('at last: 1');
   });
 
   it('stops answering at its limit, and says so', async () => {

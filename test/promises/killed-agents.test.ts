@@ -41,8 +41,8 @@ interface Handled {
   readonly at: number;
   /** The message's number. */
   readonly text: string;
-  /** The input says that it is not the first one; undefined: such a program cannot know. */
-  readonly isMarked?: boolean;
+  /** Its input, `ASP_TRY` or `attempt` says that it was given out before. */
+  readonly isMarked: boolean;
 }
 
 /** One of four agents that have nothing in common but the engine. */
@@ -79,11 +79,12 @@ function createAgents(home: Home): readonly Agent[] {
   const read = <Entry>(name: string): Entry[] =>
     existsSync(logOf(name)) ? jsonLines<Entry>(readFileSync(logOf(name), 'utf8').replace(/[^\n]*$/, '')) : [];
   const command = join(home.directory, 'answer.sh');
-  const record = `{"pid":%s,"at":%s,"text":"%s"}\\n`;
+  const record = `{"pid":%s,"at":%s,"text":"%s","isMarked":%s}\\n`;
   const lines = [
     '#!/bin/bash',
     `number=$(grep -o '"content":"[^"]*' | grep -o 'number-[0-9]*')`,
-    `printf '${record}' $$ "$(date +%s%3N)" "$number" >> ${logOf('shell')}`,
+    'marked=$([ "$ASP_TRY" -gt 1 ] && echo true || echo false)',
+    `printf '${record}' $$ "$(date +%s%3N)" "$number" "$marked" >> ${logOf('shell')}`,
     'sleep 0.4',
     'echo "$number $RANDOM"',
   ];
@@ -108,7 +109,7 @@ function createAgents(home: Home): readonly Agent[] {
       ...{ name: 'a program on the SDK of ACP', handle: '@demo.sdk', handler: 'acp-sdk-agent.mjs' },
       start: () => run('@demo.sdk', '--acp', sdk),
       handled: () =>
-        read<Handled & { what: string }>('sdk')
+        read<Omit<Handled, 'isMarked'> & { what: string }>('sdk')
           .filter(({ what }) => what === 'prompt')
           .map(({ pid, at, text: prompt }) => ({
             ...{ pid, at, text: /number-\d+/.exec(prompt)?.[0] ?? '' },
@@ -180,7 +181,7 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
   });
 
   it(
-    `answer each of ${MESSAGES} messages once and in order, and repeat work only after a kill: four agents, ${KILLS} kills`,
+    `answer each of ${MESSAGES} messages once and in order, and repeat work only after a kill, marked: four agents, ${KILLS} kills`,
     async () => {
       const tally = createTally('killed agents');
       const { random } = tally;
@@ -197,19 +198,23 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
           })),
         ),
       );
-      const sent = new Map<string, { readonly number: string; readonly sessionId: string; readonly agent: Agent }>();
+      const sent = new Map<string, { readonly number: string; readonly at: number; readonly agent: Agent }>();
       let count = 0;
-      const send = async ({ agent, sessionId }: (typeof places)[number]): Promise<void> => {
+      const send = async ({ agent, sessionId }: (typeof places)[number]): Promise<string> => {
         count += 1;
         const number = `number-${count}`;
         const key = randomUUID();
+        const at = Date.now();
         const { message_id: id } = await persist(async () => {
           const answer = await me.post(`/sessions/${sessionId}/messages`, { content: `pause ${number}` }, { key });
           if (answer.status === 401) me = await signIn(me.credentials);
           return answer.status < 300 ? (answer.json as { message_id: string }) : undefined;
         });
-        sent.set(id, { number, sessionId, agent });
+        sent.set(id, { number, at, agent });
+        return number;
       };
+      const timesOf = (agent: Agent, number: string): number =>
+        agent.handled().filter((one) => one.text === number).length;
       /** An agent may be killed, but it must never end on its own. */
       const expectNoneEnded = async (): Promise<void> => {
         for (const [handle, { child, ended }] of runs)
@@ -280,6 +285,17 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
         }
       };
       await expectAll();
+      // Each run dies while it has a message in its hands.
+      for (const agent of agents) {
+        let number: string;
+        do {
+          number = await send(random.pick(places.filter((one) => one.agent === agent)));
+          await until(`${agent.name} gets ${number}`, async () => timesOf(agent, number) > 0, WAIT_MS);
+          await killRun(agent);
+          tally.fired('kill of a run at work');
+          await expectAll();
+        } while (timesOf(agent, number) < 2);
+      }
       // A last run of each finds nothing left to do but a last message.
       for (const agent of agents) {
         await killRun(agent);
@@ -312,19 +328,21 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
       let repeated = 0;
       for (const agent of agents) {
         const handled = agent.handled();
-        for (const { number } of [...sent.values()].filter((one) => one.agent === agent)) {
+        const killsOf = kills.filter((kill) => kill.agent === agent.handle);
+        for (const { number, at: sentAt } of [...sent.values()].filter((one) => one.agent === agent)) {
           const turns = handled.filter((one) => one.text === number);
           if (turns.length === 0) faults.push(`${agent.name}: ${number} was never handled`);
           repeated += Math.max(0, turns.length - 1);
           turns.forEach(({ at, isMarked }, index) => {
             const earlier = turns[index - 1];
+            // A kill between the mark and the handler's first line leaves only the mark.
+            if (earlier === undefined && isMarked && !killsOf.some((kill) => kill.at >= sentAt && kill.at <= at))
+              faults.push(`${agent.name}: ${number} is marked, but nothing was killed`);
             if (earlier === undefined) return;
-            if (isMarked === false) faults.push(`${agent.name}: ${number} came again, unmarked`);
+            if (!isMarked) faults.push(`${agent.name}: ${number} came again, unmarked`);
             if (at > (answeredAt.get(number) ?? Number.POSITIVE_INFINITY))
               faults.push(`${agent.name}: ${number} came again after its answer`);
-            const isCutOff = kills.some(
-              (kill) => kill.agent === agent.handle && kill.at >= earlier.at - GUARD_MS && kill.at <= at,
-            );
+            const isCutOff = killsOf.some((kill) => kill.at >= earlier.at - GUARD_MS && kill.at <= at);
             if (!isCutOff) faults.push(`${agent.name}: ${number} came again, but nothing was killed`);
           });
         }
@@ -333,7 +351,7 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
         run.kill('SIGINT');
         expect(await run.ended).toMatchObject({ status: 0 });
       }
-      tally.finish(['kill of a run', 'kill of a handler', 'kill of the service'], {
+      tally.finish(['kill of a run', 'kill of a handler', 'kill of the service', 'kill of a run at work'], {
         messages: sent.size,
         repeated_after_a_kill: repeated,
         wrong: faults.length,

@@ -38,6 +38,24 @@ describe('asp run › its progress', () => {
     expect(read(path)).toEqual({ since: 2000, sessions: { b: 2 } });
   });
 
+  it('counts how often a message was given out, across runs, until it is done', async () => {
+    const path = join(folder, 'begun.json');
+    const message = { session_id: 'a', event_id: 'evt_1' };
+    const first = await openProgress(path, at(1000));
+    expect(await first.begin(message)).toBe(1);
+    expect(await first.begin(message)).toBe(2);
+    expect(read(path)).toMatchObject({ begun: { a: { event: 'evt_1', times: 2 } } });
+    const second = await openProgress(path, at(0));
+    expect(await second.begin(message)).toBe(3);
+    expect(await second.begin({ session_id: 'b', event_id: 'evt_1' })).toBe(1);
+    second.advance('a', { after: 1 });
+    expect(await second.begin({ session_id: 'a', event_id: 'evt_2' })).toBe(1);
+    second.advance('a', { after: 2 });
+    second.advance('b', { after: 1 });
+    await second.written();
+    expect(read(path)).toEqual({ since: 1000, sessions: { a: 2, b: 1 } });
+  });
+
   it('accepts a cursor file of asp tail, from now on; any other file is refused and unchanged', async () => {
     const path = join(folder, 'three.json');
     writeFileSync(path, '{"sessions":{"a":4}}');

@@ -10,9 +10,10 @@ const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
 
 const agent = createAgent({ handle, from: [from], limits: { replies: 0 }, onNote: say });
-agent.onMessage(async ({ text }) => {
+agent.onMessage(async ({ text }, { attempt }) => {
   const [number] = /number-\d+/.exec(text) ?? [];
-  appendFileSync(log, `${JSON.stringify({ pid: process.pid, at: Date.now(), text: number })}\n`);
+  const handled = { pid: process.pid, at: Date.now(), text: number, isMarked: attempt > 1 };
+  appendFileSync(log, `${JSON.stringify(handled)}\n`);
   await setTimeout(200);
   return `${number} ${Math.random()}`;
 });

@@ -101,7 +101,7 @@ class Actor {
     this.#isStrict = isStrict;
   }
 
-  readonly respond: Responder['respond'] = async (event, signal, onTaken) => {
+  readonly respond: Responder['respond'] = async (event, signal, { onTaken }) => {
     onTaken();
     const said = happeningOf(event.payload, this.#count(event.session_id));
     const rule = await this.#use(said);

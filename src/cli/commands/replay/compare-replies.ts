@@ -84,7 +84,9 @@ export async function compareReplies(context: Context, options: ReplayOptions): 
     const { respond } = responder;
     for await (const turn of listTurns(recording, isWanted)) {
       const beganAt = clock.monotonic();
-      const produced = await respond(turn.incoming, signal, () => {});
+      let times = 0;
+      const begin = async (): Promise<number> => ++times;
+      const produced = await respond(turn.incoming, signal, { begin, onTaken: () => {} });
       const durationMs = Math.round(clock.monotonic() - beganAt);
       const comparison = compare(turn, produced, patterns, durationMs);
       counts[comparison.outcome] += 1;

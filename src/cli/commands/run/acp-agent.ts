@@ -1,11 +1,12 @@
 import { resolve } from 'node:path';
 import * as z from 'zod/mini';
 
-import type { Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
+import type { Handover, Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import { backoffMs, type Clock, orAborted, wait } from '../../../kit/clock.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { createSavedFile } from '../../../kit/saved-file.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
@@ -148,16 +149,17 @@ class AcpAgent implements Responder {
     return this.#connection;
   }
 
-  readonly respond: Responder['respond'] = async (event, signal, onTaken) => {
+  readonly respond: Responder['respond'] = async (event, signal, { begin, onTaken }) => {
     const { context, rules } = this.#parts;
     let isTaken = false;
     const takeOnce = (): void => {
       if (!isTaken) onTaken();
       isTaken = true;
     };
+    const handover = { begin, onTaken: takeOnce };
     for (let tries = 1; ; ) {
       // A program may never answer, so nothing waits for a stopped turn.
-      const produced = await orAborted(this.#turn(event, tries, signal, takeOnce), signal);
+      const produced = await orAborted(this.#turn(event, tries, signal, handover), signal);
       signal.throwIfAborted();
       if (produced !== 'again' && (produced.kind === 'printed' || tries >= rules.tries)) return produced;
       if (produced !== 'again') {
@@ -244,7 +246,12 @@ class AcpAgent implements Responder {
   }
 
   /** `again`: it failed because of another session's turn, which is not counted. */
-  async #turn(event: Incoming, tries: number, signal: AbortSignal, onTaken: () => void): Promise<Produced | 'again'> {
+  async #turn(
+    event: Incoming,
+    tries: number,
+    signal: AbortSignal,
+    { begin, onTaken }: Handover,
+  ): Promise<Produced | 'again'> {
     const { context, me, rules, findRelation } = this.#parts;
     const { session_id: sessionId, payload } = event;
     signal.throwIfAborted();
@@ -278,8 +285,8 @@ class AcpAgent implements Responder {
       const opened = await this.#openSession(connection, sessionId);
       if (typeof opened !== 'string') return failedBy(opened);
       acpId = opened;
-      const isRepeated = this.#sessions.begin(sessionId, acpId, event.event_id);
-      await this.#sessions.written();
+      await this.#sessions.put(sessionId, acpId);
+      const isRepeated = (await begin()) > 1;
       const text = messageText(payload);
       const framed = { me, event, messageId: payload.id, sender: payload.sender, relation, text, isRepeated };
       const prompt = [{ type: 'text', text: frameMessage(context, framed) }];
@@ -480,18 +487,14 @@ export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
 /** Maps our sessions to those of the program, across runs. */
 interface AcpSessions {
   find(sessionId: string): string | undefined;
-  /**
-   * Records the beginning of a turn; true if the session's last turn was about the same event, which means that it was
-   * cut off.
-   */
-  begin(sessionId: string, acpId: string, eventId: string): boolean;
+  put(sessionId: string, acpId: string): Promise<void>;
   readonly questions: Questions;
   written(): Promise<void>;
 }
 
 const SessionsJson = z.looseObject({
   command: z.string(),
-  sessions: z.record(z.string(), z.looseObject({ id: z.string(), event: z.string() })),
+  sessions: z.record(z.string(), z.looseObject({ id: z.string() })),
   questions: z.optional(z.array(z.string())),
 });
 
@@ -507,39 +510,26 @@ async function openAcpSessions(parts: AcpAgentParts): Promise<AcpSessions> {
   const left = data?.questions ?? [];
   /** Whether the question of each session is open. */
   const questions = new Map(left.map((sessionId) => [sessionId, false]));
-  let isDirty = false;
-  let writing: Promise<void> | undefined;
-  const writeAll = async (): Promise<void> => {
-    while (isDirty) {
-      isDirty = false;
-      const open = [...questions].flatMap(([sessionId, isOpen]) => (isOpen ? [sessionId] : []));
-      const kept = { command, sessions: Object.fromEntries(sessions), questions: open };
-      if (path !== undefined) await replaceFile(path, `${JSON.stringify(kept)}\n`);
-    }
-  };
-  const written = async (): Promise<void> => {
-    while (isDirty || writing !== undefined) {
-      writing ??= writeAll().finally(() => {
-        writing = undefined;
-      });
-      await writing;
-    }
-  };
+  const { change, written } = createSavedFile(path, () => ({
+    command,
+    sessions: Object.fromEntries(sessions),
+    questions: [...questions].flatMap(([sessionId, isOpen]) => (isOpen ? [sessionId] : [])),
+  }));
   const putQuestion = async (sessionId: string, isOpen: boolean): Promise<void> => {
     questions.set(sessionId, isOpen);
     dropOldest(questions);
-    isDirty = true;
+    change();
     await written();
   };
   return {
     find: (sessionId) => sessions.get(sessionId)?.id,
-    begin(sessionId, id, event) {
-      const isRepeated = sessions.get(sessionId)?.event === event;
+    async put(sessionId, id) {
+      const isKnown = sessions.get(sessionId)?.id === id;
       sessions.delete(sessionId);
-      sessions.set(sessionId, { id, event });
+      sessions.set(sessionId, { id });
       dropOldest(sessions);
-      isDirty = true;
-      return isRepeated;
+      change();
+      if (!isKnown) await written();
     },
     questions: {
       left,

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import type { Incoming, Produced, Responder } from '../../../agent/answer.js';
+import type { Handover, Incoming, Produced, Responder } from '../../../agent/answer.js';
 import type { ProcessIdentity } from '../../../agent/progress-file.js';
 import { backoffMs, wait } from '../../../kit/clock.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -42,7 +42,7 @@ export function respondByCommand(
   environment: Readonly<Record<string, string>>,
 ): Responder {
   return {
-    respond: (event, signal, onTaken) => runCommand(context, rules, guard, event, environment, signal, onTaken),
+    respond: (event, signal, handover) => runCommand(context, rules, guard, event, environment, signal, handover),
     close: async () => {},
   };
 }
@@ -58,10 +58,11 @@ async function runCommand(
   event: Incoming,
   agent: Readonly<Record<string, string>>,
   signal: AbortSignal,
-  onTaken: () => void,
+  { begin, onTaken }: Handover,
 ): Promise<Produced> {
   for (let tries = 1; ; tries += 1) {
-    const environment = { ...agent, ASP_TRY: String(tries), [HOPS_VARIABLE]: String(readHops(event.payload) + 1) };
+    const time = String(await begin());
+    const environment = { ...agent, ASP_TRY: time, [HOPS_VARIABLE]: String(readHops(event.payload) + 1) };
     const printed = { ...(await runOnce(context, rules, guard, event, environment, signal, onTaken)), tries };
     signal.throwIfAborted();
     if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);
