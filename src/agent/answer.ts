@@ -52,6 +52,11 @@ export interface Handover {
   onTaken(): void;
 }
 
+/** What stands for a reply where replies are compared. */
+export function toText(content: Message['content'] | Content): string {
+  return typeof content === 'string' ? content : JSON.stringify(content);
+}
+
 /** What makes the reply to a message. */
 export interface Responder {
   /** Rejects with the signal's reason, or with an error if no message can be answered. */
@@ -235,9 +240,11 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   return { ...about, outcome: 'refused', code: sent.error.code };
 }
 
-/** Says which limit stops the agent here, and how to continue. */
-async function limited({ context, advice }: Answering, event: Incoming, limit: LimitName): Promise<RunResult> {
-  await context.output.note(`${event.session_id}: no reply, the limit ${limit} is reached. ${advice.limits[limit]}`);
+/** Says which limit stops the agent here, and how to continue, unless the error that ends the run says it. */
+async function limited(answering: Answering, event: Incoming, limit: LimitName): Promise<RunResult> {
+  const { context, advice, onLimit } = answering;
+  if (onLimit === 'skip')
+    await context.output.note(`${event.session_id}: no reply, the limit ${limit} is reached. ${advice.limits[limit]}`);
   return { ...aboutMessage(event), outcome: 'limited', code: limit, exit_code: null, tries: 0 };
 }
 
@@ -277,10 +284,12 @@ function failureStop(event: Incoming, why: string): RequestError {
   });
 }
 
-/** The remaining work for a message that an earlier run replied to. */
-export async function answeredBefore(answering: Answering, event: Incoming): Promise<RunResult> {
-  answering.limits.recover(event.payload);
-  await answering.limits.written();
+/** The remaining work for a message that an earlier run replied to, if it is known with what. */
+export async function answeredBefore(answering: Answering, event: Incoming, reply?: Message): Promise<RunResult> {
+  const { limits } = answering;
+  const isNotice = reply !== undefined && isFailureNotice(reply);
+  if (!isNotice) limits.recover(event.payload, reply && toText(reply.content));
+  await limits.written();
   if (answering.ends) await endSession(answering, event.session_id);
   return { ...aboutMessage(event), outcome: 'answered', exit_code: null, tries: 0 };
 }

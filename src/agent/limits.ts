@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import * as z from 'zod/mini';
 import type { Clock } from '../kit/clock.js';
 import { parseIfJson } from '../kit/parse-json.js';
@@ -42,7 +43,7 @@ interface Usage {
  * together.
  */
 export interface Ticket {
-  /** The limit that this reply text would exceed; otherwise the text is remembered. */
+  /** The limit that this reply text would exceed; otherwise the text counts once the reply is sent. */
   checkText(text: string): LimitName | undefined;
   /**
    * Counts what a turn used. Returns, only once each, the limits that have no effect because the program does not
@@ -63,7 +64,7 @@ export interface Limits {
   /** Resets the count of a session if a human wrote the message. */
   notice(message: Answered): void;
   /** Counts the reply that an earlier run sent, unless that run did: it may have been killed in between. */
-  recover(message: Answered & Pick<Message, 'sequence'>): void;
+  recover(message: Answered & Pick<Message, 'sequence'>, text: string | undefined): void;
   /** The service was restored: later sequences in the session are gone and come again. */
   goBack(sessionId: string, after: number): void;
   /** Resolves when the counts are on disk, so that a restart does not reset them. */
@@ -79,6 +80,7 @@ const CountsJson = z.looseObject({
   replies: z.record(z.string(), z.int().check(z.nonnegative())),
   sent_at: z.array(z.int()),
   last: z.optional(z.record(z.string(), z.int())),
+  texts: z.optional(z.record(z.string(), z.looseObject({ hash: z.string(), count: z.int().check(z.positive()) }))),
 });
 
 /** Without a path, the counts last as long as the process. */
@@ -88,7 +90,8 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   const replies = new Map(Object.entries(data?.replies ?? {}));
   /** The latest message of each session whose reply is counted. */
   const last = new Map(Object.entries(data?.last ?? {}));
-  const texts = new Map<string, { readonly text: string; readonly count: number }>();
+  /** The latest text of each session, and how many times in a row it answered an automatic reply. */
+  const texts = new Map(Object.entries(data?.texts ?? {}));
   let sentAt = data?.sent_at ?? [];
   const reserved = new Map<string, number>();
   let reservedInAll = 0;
@@ -102,6 +105,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     replies: Object.fromEntries(replies),
     sent_at: sentAt,
     last: Object.fromEntries(last),
+    texts: Object.fromEntries(texts),
   }));
   const setReplies = (sessionId: string, count: number): void => {
     replies.delete(sessionId);
@@ -129,15 +133,32 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   const notice = ({ session_id: sessionId, sender }: Answered): void => {
     if (!rules.humans.includes(sender)) return;
     if (replies.has(sessionId)) setReplies(sessionId, 0);
-    texts.delete(sessionId);
+    if (texts.delete(sessionId)) change();
   };
   const isCounted = (sessionId: string, sequence: number): boolean => sequence <= (last.get(sessionId) ?? 0);
-  const countReply = (sessionId: string | undefined, now: number, answered: number | undefined): void => {
+  const nextText = (message: Answered, text: string) => {
+    const hash = createHash('sha256').update(text).digest('base64url');
+    const before = texts.get(message.session_id);
+    return { hash, count: readHops(message) > 0 && before?.hash === hash ? before.count + 1 : 1 };
+  };
+  const countReply = (
+    message: Answered | undefined,
+    text: string | undefined,
+    now: number,
+    answered: number | undefined,
+  ): void => {
+    const sessionId = message?.session_id;
     if (sessionId !== undefined && answered !== undefined) {
       if (isCounted(sessionId, answered)) return;
       last.delete(sessionId);
       last.set(sessionId, answered);
       forgetOldest(last);
+    }
+    if (message !== undefined && text !== undefined) {
+      const next = nextText(message, text);
+      texts.delete(message.session_id);
+      texts.set(message.session_id, next);
+      forgetOldest(texts);
     }
     if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
     if (rules.repliesPerHour > 0) sentAt.push(now);
@@ -149,11 +170,11 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
 
   return {
     notice,
-    recover(message) {
+    recover(message, text) {
       const { session_id: sessionId, sequence } = message;
       if (isCounted(sessionId, sequence)) return;
       notice(message);
-      countReply(sessionId, clock.now(), sequence);
+      countReply(message, text, clock.now(), sequence);
     },
     goBack(sessionId, after) {
       if (isCounted(sessionId, after)) last.set(sessionId, after);
@@ -169,16 +190,11 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
       if (isOver(tokens, rules.tokens)) return 'max_tokens';
       if ([...spent.values()].some((sum) => isOver(sum, rules.cost))) return 'max_cost';
       reserve(sessionId, 1);
+      let text: string | undefined;
       return {
-        checkText(text) {
-          if (message === undefined || sessionId === undefined) return undefined;
-          const last = texts.get(sessionId);
-          const count = readHops(message) > 0 && last?.text === text ? last.count + 1 : 1;
-          if (count >= SAME_TEXT_MAX) return 'repeated';
-          texts.delete(sessionId);
-          texts.set(sessionId, { text, count });
-          forgetOldest(texts);
-          return undefined;
+        checkText(given) {
+          text = given;
+          return message !== undefined && nextText(message, given).count >= SAME_TEXT_MAX ? 'repeated' : undefined;
         },
         spend(used) {
           tokens += used.tokens ?? 0;
@@ -192,7 +208,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
         },
         close(wasSent, answered) {
           reserve(sessionId, -1);
-          if (wasSent) countReply(sessionId, now, answered);
+          if (wasSent) countReply(message, text, now, answered);
         },
       };
     },

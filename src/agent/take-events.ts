@@ -2,6 +2,7 @@ import type { Client, TailItem } from '../client/client.js';
 import { isMessageEvent } from '../wire/event.js';
 import { findInReplyTo } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
+import type { Message } from '../wire/schemas/message.js';
 import {
   type Advice,
   answer,
@@ -13,6 +14,7 @@ import {
   type OnLimit,
   type Responder,
   type RunRecord,
+  type RunResult,
 } from './answer.js';
 import { findInvitation, isInvitationFor } from './invitation.js';
 import type { LimitName, LimitRules, Limits } from './limits.js';
@@ -91,7 +93,8 @@ interface Taken {
 interface Held {
   readonly sessionId: string;
   readonly taken: Taken[];
-  readonly answered: Set<string>;
+  /** The agent's replies, by the message that they answer. */
+  readonly replies: Map<string, Message>;
 }
 
 class Agent {
@@ -156,34 +159,33 @@ class Agent {
     if (!this.#parts.points.isDone(event)) await this.#parts.onEvent?.(event);
     await this.#joinIfInvited(event, epoch);
     const taken = { event, epoch, incoming: await this.#findIncoming(event) };
-    if (this.#isReady) return this.#enqueue(taken, false);
+    if (this.#isReady) return this.#enqueue(taken);
     if (this.#held !== undefined && (this.#held.sessionId !== sessionId || this.#held.taken.length >= HELD_MAX))
       await this.#flush();
-    this.#held ??= { sessionId, taken: [], answered: new Set() };
+    this.#held ??= { sessionId, taken: [], replies: new Map() };
     this.#held.taken.push(taken);
-    const repliedTo = isMessageEvent(event) && event.payload.sender === this.#parts.me && findInReplyTo(event.payload);
-    if (typeof repliedTo === 'string') this.#held.answered.add(repliedTo);
+    if (!isMessageEvent(event) || event.payload.sender !== this.#parts.me) return;
+    const answered = findInReplyTo(event.payload);
+    if (answered !== undefined) this.#held.replies.set(answered, event.payload);
   }
 
   async #flush(): Promise<void> {
     const held = this.#held;
     this.#held = undefined;
     for (const taken of held?.taken ?? [])
-      await this.#enqueue(
-        taken,
-        taken.incoming !== undefined && held?.answered.has(taken.incoming.payload.id) === true,
-      );
+      await this.#enqueue(taken, taken.incoming && held?.replies.get(taken.incoming.payload.id));
   }
 
-  async #enqueue(taken: Taken, isAnswered: boolean): Promise<void> {
+  /** `reply`: an earlier run sent it. */
+  async #enqueue(taken: Taken, reply?: Message): Promise<void> {
     const { event, incoming } = taken;
     if (this.#left <= 0) return;
-    if (incoming !== undefined && !isAnswered) this.#left -= 1;
+    if (incoming !== undefined && reply === undefined) this.#left -= 1;
     this.#pending += 1;
-    await this.#parts.queues.add(event.session_id, () => this.#work(taken, isAnswered));
+    await this.#parts.queues.add(event.session_id, () => this.#work(taken, reply));
   }
 
-  async #work({ event, epoch, incoming }: Taken, isAnswered: boolean): Promise<void> {
+  async #work({ event, epoch, incoming }: Taken, reply: Message | undefined): Promise<void> {
     const { context, advice, client, me, options, progress, respond, reports, unanswered, limits, onRecord, signal } =
       this.#parts;
     const { clock, output } = context;
@@ -205,7 +207,9 @@ class Agent {
     };
     const beganAt = clock.monotonic();
     try {
-      const result = incoming && (await (isAnswered ? answeredBefore : answer)(answering, incoming));
+      const work = (message: Incoming): Promise<RunResult> =>
+        reply === undefined ? answer(answering, message) : answeredBefore(answering, message, reply);
+      const result = incoming && (await work(incoming));
       if (result !== undefined) {
         const durationMs = Math.round(clock.monotonic() - beganAt);
         const record: RunRecord = { ...result, at: clock.now(), duration_ms: durationMs };

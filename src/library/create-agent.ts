@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 
-import type { Advice, Produced, RunRecord } from '../agent/answer.js';
+import { type Advice, type Produced, type RunRecord, toText } from '../agent/answer.js';
 import { lockProgress } from '../agent/lock-progress.js';
 import { type AgentContext, waitForService } from '../agent/persist.js';
 import { openProgress } from '../agent/progress-file.js';
@@ -384,7 +384,7 @@ async function callHandler(
   try {
     const reply = await abortAfter(systemClock, timeoutMs, late, work, stop);
     if (reply === undefined || reply === '') return { kind: 'printed', exitCode: null, tries, text: '' };
-    const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
+    const text = toText(reply);
     return { kind: 'printed', exitCode: null, tries, text, content: reply };
   } catch (error) {
     return { error };

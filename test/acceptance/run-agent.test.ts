@@ -628,26 +628,33 @@ describe('asp run', () => {
       await expectOneReplyEach(sid, [...TEXTS, 'last']);
     });
 
-  it('kill -9 between a reply and its count: the next run counts it', { timeout: 120_000 }, async () => {
-    const words = ['--max-replies', '2'];
-    const agent = await start('echo fine', words);
-    const sid = await say('@bob.bot', 'before');
-    const mine = `Bearer ${await me.token()}`;
-    const hook = POINTS['between the service and the answer']?.(() => agent.kill('SIGKILL'));
-    relay.onRequest = async (relayed) => {
-      if (relayed.headers.authorization !== mine) return hook?.(relayed);
-      await (await relayed.forward())();
-    };
-    await me.mustInvite(sid, BOT);
-    await say(sid, 'one');
-    expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
-    relay.onRequest = undefined;
-    const next = await start('echo fine', words);
-    expect(await ask(sid, 'two')).toBe('fine');
-    await say(sid, 'three');
-    await next.until('stdout', /"max_replies"/);
-    expect((await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT)).toHaveLength(2);
-  });
+  it.each([
+    ['max_replies', ['--max-replies', '2']],
+    ['repeated', []],
+  ])(
+    'kill -9 between a reply and its count: the next run counts it for %s',
+    {
+      timeout: 120_000,
+    },
+    async (limit, words) => {
+      const agent = await start('echo fine', words);
+      const sid = await say('@bob.bot', 'before');
+      const mine = `Bearer ${await me.token()}`;
+      const hook = POINTS['between the service and the answer']?.(() => agent.kill('SIGKILL'));
+      relay.onRequest = async (relayed) => {
+        if (relayed.headers.authorization !== mine) return hook?.(relayed);
+        await (await relayed.forward())();
+      };
+      await me.mustInvite(sid, BOT);
+      await me.mustSend(sid, 'one', { hops: 1 });
+      expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
+      relay.onRequest = undefined;
+      const next = await start('echo fine', words);
+      for (const text of ['two', 'three']) await me.mustSend(sid, text, { hops: 1 });
+      await next.until('stdout', new RegExp(`"${limit}"`));
+      expect((await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT)).toHaveLength(2);
+    },
+  );
 
   it('kill -9 while the command runs: the next run runs it again, with the next number in ASP_TRY', async () => {
     const blocking = script(

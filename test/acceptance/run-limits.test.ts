@@ -126,6 +126,7 @@ describe('asp run › agents that answer everything', () => {
     expect(stderr).toMatch(
       /the limit max_replies is reached\. Its message gets no reply\.[\s\S]*--human[\s\S]*ASP_LIMIT · exit 11/,
     );
+    expect(stderr.match(/the limit max_replies is reached/g)).toHaveLength(1);
     expect(limitsOf(one)).toEqual(['max_replies']);
     const next = await start(ONE, 'echo pong', ...words);
     await asp('send', sid, 'go on');
@@ -144,5 +145,32 @@ describe('asp run › agents that answer everything', () => {
       60_000,
     );
     expect(countOf(await said(sid), ONE)).toBe(2);
+  });
+
+  it('a restart does not reset the count of the same answer, but a human does', { timeout: 120_000 }, async () => {
+    const startOne = (): Promise<Running> => start(ONE, 'echo same', '--human', ME);
+    const again = async (running: Running): Promise<Running> => {
+      running.kill('SIGKILL');
+      await running.ended;
+      return startOne();
+    };
+    const takes = (running: Running, count: number) =>
+      until(`${count} messages`, async () => told(running).length === count, 30_000);
+    let one = await startOne();
+    const sid = await begin([ONE]);
+    await home.asp(['session', 'join', sid, '-a', TWO]);
+    for (const text of ['first', 'second', 'third']) {
+      await home.asp(['send', sid, text, '-a', TWO, '--meta', 'hops=1']);
+      await takes(one, 1);
+      if (text !== 'third') one = await again(one);
+    }
+    expect(told(one)).toMatchObject([{ outcome: 'limited', code: 'repeated' }]);
+    expect(countOf(await said(sid), ONE)).toBe(2);
+    await asp('send', sid, 'go on');
+    await takes(one, 2);
+    one = await again(one);
+    await home.asp(['send', sid, 'fourth', '-a', TWO, '--meta', 'hops=1']);
+    await takes(one, 1);
+    expect(told(one)).toMatchObject([{ outcome: 'replied' }]);
   });
 });

@@ -8,7 +8,14 @@ import {
   printParseErrorCode,
 } from 'jsonc-parser';
 import * as z from 'zod/mini';
-import { type Incoming, type Produced, type Responder, type RunRecord, replyMetadata } from '../../../agent/answer.js';
+import {
+  type Incoming,
+  type Produced,
+  type Responder,
+  type RunRecord,
+  replyMetadata,
+  toText,
+} from '../../../agent/answer.js';
 import { persist } from '../../../agent/persist.js';
 import { wait } from '../../../kit/clock.js';
 import { durationMs } from '../../../kit/duration.js';
@@ -178,7 +185,7 @@ class Actor {
     const after = (): Promise<void> => play(actions.slice(at + 1));
     if (spoken === undefined) return { ...NOTHING, text: '', after };
     const { content, metadata } = spoken;
-    const text = typeof content === 'string' ? content : JSON.stringify(content);
+    const text = toText(content);
     return { ...NOTHING, text, content, metadata, after };
   }
 
