@@ -57,17 +57,22 @@ export function localNotRunning(ended: LocalServiceRecord | undefined): CliError
     });
   return new CliError('ASP_LOCAL_NOT_RUNNING', {
     message: 'The local service is not running: it ended unexpectedly.',
-    why: `it was process ${ended.pid}, at ${ended.url}.`,
+    why: `it was process ${ended.pid}, at ${ended.url}.${alsoSet(ended)}`,
     next: wordsThatStart(ended),
     isRetryable: true,
   });
 }
 
+/** Their values may be secret. */
+function alsoSet({ variables = [] }: LocalServiceRecord): string {
+  return variables.length === 0 ? '' : ` Other settings came from ${variables.join(', ')}.`;
+}
+
 /**
- * The command that starts it again with the same address and folder: logins belong to an address, and sessions to a
- * folder.
+ * The command that starts it again with the same address, folder and options: logins belong to an address, and sessions
+ * to a folder.
  */
-function wordsThatStart({ url, data, name }: LocalServiceRecord): readonly string[] {
+function wordsThatStart({ url, data, name, options = [] }: LocalServiceRecord): readonly string[] {
   const port = URL.canParse(url) ? new URL(url).port : USUAL_PORT;
   const isUsualData = data.endsWith(join('serve', name)) || data.includes('://');
   return [
@@ -75,5 +80,6 @@ function wordsThatStart({ url, data, name }: LocalServiceRecord): readonly strin
     'serve',
     ...(port === USUAL_PORT || port === '' ? [] : ['--port', port]),
     ...(isUsualData ? [] : ['--data', data]),
+    ...options,
   ];
 }

@@ -18,6 +18,9 @@ export const LocalServiceRecord = z.looseObject({
   process_start: z.optional(z.string()),
   version: z.string(),
   data: z.string(),
+  /** The other options that start it again, from any folder, and the names of the variables that also set something. */
+  options: z.optional(z.array(z.string())),
+  variables: z.optional(z.array(z.string())),
   started_at: EpochMs,
   secret: z.string(),
 });

@@ -44,12 +44,21 @@ describe.runIf(process.platform === 'linux')('A zombie process', () => {
 });
 
 describe('a local service that was killed', () => {
-  it('is reported the same way by every command, with the command that starts it again', async () => {
-    const service = await startServe(home, ['--demo']);
+  it('is reported the same way by every command, with the command that starts it again with its options', async () => {
+    writeFileSync(join(home.directory, 'serve.json'), JSON.stringify({ 'sign-up': 'off' }));
+    const options = ['--demo', '--seed', 'a.one,a.two'];
+    home.environment['ASP_SERVE_LIMITS'] = 'off';
+    const service = await startServe(home, [...options, '--security-log', 'log', '--config', 'serve.json']);
     expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     service.running.kill('SIGKILL');
     await service.running.ended;
-    const port = new URL(service.url).port;
+    const { port } = new URL(service.url);
+    const absolute = [
+      ['--security-log', join(home.directory, 'log')],
+      ['--config', join(home.directory, 'serve.json')],
+    ];
+    const next = ['asp', 'serve', '--port', port, '--data', service.data];
+    next.push('--seed', 'a.one,a.two', '--demo', ...absolute.flat());
     for (const words of QUESTIONS) {
       const ended = await home.asp([...words, '--json']);
       expect({ words, status: ended.status, ...failureOf(ended) }).toMatchObject({
@@ -57,13 +66,15 @@ describe('a local service that was killed', () => {
         status: 9,
         code: 'ASP_LOCAL_NOT_RUNNING',
         message: 'The local service is not running: it ended unexpectedly.',
-        hint: `it was process ${service.running.pid}, at ${service.url}.`,
-        next: ['asp', 'serve', '--port', port, '--data', service.data],
+        hint: `it was process ${service.running.pid}, at ${service.url}. Other settings came from ASP_SERVE_LIMITS.`,
+        next,
       });
     }
-    const again = await startServe(home, [], service.url);
+    const again = home.start(next.slice(1));
+    await again.until('stdout', /^http:\S+$/m);
     expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
-    await again.stop();
+    again.kill('SIGINT');
+    await again.ended;
   });
 
   it('is reported the same way when another process has its number', async () => {

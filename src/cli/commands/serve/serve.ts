@@ -155,12 +155,15 @@ export const serve = command({
   parse,
   // The command line is not everything: the environment and a file may add settings.
   async run(context, { flags, configPath, printsConfig, isDetached, ...once }) {
-    const { printSettings, readSettings } = await import('./settings.js');
+    const { describeStart, printSettings, readSettings } = await import('./settings.js');
     const effective = await readSettings(context, flags, configPath);
     if (printsConfig) return printSettings(context, effective);
     if (isDetached) return (await import('./background.js')).detach(context);
     const { start } = await import('./start.js');
-    return start(context, effective.settings, once);
+    return start(context, effective.settings, {
+      ...once,
+      startedWith: describeStart(context, flags, configPath, effective),
+    });
   },
 });
 

@@ -304,6 +304,35 @@ function settle(layers: readonly Layer[]): Effective {
   return { settings: settings as Settings, sources: sources as Effective['sources'] };
 }
 
+/** What a killed service can tell about its start: its options, and the variables that also had an effect. */
+export interface StartedWith {
+  /** Without the port and the data folder, which the record of the service has. No option has a secret. */
+  readonly options: readonly string[];
+  readonly variables: readonly string[];
+}
+
+/** Paths become absolute, because the service may be started again elsewhere. */
+export function describeStart(
+  { environment, machine }: Pick<Context, 'environment' | 'machine'>,
+  flags: SettingValues,
+  configPath: string | undefined,
+  { sources }: Effective,
+): StartedWith {
+  const toAbsolute = (path: string): string => resolve(machine.workingDirectory, path);
+  const given = SETTING_NAMES.flatMap((name) => {
+    const text = flags[name];
+    if (text === undefined || name === 'port' || name === 'data') return [];
+    const value = name === 'bus-creds' || name === 'security-log' ? toAbsolute(text) : text;
+    return text === 'true' ? [`--${name}`] : [`--${name}`, value];
+  });
+  const variables = Object.values(sources).filter((source) => environment[source] !== undefined);
+  const isConfigured = configPath === undefined && Boolean(environment[CONFIG_VARIABLE]);
+  return {
+    options: [...given, ...(configPath === undefined ? [] : ['--config', toAbsolute(configPath)])],
+    variables: [...variables, ...(isConfigured ? [CONFIG_VARIABLE] : [])],
+  };
+}
+
 /** The name that other programs use for it. */
 const DATABASE_VARIABLE = 'ASP_DATABASE';
 const CONFIG_VARIABLE = `${ENVIRONMENT_PREFIX}CONFIG`;

@@ -30,6 +30,7 @@ import {
   requireUseOfClock,
   requireUseOfDatabase,
   type Settings,
+  type StartedWith,
   showDatabase,
 } from './settings.js';
 import { connectSystemd } from './systemd.js';
@@ -305,13 +306,14 @@ const DEMO_HANDLES = [ECHO_AGENT, '@demo.you', '@alice.bot'];
 interface Once {
   readonly readyFile: string | undefined;
   readonly adoptsAttachments: boolean;
+  readonly startedWith: StartedWith;
 }
 
 /** Runs a service until it is stopped. */
 export async function start(
   context: Context,
   settings: Settings,
-  { readyFile, adoptsAttachments }: Once,
+  { readyFile, adoptsAttachments, startedWith }: Once,
 ): Promise<void> {
   requireUseOfBus(settings);
   requireUseOfDatabase(settings);
@@ -331,7 +333,7 @@ export async function start(
   let stopped: Promise<void> | undefined;
   try {
     undo.push(ready.remove);
-    const record = toRecord(context, settings, service);
+    const record = toRecord(context, settings, service, startedWith);
     undo.push(await leaveRecord(context, record));
     if (settings.demo) undo.push(await startEchoAgent(context, record));
     const { url, auth_url, web_url, ws_url, pid, version } = record;
@@ -420,7 +422,12 @@ function createServiceClock({ clock: base }: Context, { clock }: Settings): Turn
   return createTurnableClock(base, aheadMs);
 }
 
-function toRecord(context: Context, settings: Settings, service: RunningService): LocalServiceRecord {
+function toRecord(
+  context: Context,
+  settings: Settings,
+  service: RunningService,
+  { options, variables }: StartedWith,
+): LocalServiceRecord {
   const { processId } = context.machine;
   return {
     name: LOCAL_SERVICE_NAME,
@@ -433,6 +440,8 @@ function toRecord(context: Context, settings: Settings, service: RunningService)
     process_start: context.machine.processStart(processId),
     version: context.version,
     data: describeData(context, settings),
+    options: [...options],
+    variables: [...variables],
     started_at: service.startedAt,
     secret: service.operatorSecret,
   };
