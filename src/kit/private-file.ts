@@ -36,6 +36,20 @@ export function isFileError(error: unknown, ...codes: readonly string[]): boolea
   return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
 
+/** Failures that the user's disk or rights cause. A missing file is not among them: that can be a mistake of ours. */
+const MACHINE_FAULTS = [
+  ...['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EMFILE', 'ENFILE'],
+  ...['ENOTDIR', 'EISDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG'],
+];
+
+/** What the system or a check says about a file that could not be used; undefined for every other error. */
+export function fileFault(error: unknown): string | undefined {
+  if (isUnsafeFile(error)) return error.message;
+  if (!isFileError(error, ...MACHINE_FAULTS) || !(error instanceof Error)) return undefined;
+  // Without the call and the path, which is often that of a temporary file.
+  return error.message.replace(/, \w+(?: '.*')?$/s, '');
+}
+
 /** The text of a file, even one that others can read, or undefined if there is none. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   try {

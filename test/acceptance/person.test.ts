@@ -51,7 +51,8 @@ describe('a person who is signed in', () => {
 
     it('--accessible asks by a line of text, and draws nothing', async () => {
       const asked = home.terminal(['agent', 'remove', '@demo.you', '--accessible'], { environment: TERMINAL });
-      await asked.until('stdout', /Remove @demo\.you for good\?.*\[y\/N\] /);
+      // A terminal of 80 columns: the question goes on after a whole word.
+      await asked.until('stdout', /Remove @demo\.you for good\?.* can never be\s+used again\. \[y\/N\] /);
       asked.child.stdin?.write('n\r');
       const { status, stdout } = await asked.ended;
       expect(status).not.toBe(0);

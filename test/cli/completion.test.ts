@@ -623,6 +623,14 @@ describe('The data remembered for completions', () => {
     return { paths: { stateDirectory: stateOf(home) }, environment: {}, profile: async () => profile } as never;
   };
 
+  it('leaves no half-written file behind where it cannot be stored', async () => {
+    const home = freshHome();
+    const folder = join(stateOf(home), 'completion');
+    mkdirSync(join(folder, 'handles'), { recursive: true });
+    await remember(contextIn(home), 'handles', [{ name: '@a.b', about: 'x' }]);
+    expect(readdirSync(folder)).toEqual(['handles']);
+  });
+
   it('is well-formed, private, newest first and bounded', async () => {
     const home = freshHome();
     const context = contextIn(home);

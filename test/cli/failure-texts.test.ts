@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -85,6 +85,21 @@ describe('the error', () => {
       environment: { ASP_TOKEN_STORE: 'file' },
     });
     expect(named.next).toEqual(['asp', 'login', '@bob.bot', '-p', 'http://127.0.0.1:9/v1']);
+  });
+});
+
+describe('a file of asp that cannot be used', () => {
+  it('is named with what the system says, and is not called a bug', async () => {
+    const homeDirectory = freshHome();
+    mkdirSync(join(homeDirectory, '.local', 'state'), { recursive: true });
+    const state = join(homeDirectory, '.local', 'state', 'asp-cli');
+    writeFileSync(state, 'not a folder');
+    expect(await failureOf('skill install codex', { machine: { homeDirectory } })).toMatchObject({
+      code: 'ASP_CONFIG',
+      exit_code: 2,
+      message: expect.stringContaining(state),
+      hint: expect.stringMatching(/^E(NOTDIR|EXIST): /),
+    });
   });
 });
 

@@ -339,6 +339,22 @@ describe('failures', () => {
     expect({ code, out }).toEqual({ code: 3, out: '' });
   });
 
+  it('an attachment that cannot be used is not blamed on the recipient', async () => {
+    const id = `att_${'0'.repeat(26)}`;
+    const refused = { status: 404, reply: envelope('NOT_FOUND', 'Not found.') };
+    const { code, err } = await runAgainst([{ ...CREATED, ...refused }], `send alice.bot hi --attach ${id}`);
+    expect(err).toBe(
+      [
+        `error: @alice.bot or ${id} could not be reached. Nothing was sent.`,
+        '  why:  the service does not say which; an unused attachment is deleted after an hour.',
+        `  try:  asp attachment show ${id}`,
+        '  code: NOT_FOUND · exit 3',
+        '',
+      ].join('\n'),
+    );
+    expect(code).toBe(3);
+  });
+
   it('an unknown outcome says so and repeats with the same key', async () => {
     const broken = { ...SENT, status: 500, reply: envelope('INTERNAL_ERROR') };
     const { code, err, received } = await runAgainst([broken], `send ${SESSION} hi --retries 0 --json`);

@@ -65,6 +65,16 @@ describe('tables', () => {
     }
   });
 
+  it('can continue a text on the next line instead of cutting it', () => {
+    const wrapping = [columns[0], { ...columns[1], isFlexible: 'wrap' as const }, columns[0]].flatMap(
+      (one) => one ?? [],
+    );
+    const items = [{ id: 'a', text: 'one two three four five' }];
+    expect(tableText(items, wrapping as typeof columns, PLAIN, 20)).toBe(
+      'ID  TEXT          ID\na   one two       a\n    three four\n    five\n',
+    );
+  });
+
   it('are tab-separated and complete in a pipe', () => {
     expect(tsvText([{ id: 'a\tb', text: `x\n${'y'.repeat(200)}` }], columns)).toBe(`a b\tx ${'y'.repeat(200)}\n`);
   });

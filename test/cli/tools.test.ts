@@ -279,6 +279,24 @@ describe('doctor', () => {
     expect(COMMAND_OUTPUT.doctor.safeParse(JSON.parse(out)).success).toBe(true);
   });
 
+  it('says why logins cannot be stored, and proposes no file where a file is the problem', async () => {
+    const { run, directory } = localHome(stage.service);
+    const state = join(directory, '.local', 'state', 'asp-cli');
+    mkdirSync(state, { recursive: true, mode: 0o700 });
+    writeFileSync(join(state, 'store'), 'file\n', { mode: 0o600 });
+    writeFileSync(join(state, 'secrets'), 'not a folder', { mode: 0o600 });
+    const { out } = await run('doctor --json');
+    const { items } = JSON.parse(out) as { items: { check: string; says: string; fix: string[] | null }[] };
+    expect(items.find(({ check }) => check === 'store')).toMatchObject({
+      says: expect.stringMatching(/^Could not use the login file: E\w+: /),
+      fix: null,
+    });
+    const login = await run('login demo.you --yes --store file --json');
+    const { error } = JSON.parse(login.err.trim().split('\n').at(-1) ?? '') as { error: { message: string } };
+    expect(error.message).toMatch(/^Could not use the login file: E\w+: .*\. You were not signed in\.$/);
+    expect(error).not.toHaveProperty('next');
+  });
+
   it('finds files that are open to others, and closes them with --fix', async () => {
     const { run, directory } = localHome(stage.service);
     const folder = join(directory, '.local', 'state', 'asp-cli');

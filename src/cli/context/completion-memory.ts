@@ -137,6 +137,11 @@ function replaceOwn(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   makeDirectory(dirname(path));
   rmSync(temporary, { force: true });
-  writeFileSync(temporary, text, { mode: 0o600, flag: 'wx' });
-  renameSync(temporary, path);
+  try {
+    writeFileSync(temporary, text, { mode: 0o600, flag: 'wx' });
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
 }

@@ -1,4 +1,5 @@
 import { certificateAdvice, isRefusedConnection, type Outcome, RequestError } from '../../client/http/request-error.js';
+import { fileFault } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import { oauthExitCode } from '../../wire/oauth.js';
@@ -114,6 +115,18 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
       ...pickIdentity(run.identity),
       stack,
     };
+  const fault = fileFault(error);
+  if (fault !== undefined)
+    return {
+      code: 'ASP_CONFIG',
+      message: `asp could not use ${faultyPath(error) ?? 'one of its files'}.`,
+      exitCode: OWN_ERROR.ASP_CONFIG,
+      isRetryable: false,
+      outcome: 'unknown',
+      why: `${fault}.`,
+      ...pickIdentity(run.identity),
+      stack,
+    };
   return {
     code: 'ASP_BUG',
     message: `This is a bug in asp: ${error instanceof Error ? error.message : String(error)}`,
@@ -124,6 +137,12 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     ...pickIdentity(run.identity),
     stack,
   };
+}
+
+/** The file of a failed file operation, not the temporary one that would have replaced it. */
+function faultyPath(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('path' in error) || typeof error.path !== 'string') return undefined;
+  return error.path.replace(/\.[0-9a-f]{16}\.tmp$/, '');
 }
 
 /** The outcome of the command's change. A command that runs forever has no overall outcome. */
@@ -284,6 +303,8 @@ function suggestNext(
   const missing = missingScopes(error, run);
   if (missing.length > 0 && identity.source === 'login')
     return here(loginArgs(identity.as, identity.scopes && [...identity.scopes, ...missing]));
+  // Nor would a login be stored where none can be.
+  if (code === 'ASP_STORE_UNAVAILABLE' || code === 'ASP_STORE_LOCKED') return here(['asp', 'doctor']);
   // Signing in does not fix a credential that was set another way.
   if (exitCode === 4 && identity.source !== undefined && identity.source !== 'login')
     return here(['asp', 'whoami', '--explain']);

@@ -1,6 +1,6 @@
 import { toJsonLine } from '../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../kit/sanitize.js';
-import { displayWidth } from '../../kit/wrap.js';
+import { displayWidth, wrapText } from '../../kit/wrap.js';
 import { CliError } from '../errors.js';
 import type { Streams } from './streams.js';
 import { loadStyle, type Style } from './style.js';
@@ -10,8 +10,8 @@ export interface Column<Item> {
   readonly title: string;
   readonly value: (item: Item) => string;
   readonly paint?: (text: string, item: Item, style: Style) => string;
-  /** Shrinks if the terminal is too narrow, from the left; `last`: only after the others. */
-  readonly isFlexible?: boolean | 'last';
+  /** Shrinks if the terminal is too narrow, from the left; `last`: only after the others; `wrap`: cuts no text. */
+  readonly isFlexible?: boolean | 'last' | 'wrap';
   /** The value for machines, when output is piped. */
   readonly piped?: (item: Item) => string;
 }
@@ -45,7 +45,7 @@ export function tableText<Item>(
     Math.max(column.title.length, ...cells.map((row) => displayWidth(row[index] ?? ''))),
   );
   let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - terminalWidth;
-  const flexible = [true, 'last'].flatMap((order) =>
+  const flexible = [true, 'last', 'wrap'].flatMap((order) =>
     [...columns.entries()].filter(([, { isFlexible }]) => isFlexible === order),
   );
   for (const [index, column] of flexible) {
@@ -58,18 +58,28 @@ export function tableText<Item>(
   const line = (texts: readonly string[], paint: (text: string, index: number) => string): string =>
     texts
       .map((text, index) => {
-        const shown = shorten(text, widths[index] ?? 0);
-        const padding = index === texts.length - 1 ? '' : ' '.repeat((widths[index] ?? 0) - displayWidth(shown) + GAP);
+        const shown = columns[index]?.isFlexible === 'wrap' ? text : shorten(text, widths[index] ?? 0);
+        const padding =
+          index === texts.length - 1 ? '' : ' '.repeat(Math.max(0, (widths[index] ?? 0) - displayWidth(shown)) + GAP);
         return `${paint(shown, index)}${padding}`;
       })
       .join('')
       .trimEnd();
+  const toLines = (row: readonly string[]): string[][] => {
+    const wrapped = row.map((text, index) =>
+      columns[index]?.isFlexible === 'wrap' ? wrapText(text, widths[index] ?? 0).split('\n') : [text],
+    );
+    const height = Math.max(...wrapped.map(({ length }) => length));
+    return Array.from({ length: height }, (_, at) => wrapped.map((lines) => lines[at] ?? ''));
+  };
   const head = line(
     columns.map(({ title }) => title.toUpperCase()),
     (text) => style.dim(text),
   );
-  const body = cells.map((row, at) =>
-    line(row, (text, index) => columns[index]?.paint?.(text, items[at] as Item, style) ?? text),
+  const body = cells.flatMap((row, at) =>
+    toLines(row).map((texts) =>
+      line(texts, (text, index) => columns[index]?.paint?.(text, items[at] as Item, style) ?? text),
+    ),
   );
   return `${[head, ...body].join('\n')}\n`;
 }

@@ -1,3 +1,4 @@
+import { textWidth, wrapText } from '../../kit/wrap.js';
 import { type CliError, usageError } from '../errors.js';
 import type { Streams } from './streams.js';
 
@@ -26,10 +27,10 @@ async function loadQuestions() {
 }
 
 /** A line that the person typed; undefined at the end of the input. */
-async function askLine(question: string, signal: AbortSignal): Promise<string | undefined> {
+async function askLine(question: string, width: number, signal: AbortSignal): Promise<string | undefined> {
   const { createInterface } = await import('node:readline');
   const lines = createInterface({ input: process.stdin, terminal: false });
-  process.stderr.write(`${question} `);
+  process.stderr.write(`${wrapText(question, width - 1)} `);
   try {
     return await new Promise((resolve, reject) => {
       lines.once('line', (line) => resolve(line.trim()));
@@ -45,12 +46,13 @@ async function askLine(question: string, signal: AbortSignal): Promise<string | 
 async function chooseByNumber(
   question: string,
   choices: readonly string[],
+  width: number,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const numbered = choices.map((choice, index) => `  ${index + 1}  ${choice}\n`).join('');
-  process.stderr.write(`${question}\n${numbered}`);
+  process.stderr.write(`${wrapText(question, width)}\n${numbered}`);
   for (;;) {
-    const answer = await askLine(`Number (1 to ${choices.length}):`, signal);
+    const answer = await askLine(`Number (1 to ${choices.length}):`, width, signal);
     if (answer === undefined) return undefined;
     const chosen = choices[Number(answer) - 1] ?? choices.find((choice) => choice === answer);
     if (chosen !== undefined) return chosen;
@@ -64,6 +66,7 @@ export function createPrompts(streams: Streams, settings: PromptSettings): Promp
     usageError(`${question} This needs an answer, and there is no terminal to ask on.`, {
       why: `pass the answer with ${flag}.`,
     });
+  const width = (): number => textWidth(streams.stderr);
   const unanswered = (): Promise<never> =>
     new Promise((_, reject) => {
       if (signal.aborted) return reject(signal.reason);
@@ -78,7 +81,7 @@ export function createPrompts(streams: Streams, settings: PromptSettings): Promp
       // An accidental Enter must not do something that cannot be undone.
       const initialValue = flag !== '--yes';
       if (isAccessible) {
-        const line = await askLine(`${question} ${initialValue ? '[Y/n]' : '[y/N]'}`, signal);
+        const line = await askLine(`${question} ${initialValue ? '[Y/n]' : '[y/N]'}`, width(), signal);
         if (line === undefined) return unanswered();
         return line === '' ? initialValue : /^y(es)?$/i.test(line);
       }
@@ -89,7 +92,7 @@ export function createPrompts(streams: Streams, settings: PromptSettings): Promp
     },
     async choose(question, choices, flag) {
       if (!canAsk) throw refuse(question, flag);
-      if (isAccessible) return (await chooseByNumber(question, choices, signal)) ?? unanswered();
+      if (isAccessible) return (await chooseByNumber(question, choices, width(), signal)) ?? unanswered();
       const { select } = await loadQuestions();
       const options = choices.map((value) => ({ value, label: value }));
       const answer = await select({ message: question, options, signal, output: process.stderr });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import * as z from 'zod/mini';
 import { parseIfJson } from '../../kit/parse-json.js';
 
-import { isUnsafeFile, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import { fileFault, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
 import { RequestError } from '../http/request-error.js';
 import { type SecretStore, storeLocked, storeUnavailable, toName } from './secret-store.js';
 
@@ -48,8 +48,7 @@ async function guard<Result>(work: () => Promise<Result>): Promise<Result> {
     return await work();
   } catch (error) {
     if (error instanceof RequestError) throw error;
-    const reason = isUnsafeFile(error) ? error.message : 'the login file could not be read or written';
-    throw storeUnavailable(`Could not use the file store: ${reason}.`, error);
+    throw storeUnavailable(`Could not use the login file: ${fileFault(error) ?? 'reading or writing failed'}.`, error);
   }
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { abortAfter } from '../../kit/clock.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import {
-  isUnsafeFile,
+  fileFault,
   listPrivateFiles,
   readPrivateFile,
   removePrivateFile,
@@ -44,8 +44,7 @@ export function openLoginRecords({ directories }: Pick<LoginContext, 'directorie
   const getPath = (key: LoginKey): string => join(directory, `${toName(key)}.json`);
   const read = async (path: string): Promise<Login | undefined> => {
     const text = await readPrivateFile(path).catch((error: unknown) => {
-      const reason = isUnsafeFile(error) ? error.message : 'it could not be read';
-      throw storeUnavailable(`Could not use the list of logins: ${reason}.`, error);
+      throw storeUnavailable(`Could not use the list of logins: ${fileFault(error) ?? 'reading failed'}.`, error);
     });
     return Login.safeParse(parseIfJson(text)).data;
   };
@@ -60,7 +59,7 @@ export function openLoginRecords({ directories }: Pick<LoginContext, 'directorie
     find: (key) => read(getPath(key)),
     async write(login) {
       await writePrivateFile(getPath(login), JSON.stringify(login)).catch((error: unknown) => {
-        throw storeUnavailable('Could not write the list of logins.', error);
+        throw storeUnavailable(`Could not write the list of logins: ${fileFault(error) ?? 'writing failed'}.`, error);
       });
     },
     remove: (key) => removePrivateFile(getPath(key)),

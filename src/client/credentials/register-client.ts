@@ -1,7 +1,13 @@
 import { join } from 'node:path';
 import * as z from 'zod/mini';
 import { parseIfJson } from '../../kit/parse-json.js';
-import { listPrivateFiles, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import {
+  fileFault,
+  listPrivateFiles,
+  readPrivateFile,
+  removePrivateFile,
+  writePrivateFile,
+} from '../../kit/private-file.js';
 import { RegistrationReply } from '../../wire/schemas/oauth.js';
 import { RequestError } from '../http/request-error.js';
 import { type Sending, sendWithRetries } from '../http/send.js';
@@ -86,7 +92,7 @@ export async function obtainClientId(
     const clientId = await registerClient(oauthContext(context, discovery, RETRIES), wish, signal);
     const registration: Registration = { issuer, clientId, registeredAtMs: context.transport.clock.now() };
     await writePrivateFile(getPath(context, issuer), JSON.stringify(registration)).catch((error: unknown) => {
-      throw storeUnavailable('Could not store the client id.', error);
+      throw storeUnavailable(`Could not store the client id: ${fileFault(error) ?? 'writing failed'}.`, error);
     });
     return clientId;
   };

@@ -3,7 +3,7 @@ import { type FileHandle, lstat, open, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Client, Upload } from '../../../client/client.js';
 import { formatBytes } from '../../../kit/format.js';
-import { isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
+import { fileFault, isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
 import { ATTACHMENT_TYPE, attachmentTypeOfName, matchesSignature } from '../../../wire/attachment.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../../wire/limit.js';
@@ -106,13 +106,10 @@ const taken = (path: string): CliError =>
 function writeFailure(path: string, error: unknown): unknown {
   if (isFileError(error, 'EEXIST')) return taken(path);
   if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`There is no folder ${dirname(path)}.`);
-  if (isFileError(error, 'EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENAMETOOLONG'))
-    return new CliError('ASP_USAGE', {
-      message: `Cannot write ${basename(path)} in ${dirname(path)}.`,
-      why: error instanceof Error && 'code' in error ? String(error.code) : undefined,
-      cause: error,
-    });
-  return error;
+  const fault = fileFault(error);
+  if (fault === undefined) return error;
+  const message = `Cannot write ${basename(path)} in ${dirname(path)}.`;
+  return new CliError('ASP_USAGE', { message, why: `${fault}.`, cause: error });
 }
 
 /** Creates a folder for files, if it does not exist. */

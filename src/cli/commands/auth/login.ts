@@ -293,9 +293,9 @@ async function probeStore(
     const { prompts, globals, environment } = context;
     const isNamed = requested !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
     const mayUseFile = isAbsent && loginContext.kind === 'keychain' && (globals.isYes ? !isNamed : prompts.canAsk);
-    if (!mayUseFile) throw isAbsent ? withoutKeychain(context, wish, error) : error;
+    if (!mayUseFile) throw isAbsent ? withoutStore(context, loginContext.kind, wish, error) : error;
     const question = 'This machine has no keychain. Store logins in a file that only you can read?';
-    if (!(await prompts.confirm(question, '--store file'))) throw withoutKeychain(context, wish, error);
+    if (!(await prompts.confirm(question, '--store file'))) throw withoutStore(context, 'keychain', wish, error);
     const inFile = await createLoginContext(context, 'file');
     await openLogins(inFile).probe();
     await rememberStore(context, 'file');
@@ -303,10 +303,17 @@ async function probeStore(
   }
 }
 
-/** A machine without a keychain, and the same sign-in with the other store. */
-function withoutKeychain({ globals }: Context, { handle, scopes }: SignInWish, cause: RequestError): CliError {
+/** Nothing can be stored: without a keychain, the same sign-in with the other store can succeed. */
+function withoutStore(
+  { globals }: Context,
+  kind: StoreKind,
+  { handle, scopes }: SignInWish,
+  cause: RequestError,
+): CliError {
+  const message = `${cause.message} You were not signed in.`;
+  if (kind === 'file') return new CliError('ASP_STORE_UNAVAILABLE', { message, cause });
   return new CliError('ASP_STORE_UNAVAILABLE', {
-    message: `${cause.message} You were not signed in.`,
+    message,
     why: 'without a keychain, a login can be stored in a file that only you can read.',
     next: [...loginArgs(handle, scopes), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
     cause,

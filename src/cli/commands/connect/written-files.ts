@@ -115,7 +115,7 @@ async function withRecord(
     const record = (list: readonly Written[]): Promise<void> =>
       writePrivateFile(path, `${JSON.stringify({ version: 1, files: list }, null, 2)}\n`);
     // Recorded before it is written: a change without a record could not be undone.
-    await record([...others, ...gone, ...next]);
+    await record([...others, ...gone, ...next]).catch((error: unknown) => Promise.reject(unwritable(error)));
     await carryOut(plans);
     await record([...others, ...next]);
     for (const { folders } of gone) for (const folder of folders) removeEmpty(folder);

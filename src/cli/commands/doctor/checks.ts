@@ -218,12 +218,12 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
   );
   if (kind !== 'login')
     return [ok('sign-in', `not needed: the credential is ${kind === 'command' ? 'a command' : 'in the environment'}`)];
+  let isFile = false;
   try {
     const loginContext = await createLoginContext(context);
+    isFile = loginContext.kind === 'file';
     await openLogins(loginContext).probe();
-    const findings = [
-      ok('store', loginContext.kind === 'keychain' ? 'the keychain works' : 'a file that only you can read'),
-    ];
+    const findings = [ok('store', isFile ? 'a file that only you can read' : 'the keychain works')];
     const baseUrl = await context.profile().then(
       (profile) => profile.baseUrl,
       () => undefined,
@@ -239,6 +239,6 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     }
     return findings;
   } catch (error) {
-    return [problem('store', getReason(error), ['asp', 'login', '--store', 'file'])];
+    return [problem('store', getReason(error), isFile ? undefined : ['asp', 'login', '--store', 'file'])];
   }
 }

@@ -27,8 +27,8 @@ export const doctor = command({
     await context.output.list({ items, next_cursor: null }, [
       { title: 'check', value: ({ check }) => check },
       { title: 'state', value: ({ state }) => state, paint: (text, { state }, style) => style[COLOR[state]](text) },
-      { title: 'finding', value: ({ says }) => says, isFlexible: true },
-      { title: 'try', value: ({ fix }) => fix?.join(' ') ?? '', isFlexible: true },
+      { title: 'finding', value: ({ says }) => says, isFlexible: 'wrap' },
+      { title: 'try', value: ({ fix }) => fix?.join(' ') ?? '', isFlexible: 'wrap' },
     ]);
     const wrong = items.filter(({ state }) => state === 'problem');
     if (wrong.length > 0)

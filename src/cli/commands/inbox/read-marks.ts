@@ -1,5 +1,5 @@
 import { CursorsJson } from '../../../agent/cursors.js';
-import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { fileFault, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 
@@ -39,8 +39,8 @@ export async function openReadMarks(context: Context, me: string): Promise<ReadM
       try {
         await replaceFile(path, `${JSON.stringify({ sessions })}\n`);
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        await context.output.note(`Could not save your read position: ${why}`);
+        const why = fileFault(error) ?? (error instanceof Error ? error.message : String(error));
+        await context.output.note(`Could not save your read position: ${why}.`);
       }
     },
   };

@@ -271,9 +271,12 @@ async function post(
 ): Promise<SendResult> {
   const { target, ends } = options;
   const isNew = target.kind === 'handles';
+  const named = attachmentIdsOf(message).filter((id) => !attachments.includes(id));
+  const known = isNew ? unreachable(target.handles, isRepeatable) : unwritable(target.sessionId, isRepeatable);
+  const errorContext = withAttachments(known, named);
   const { call, sessionId } = isNew
-    ? await postNew(context, sessionBody(options, message), unreachable(target.handles, isRepeatable), suffix)
-    : await postInto(context, target.sessionId, message, isRepeatable, suffix);
+    ? await postNew(context, sessionBody(options, message), errorContext, suffix)
+    : await postInto(context, target.sessionId, message, errorContext, suffix);
   const as = (await context.knownHandle()) ?? null;
   const answered = findInReplyTo(message);
   // The agent that creates a session is in it already.
@@ -315,15 +318,13 @@ async function postInto(
   context: Context,
   sessionId: string,
   body: InitialMessage,
-  isRepeatable: boolean,
+  errorContext: ErrorContext,
   suffix: string,
 ): Promise<Posted> {
   const path = { session_id: sessionId };
-  const call = await write(context, 'sendMessage', { path, body }, unwritable(sessionId, isRepeatable), suffix).catch(
-    async (error) => {
-      throw await explainRefusal(context, sessionId, error);
-    },
-  );
+  const call = await write(context, 'sendMessage', { path, body }, errorContext, suffix).catch(async (error) => {
+    throw await explainRefusal(context, sessionId, error);
+  });
   return { call, sessionId };
 }
 
@@ -359,6 +360,25 @@ function unreachable(handles: readonly string[], isRepeatable: boolean): ErrorCo
         'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
     },
     next: { NOT_FOUND: ['asp', 'agent', 'show', first.slice(1)] },
+  };
+}
+
+/** The attachments that a message refers to. */
+const attachmentIdsOf = ({ content }: InitialMessage): string[] =>
+  typeof content === 'string'
+    ? []
+    : content.flatMap((part) => ('attachment_id' in part ? (part.attachment_id ?? []) : []));
+
+/** The service gives the same answer for an attachment that this agent cannot use, so the error must not blame only the recipient. */
+function withAttachments(context: ErrorContext, ids: readonly string[]): ErrorContext {
+  const [first] = ids;
+  if (first === undefined) return context;
+  const named = ids.length === 1 ? first : 'one of the attachments';
+  return {
+    ...context,
+    messages: { NOT_FOUND: `${context.subject} or ${named} could not be reached.` },
+    reasons: { NOT_FOUND: 'the service does not say which; an unused attachment is deleted after an hour.' },
+    next: { NOT_FOUND: ['asp', 'attachment', 'show', first] },
   };
 }
 
