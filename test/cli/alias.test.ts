@@ -40,6 +40,21 @@ describe('an alias', () => {
     expect((await asp('alias list')).out).toBe("say\tsend @a.bot 'it'\\''s $HOME; *' --dry-run --json\n");
   });
 
+  it('is stored even if other commands change the settings at the same time', async () => {
+    const { asp } = startHome();
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+    const changes = [
+      ...names.map((name) => asp(['alias', 'set', name, '--', 'explain', 'ASP_USAGE'])),
+      asp('config set local_agent @demo.you'),
+      asp('profile add work --base-url https://service.example/v1'),
+    ];
+    for (const { code } of await Promise.all(changes)) expect(code).toBe(0);
+    const { items } = JSON.parse((await asp('alias list --json')).out) as { items: { name: string }[] };
+    expect(items.map(({ name }) => name).toSorted()).toEqual(names);
+    expect((await asp('config get local_agent')).out).toBe('@demo.you\n');
+    expect((await asp('config get profiles.work.base_url')).out).toBe('https://service.example/v1\n');
+  });
+
   it('can replace a noun', async () => {
     const { asp } = startHome();
     await asp('alias set c -- config');

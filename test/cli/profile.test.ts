@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-import { type Config, parseConfig, readConfig, writeConfig } from '../../src/cli/profile/config.js';
+import { type Config, parseConfig, readConfig, requireConfigFile, writeConfig } from '../../src/cli/profile/config.js';
 import { findLocalService } from '../../src/cli/profile/local-service.js';
 import { resolvePaths } from '../../src/cli/profile/paths.js';
 import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
@@ -200,7 +200,7 @@ describe('config.json', () => {
   it('counts as empty if it or the home does not exist', async () => {
     expect(await readConfig(undefined)).toEqual(none);
     expect(await readConfig(join(freshHome(), 'none.json'))).toEqual(none);
-    await expect(writeConfig(undefined, none)).rejects.toMatchObject({ code: 'ASP_CONFIG' });
+    expect(() => requireConfigFile(undefined)).toThrow(expect.objectContaining({ code: 'ASP_CONFIG' }));
   });
 
   it.each([

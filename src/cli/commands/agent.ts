@@ -55,7 +55,7 @@ export const agentUse = command({
     if (isHere) {
       if (!PROFILE_NAME.test(profile.name)) throw withoutName(profile);
       await changeProjectFile(file, () => ({ profile: profile.name, agent: handle }));
-    } else await context.saveConfig(withAgent(await context.config(), profile, handle));
+    } else await context.changeConfig((config) => withAgent(config, profile, handle));
     const path = isHere ? file : (context.paths.configFile ?? '');
     await printChoice(context, { handle: handle ?? null, profile: profile.name, path });
     if (handle !== undefined) await warnOfOtherChoices(context, profile, handle, isHere);

@@ -2,7 +2,7 @@ import { findCommand, type Request } from '../argv.js';
 import { type Argument, command, describeTable, type Program } from '../command.js';
 import { notFound } from '../context/explain.js';
 import { usageError } from '../errors.js';
-import { ALIAS_NAME, readConfig } from '../profile/config.js';
+import { ALIAS_NAME, type Config, readConfig } from '../profile/config.js';
 import { type Host, resolvePaths } from '../profile/paths.js';
 
 const NAME = { usage: '<name>', about: 'lower-case letters, digits and hyphens' } as const satisfies Argument;
@@ -20,9 +20,13 @@ export async function expandAlias(
   host: Host,
 ): Promise<readonly string[] | undefined> {
   if (name === undefined || typed.length > 0 || !ALIAS_NAME.test(name)) return undefined;
-  const { aliases } = await readConfig(resolvePaths(host).configFile);
-  const words = Object.hasOwn(aliases, name) ? aliases[name] : undefined;
+  const words = findAlias(await readConfig(resolvePaths(host).configFile), name);
   return words === undefined ? undefined : [...argv.slice(0, unknownAt), ...words, ...argv.slice(unknownAt + 1)];
+}
+
+/** Only an own member: every object has a `constructor`. */
+function findAlias({ aliases }: Config, name: string): readonly string[] | undefined {
+  return Object.hasOwn(aliases, name) ? aliases[name] : undefined;
 }
 
 /** Refuses a name that asp uses itself, and words that do not form a command of asp. */
@@ -61,10 +65,12 @@ export const aliasSet = command({
   parse: (args) => ({ name: args.argument('name'), words: args.argument('words') }),
   async run(context, { name, words }) {
     await checkAlias(context.program, name, words);
-    const config = await context.config();
     const { quoteArgs } = await import('../terminal/failure.js');
-    const before = Object.hasOwn(config.aliases, name) ? config.aliases[name] : undefined;
-    await context.saveConfig({ ...config, aliases: { ...config.aliases, [name]: words } });
+    const { before: old } = await context.changeConfig((config) => ({
+      ...config,
+      aliases: { ...config.aliases, [name]: words },
+    }));
+    const before = findAlias(old, name);
     if (before !== undefined && quoteArgs(before) !== quoteArgs(words))
       await context.output.note(`It was: asp ${quoteArgs(before)}`);
     await context.output.document(toView(name, words), (safe) => safe.name);
@@ -103,12 +109,14 @@ export const aliasRemove = command({
   stdout: 'the name',
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
-    const config = await context.config();
-    const words = Object.hasOwn(config.aliases, name) ? config.aliases[name] : undefined;
-    if (words === undefined)
-      throw await notFound(`There is no alias '${name}'.`, 'it is not in the settings file.', ['asp', 'alias', 'list']);
-    const { [name]: _, ...aliases } = config.aliases;
-    await context.saveConfig({ ...config, aliases });
+    const next = ['asp', 'alias', 'list'];
+    const { before } = await context.changeConfig(async (config) => {
+      if (findAlias(config, name) === undefined)
+        throw await notFound(`There is no alias '${name}'.`, 'it is not in the settings file.', next);
+      const { [name]: _, ...aliases } = config.aliases;
+      return { ...config, aliases };
+    });
+    const words = findAlias(before, name) ?? [];
     await context.output.document({ ...toView(name, words), removed: true }, (safe) => safe.name);
   },
 });

@@ -12,6 +12,8 @@ import {
   type ProfileEntry,
   parseConfig,
   requireConfigFile,
+  withConfigLock,
+  writeConfig,
 } from '../profile/config.js';
 import { readHandle, suggest } from '../values.js';
 
@@ -220,8 +222,7 @@ export const configSet = command({
     return { text, key: readKey(text), value: args.argument('value') };
   },
   async run(context, { text, key, value }) {
-    const config = await context.config();
-    await context.saveConfig(withSetting(config, key, value));
+    await context.changeConfig((config) => withSetting(config, key, value));
     await context.output.document({ key: text, value }, (safe) => safe.value);
     const { ASP_PROFILE: named } = context.environment;
     if (key.kind === 'default_profile' && (named ?? value) !== value && named !== '')
@@ -244,7 +245,7 @@ export const configUnset = command({
     return { text, key: readKey(text) };
   },
   async run(context, { text, key }) {
-    await context.saveConfig(withSetting(await context.config(), key, undefined));
+    await context.changeConfig((config) => withSetting(config, key, undefined));
     await context.output.document({ key: text, value: null }, (safe) => safe.key);
   },
 });
@@ -299,9 +300,12 @@ async function editSettings(context: Context, path: string): Promise<boolean> {
       await draft.reopen();
       config = await readDraft();
     }
-    if ((await readIfPresent(path)) !== before)
-      throw usageError(`Someone else changed the settings meanwhile. ${unchanged}`, { why: `they are in ${path}.` });
-    await context.saveConfig(config);
+    const edited = config;
+    await withConfigLock(context, path, async () => {
+      if ((await readIfPresent(path)) !== before)
+        throw usageError(`Someone else changed the settings meanwhile. ${unchanged}`, { why: `they are in ${path}.` });
+      await writeConfig(path, edited);
+    });
   } catch (error) {
     await context.output.note(`Your text is in ${draft.path}.`);
     throw error;

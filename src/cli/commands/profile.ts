@@ -205,25 +205,28 @@ export const profileAdd = command({
     });
   },
   async run(context, { name, base_url, addresses }) {
-    const config = await context.config();
-    if (Object.hasOwn(config.profiles, name))
-      throw usageError(`The profile '${name}' already exists.`, { next: ['asp', 'profile', 'set', name, '--help'] });
     const entry = withAddresses({ base_url }, addresses);
-    const isFirst = config.default_profile === undefined && Object.keys(config.profiles).length === 0;
-    const next = {
-      ...config,
-      default_profile: isFirst ? name : config.default_profile,
-      profiles: { ...config.profiles, [name]: entry },
-    };
-    await context.saveConfig(next);
+    const { before, next } = await context.changeConfig((config) => {
+      if (Object.hasOwn(config.profiles, name))
+        throw usageError(`The profile '${name}' already exists.`, { next: ['asp', 'profile', 'set', name, '--help'] });
+      return {
+        ...config,
+        default_profile: isEmpty(config) ? name : config.default_profile,
+        profiles: { ...config.profiles, [name]: entry },
+      };
+    });
     await context.output.note(
-      isFirst
+      isEmpty(before)
         ? `It is now the default. To sign in: asp login`
         : `Use it with -p ${name}, or make it the default: asp profile use ${name}`,
     );
     await context.output.document(toView(name, entry, next), (safe) => safe.name);
   },
 });
+
+/** Whether no service has been chosen or named yet. */
+const isEmpty = ({ default_profile, profiles }: Config): boolean =>
+  default_profile === undefined && Object.keys(profiles).length === 0;
 
 export const profileSet = command({
   path: 'profile set',
@@ -244,11 +247,11 @@ export const profileSet = command({
     throw usageError('Name at least one change.', { next: ['asp', 'profile', 'set', '--help'] });
   },
   async run(context, { name, addresses }) {
-    const config = await context.config();
-    const before = requireEntry(config, name);
-    const entry = withAddresses(before, addresses);
-    const next = { ...config, profiles: { ...config.profiles, [name]: entry } };
-    await context.saveConfig(next);
+    const { before: old, next } = await context.changeConfig((config) => {
+      const entry = withAddresses(requireEntry(config, name), addresses);
+      return { ...config, profiles: { ...config.profiles, [name]: entry } };
+    });
+    const [before, entry] = [requireEntry(old, name), requireEntry(next, name)];
     const oldLogins = entry.base_url === before.base_url ? [] : await loginsAt(context, before.base_url);
     if (oldLogins.length > 0)
       await context.output.note(
@@ -270,12 +273,17 @@ export const profileRemove = command({
   stdout: 'the name',
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
-    const config = await context.config();
-    const entry = requireEntry(config, name);
-    const { [name]: _, ...profiles } = config.profiles;
-    const isDefault = config.default_profile === name;
-    const next = { ...config, default_profile: isDefault ? undefined : config.default_profile, profiles };
-    await context.saveConfig(next);
+    const { before, next } = await context.changeConfig((config) => {
+      requireEntry(config, name);
+      const { [name]: _, ...profiles } = config.profiles;
+      return {
+        ...config,
+        default_profile: config.default_profile === name ? undefined : config.default_profile,
+        profiles,
+      };
+    });
+    const entry = requireEntry(before, name);
+    const isDefault = before.default_profile === name;
     const logins = await loginsAt(context, entry.base_url);
     if (logins.length > 0)
       await context.output.note(`Its logins are still stored. To end them: asp logout --all -p ${entry.base_url}`);
@@ -296,9 +304,13 @@ export const profileUse = command({
   stdout: 'the name',
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
-    const config = await context.config();
-    const entry = name === LOCAL && !Object.hasOwn(config.profiles, LOCAL) ? undefined : requireEntry(config, name);
-    await context.saveConfig({ ...config, default_profile: name });
+    const findEntry = (config: Config): ProfileEntry | undefined =>
+      name === LOCAL && !Object.hasOwn(config.profiles, LOCAL) ? undefined : requireEntry(config, name);
+    const { before } = await context.changeConfig((config) => {
+      findEntry(config);
+      return { ...config, default_profile: name };
+    });
+    const entry = findEntry(before);
     const { environment, output } = context;
     const file = await context.projectFile();
     const named = environment['ASP_PROFILE'] ?? '';

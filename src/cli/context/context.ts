@@ -6,7 +6,7 @@ import type { Clock } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Program } from '../command.js';
-import type { Config } from '../profile/config.js';
+import type { Config, ConfigChange } from '../profile/config.js';
 import type { Paths } from '../profile/paths.js';
 import type { ProjectFile } from '../profile/project-file.js';
 import type { ResolvedAgent, ResolvedProfile } from '../profile/resolve-profile.js';
@@ -74,7 +74,11 @@ export interface Context extends Surroundings {
   readonly paths: Paths;
   readonly prompts: Prompts;
   config(): Promise<Config>;
-  saveConfig(config: Config): Promise<void>;
+  /**
+   * Replaces the settings with what `change` makes of those that are stored now. No other command changes them meanwhile.
+   * @throws CliError `ASP_CONFIG`
+   */
+  changeConfig(change: ConfigChange): Promise<{ readonly before: Config; readonly next: Config }>;
   projectFile(): Promise<ProjectFile | undefined>;
   /** The running local service of this user, or undefined. */
   localService(): Promise<LocalServiceRecord | undefined>;

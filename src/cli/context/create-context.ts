@@ -5,7 +5,7 @@ import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { splitScope } from '../../wire/scope.js';
 import type { Program } from '../command.js';
 import { usageError } from '../errors.js';
-import { readConfig, writeConfig } from '../profile/config.js';
+import { changeConfig, readConfig } from '../profile/config.js';
 import { findLocalService } from '../profile/local-service.js';
 import { type Paths, resolvePaths } from '../profile/paths.js';
 import { findProjectFile } from '../profile/project-file.js';
@@ -63,7 +63,7 @@ type ServiceChoice = Pick<
   ClosableContext,
   | 'paths'
   | 'config'
-  | 'saveConfig'
+  | 'changeConfig'
   | 'projectFile'
   | 'localService'
   | 'endedService'
@@ -106,9 +106,7 @@ function createServiceChoice(
   return {
     paths,
     config,
-    saveConfig: async (next) => {
-      await writeConfig(paths.configFile, next);
-    },
+    changeConfig: (change) => changeConfig(surroundings, paths.configFile, change),
     projectFile,
     localService,
     endedService,

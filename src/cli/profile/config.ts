@@ -1,5 +1,6 @@
+import type { LockContext } from '../../client/credentials/process-lock.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
-import { isFileError, readIfPresent, replaceFile } from '../../kit/private-file.js';
+import { fileFault, readIfPresent, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
 import { parseHandle } from '../values.js';
 
@@ -149,17 +150,50 @@ export function requireConfigFile(path: string | undefined): string {
   });
 }
 
-/** Replaces the file atomically. */
-export async function writeConfig(file: string | undefined, config: Config): Promise<void> {
+/** The new settings, made from those that are stored now. */
+export type ConfigChange = (config: Config) => Config | Promise<Config>;
+
+/** Replaces the settings with what `change` makes of those that are stored now. */
+export async function changeConfig(
+  context: LockContext,
+  file: string | undefined,
+  change: ConfigChange,
+): Promise<{ readonly before: Config; readonly next: Config }> {
   const path = requireConfigFile(file);
+  return withConfigLock(context, path, async () => {
+    const before = await readConfig(path);
+    const next = await change(before);
+    await writeConfig(path, next);
+    return { before, next };
+  });
+}
+
+/** Runs `work` while no other command changes this settings file: of two at once, neither undoes the other's change. */
+export async function withConfigLock<Result>(
+  context: LockContext,
+  path: string,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const { withProcessLock } = await import('../../client/credentials/process-lock.js');
+  let isStarted = false;
+  const start = (): Promise<Result> => {
+    isStarted = true;
+    return work();
+  };
+  return withProcessLock(context, `config\n${path}`, start).catch((error: unknown) => {
+    if (isStarted) throw error;
+    // Without a lock, a change that another command may undo is better than none.
+    return work();
+  });
+}
+
+/** Replaces the file atomically. */
+export async function writeConfig(path: string, config: Config): Promise<void> {
   try {
     await replaceFile(path, `${JSON.stringify(config, null, 2)}\n`);
   } catch (error) {
-    if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC', 'ENOTDIR')) throw error;
-    throw new CliError('ASP_CONFIG', {
-      message: `Could not write ${path}.`,
-      why: error instanceof Error ? error.message : undefined,
-      cause: error,
-    });
+    const fault = fileFault(error);
+    if (fault === undefined) throw error;
+    throw new CliError('ASP_CONFIG', { message: `Could not write ${path}.`, why: `${fault}.`, cause: error });
   }
 }
