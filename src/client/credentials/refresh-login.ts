@@ -106,6 +106,8 @@ async function refreshLocked(
   const target = getResource(discovery, resource);
   return withDeferredSignals(async () => {
     await noteIntent(context, key, item);
+    // On a full or read-only disk this fails, and not the write below, after the refresh token is spent: that ends a login.
+    if (store.kind === 'file') await store.set(key, JSON.stringify(item));
     const set = await spend(context, discovery, item, target, request).catch((error: unknown) =>
       judge(context, key, store, item, error),
     );

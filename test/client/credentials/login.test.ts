@@ -46,6 +46,17 @@ describe('a stored login', () => {
     expect((await two.accessToken('api', { rejected })).token).toBe(renewed);
   });
 
+  it('is not spent where the new one could not be stored', async () => {
+    await signIn(service, place.context, HANDLE);
+    const secrets = `${place.directory}/state/secrets`;
+    const renew = () => refreshLogin(place.context, key, 'api', { isForced: true });
+    // Stands for a full or read-only disk: nothing is written to a folder that others can write to.
+    chmodSync(secrets, 0o777);
+    await expect(renew()).rejects.toMatchObject({ code: 'ASP_STORE_UNAVAILABLE' });
+    chmodSync(secrets, 0o700);
+    expect((await renew()).token.token).toBeTruthy();
+  });
+
   it('is remembered as ended when the service refuses it, and later commands do not ask again', async () => {
     await signIn(service, place.context, HANDLE);
     const secrets = `${place.directory}/state/secrets`;
