@@ -103,6 +103,17 @@ describe('a file of asp that cannot be used', () => {
   });
 });
 
+describe('a message that is too long only as JSON', () => {
+  it('says so, and how to send it', async () => {
+    const refused = { call: 'POST /sessions', status: 413, reply: envelope('VALIDATION_ERROR') };
+    const failure = await failureAgainst([refused], 'send a.bot hi');
+    expect(failure).toMatchObject({ code: 'VALIDATION_ERROR', exit_code: 2, outcome: 'not_applied' });
+    expect(failure.hint).toBe(
+      'in JSON, a quote or a line break takes two bytes. Send a long text as a file: asp send --file.',
+    );
+  });
+});
+
 describe('a base URL without /v1', () => {
   it('names the probable address of the service', async () => {
     const root = await serverThat('knows nothing');

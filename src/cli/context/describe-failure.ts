@@ -273,6 +273,8 @@ function explainReason(
   // Its text came from a source that cannot be read a second time.
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined && context.isRepeatable === false)
     return `with --idempotency-key ${error.idempotencyKey}, running it again cannot do it twice.`;
+  if (error.status === 413)
+    return 'in JSON, a quote or a line break takes two bytes. Send a long text as a file: asp send --file.';
   if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
     return `the service says to wait ${waitText(error.retryAfterMs)}.`;
   if (code === 'NOT_FOUND')

@@ -141,7 +141,7 @@ export const sessionShow = command({
   examples: [
     { line: 'asp session show sess_…', about: 'topic, state and participants' },
     { line: "asp session show sess_… --json | jq '.participants'", about: 'the object as the service sends it' },
-    { line: 'asp session show @alice.bot --delivery', about: 'whether she has your last message' },
+    { line: 'asp session show @alice.bot --delivery', about: 'whether it has your last message' },
   ],
   effect: 'read',
   stdout: 'the session, one fact per line',
@@ -205,7 +205,8 @@ interface Change {
 async function printChange(context: Context, change: Change, note: string): Promise<void> {
   const as = (await context.knownHandle()) ?? null;
   if (context.output.format === 'human') {
-    await context.output.note(`${note}${as === null ? '' : ` as ${as}`}.`);
+    const actor = as === null || change.changed === false ? '' : ` as ${as}`;
+    await context.output.note(`${note}${actor}.`);
     if (change.omitted && change.omitted.length > 0)
       await context.output.note(`Left out: ${change.omitted.join(', ')}.`);
   }
