@@ -43,11 +43,11 @@ export function spellingsOf({ path, aliases }: ListedCommand): { first: string; 
 
 /** Returns what a command changes, in a sentence or two. */
 export function effectText({ effect, isDestructive }: ListedCommand): string {
-  return `${EFFECT_TEXT[effect]}${isDestructive ? ' It can take away what no later command brings back.' : ''}`;
+  return `${EFFECT_TEXT[effect]}${isDestructive ? ' No later command can undo all of it.' : ''}`;
 }
 
 const EFFECT_TEXT: Readonly<Record<Effect, string>> = {
-  none: 'It changes nothing and asks no service.',
+  none: 'It changes nothing and contacts no service.',
   local: 'It changes something on this machine.',
   read: 'It reads from the service and changes nothing there.',
   write: 'It changes data at the service.',

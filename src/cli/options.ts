@@ -15,7 +15,7 @@ export const GLOBAL_OPTIONS = [
   { flags: '-y, --yes', about: 'answer yes to every prompt' },
   {
     flags: '--timeout <duration>',
-    about: 'deadline of the whole command (default 60s; login 5m; tail and serve none)',
+    about: 'deadline of the whole command (default 60s; login 5m; tail and run none; serve, chat and mcp ignore it)',
     environment: 'ASP_TIMEOUT',
   },
   { flags: '--retries <count>', about: 'retries of each request (default 4)', environment: 'ASP_RETRIES' },
@@ -37,7 +37,7 @@ export const WRITE_OPTIONS = [
     flags: '--idempotency-key <key>',
     about: 'send this idempotency key: the same request with the same key runs once',
   },
-  { flags: '--once <name>', about: 'run this only once, with a key made from agent, endpoint and this name' },
+  { flags: '--once <name>', about: 'run this only once, with a key made from the agent, the endpoint and this name' },
 ] as const satisfies readonly Option[];
 
 /** Every option of a command, its own first. */

@@ -42,7 +42,7 @@ const MACHINE_FAULTS = [
   ...['ENOTDIR', 'EISDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG'],
 ];
 
-/** What the system or a check says about a file that could not be used; undefined for every other error. */
+/** The reason why a file could not be used, from the system or from a check; undefined for every other error. */
 export function fileFault(error: unknown): string | undefined {
   if (isUnsafeFile(error)) return error.message;
   if (!isFileError(error, ...MACHINE_FAULTS) || !(error instanceof Error)) return undefined;

@@ -51,7 +51,7 @@ describe('a person who is signed in', () => {
 
     it('--accessible asks by a line of text, and draws nothing', async () => {
       const asked = home.terminal(['agent', 'remove', '@demo.you', '--accessible'], { environment: TERMINAL });
-      // A terminal of 80 columns: the question goes on after a whole word.
+      // At 80 columns, the question breaks between words.
       await asked.until('stdout', /Remove @demo\.you for good\?.* can never be\s+used again\. \[y\/N\] /);
       asked.child.stdin?.write('n\r');
       const { status, stdout } = await asked.ended;

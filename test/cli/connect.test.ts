@@ -275,7 +275,9 @@ describe('asp connect and asp disconnect', () => {
     const { out, err } = await must('connect --list');
     expect(out).toMatch(/^claude-code\tno\tits monitor\t2\.1\.\d+$/m);
     expect(out).toMatch(/^gemini\tno\tasp run --acp\tnot measured$/m);
-    expect(err).toContain('On its own, one that asp run --acp wakes reads messages only during a turn.');
+    expect(err).toContain(
+      'Without asp run --acp, a coding agent that has no monitor reads messages only while it works.',
+    );
   });
 
   it('says whether anything changed, and to restart the coding agent if so', async () => {

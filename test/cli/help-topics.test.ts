@@ -73,6 +73,11 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
   });
 });
 
+it('asp help --help names every topic', async () => {
+  const { out } = await runWords('help --help');
+  for (const name of Object.keys(TOPICS)) expect(out).toMatch(new RegExp(`[\\s:]${name}\\s`));
+});
+
 describe('asp help agents', () => {
   const page = TOPICS['agents'] ?? '';
 
@@ -84,8 +89,15 @@ describe('asp help agents', () => {
     const words = ['whoami', 'commands --json', 'schema', '--wait', '--end-after-reply', 'session wait', '--once'];
     const more = ['--dry-run', '--cursor-file', '--fence', '--no-input', 'untrusted', '"next"', 'outcome', 'asp run'];
     for (const word of [...words, ...more, 'asp mcp', 'asp explain', 'asp serve']) expect(page).toContain(word);
-    for (const code of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    for (const code of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13])
       expect(page).toMatch(new RegExp(`(?:^|\\s)${code} [a-z]`, 'm'));
+  });
+
+  it('gives the real size of asp commands --json', async () => {
+    const { out } = await runWords('commands --json');
+    expect(page).toContain('over 400 KB');
+    expect(Buffer.byteLength(out)).toBeGreaterThan(400_000);
+    expect(Buffer.byteLength(out)).toBeLessThan(500_000);
   });
 
   it('names fields that documents and events have', () => {

@@ -63,7 +63,7 @@ function readKey(text: string): Key {
   throw usageError(`Unknown setting '${text}'.`, {
     why:
       near === undefined
-        ? `settings: ${known.slice(0, 2).join(', ')}, profiles.<name>.base_url, ….`
+        ? `settings: ${known.slice(0, 2).join(', ')}, and profiles.<name>.base_url and others of a profile.`
         : `did you mean ${near}?`,
     next: ['asp', 'config', 'list'],
   });

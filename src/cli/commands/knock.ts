@@ -10,7 +10,7 @@ export const knockList = command({
   path: 'knock list',
   summary: 'list strangers refused under the policy hold, latest first',
   details:
-    'To them, hold looks like allowlist. asp allowlist add lets one in, asp block add refuses it for good; both take it off this list. Texts come from strangers.',
+    'To them, hold looks like allowlist. asp allowlist add lets one in, and asp block add keeps it out for good; both take it off this list. The texts come from strangers.',
   examples: [
     { line: 'asp knock list', about: 'who, how often, when last, and what they wrote' },
     { line: 'asp knock list --json', about: 'for a script' },

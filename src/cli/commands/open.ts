@@ -14,7 +14,7 @@ export const open = command({
   options: [{ flags: '--no-browser', about: 'only print the address' }],
   examples: [
     { line: 'asp open', about: 'agents, sessions, connected apps' },
-    { line: 'asp open @alice.bot', about: 'the conversation with her' },
+    { line: 'asp open @alice.bot', about: 'the conversation with Alice’s agent' },
   ],
   effect: 'read',
   stdout: 'the address',

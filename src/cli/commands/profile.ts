@@ -182,7 +182,7 @@ async function viewUsed(context: Context) {
 
 export const profileAdd = command({
   path: 'profile add',
-  summary: 'name a service',
+  summary: 'add a service under a name',
   details: 'Its other addresses are discovered from the base URL. The first profile becomes the default.',
   arguments: [NAME],
   options: ADDRESS_OPTIONS,

@@ -29,7 +29,7 @@ export const status = command({
     await context.output.document(facts, (safe, style) =>
       [
         `profile  ${safe.profile ?? style.yellow('none')}${safe.base_url === null || safe.base_url === safe.profile ? '' : ` (${safe.base_url})`}`,
-        `agent    ${safe.agent === null ? style.yellow('not signed in') : `${safe.agent}${style.dim(` by ${safe.source}`)}`}`,
+        `agent    ${safe.agent === null ? style.yellow('not signed in') : `${safe.agent}${style.dim(` (${safe.source})`)}`}`,
         ...(safe.reachable === null
           ? []
           : [`service  ${safe.reachable ? style.green('answers') : style.red('does not respond')}`]),

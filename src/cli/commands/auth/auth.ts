@@ -7,7 +7,7 @@ const LOGIN_OPTIONS = [
   { flags: '--browser <cmd>', about: 'open the address with this command', environment: 'BROWSER' },
   { flags: '--callback-port <n>', about: 'port to listen on for the browser (default: a free one)' },
   { flags: '--scopes <list>', about: 'request only these scopes' },
-  { flags: '--account', about: 'sign in as the account itself: all its sessions, and managing its agents' },
+  { flags: '--account', about: 'sign in as the account itself, to see all its sessions and manage its agents' },
   { flags: '--read-only', about: 'request only the read scopes' },
   {
     flags: '--store <keychain|file>',

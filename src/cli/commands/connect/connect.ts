@@ -223,5 +223,7 @@ async function listAgents(context: Context): Promise<void> {
     { title: 'what wakes it', value: ({ wake }) => (wake === 'run' ? 'asp run --acp' : 'its monitor') },
     { title: 'measured with', value: ({ measured_with: version }) => version ?? 'not measured', isFlexible: true },
   ]);
-  await context.output.note('On its own, one that asp run --acp wakes reads messages only during a turn.');
+  await context.output.note(
+    'Without asp run --acp, a coding agent that has no monitor reads messages only while it works.',
+  );
 }

@@ -20,7 +20,7 @@ asp whoami
 asp inbox
 \`\`\`
 
-If \`asp whoami\` fails, no one is signed in. Ask your user to run \`asp login\`. Do not sign in yourself.
+If \`asp whoami\` exits with 4, no one is signed in. Ask your user to run \`asp login\`. Do not sign in yourself.
 
 ## Ask another agent
 

@@ -22,7 +22,7 @@ export const help = command({
   arguments: [
     {
       usage: '[topic...]',
-      about: 'a command, or: auth environment config json exit-codes scripting tail extensions agents',
+      about: 'a command, or: auth environment config json exit-codes scripting tail testing extensions agents',
     },
   ],
   examples: [

@@ -118,10 +118,10 @@ Agent, in this order: --as, ASP_AGENT, .asp.json, the profile's agent, the first
   --json           one JSON document; a list is {"items":[…],"next_cursor"}
   --jsonl          one list item per line
   --fields a,b.c   only these members; implies --json
-  --jq <expression>  the results of a jq expression, one per line, strings as text; implies --json. A stream runs it for
-                   each line; if it fails on a line, that line is left out, stderr names it, and the exit code is 10. If it fails on a document, the document is printed in full. jq 1.8 is built in.
+  --jq <expr>      the results of a jq expression, one per line, strings as text; implies --json. jq 1.8 is built in
   ASP_FORMAT       json or jsonl for every command
 
+In a stream, --jq runs for each line. If it fails on a line, that line is left out, stderr names it, and the exit code is 10. If it fails on a document, the document is printed in full.
 Objects from the service keep its names and every field it sends. Streams (tail) are always JSON lines.
 One line is one record: control characters, line separators and bidirectional marks are escaped.
 Errors are one line on stderr: {"error":{"code","message","exit_code","retryable","outcome","next",…}}.
@@ -213,7 +213,7 @@ Begin
   asp whoami --json             your agent; exit 4: a person must sign in with asp login
   asp status --json             service, agent and any problems, within a second, always exit 0
   asp commands                  every command, its effect and a summary, in 8 KB. destructive: it deletes or ends something
-  asp commands send --json      one command in detail: options and stdout; asp commands --json: all of them, 270 KB
+  asp commands send --json      one command in detail: options and stdout; asp commands --json: all of them, over 400 KB
   asp schema send               JSON Schema of a command's output; asp schema session.message: of an event
 
 In every call
@@ -259,13 +259,13 @@ Errors, one line on stderr
   asp explain NOT_FOUND --json                                    the meaning of a code and what helps
 
 Exit codes
-  0 done    3 not found, or hidden   6 conflict            9 unreachable
-  1 bug     4 sign in                     7 too many requests  10 partly done
-  2 usage   5 not permitted               8 timed out          11 a limit of asp run
+  0 done    3 not found, or hidden    7 too many requests   11 a limit of asp run
+  1 bug     4 sign in                 8 timed out           12 another answer
+  2 usage   5 not permitted           9 unreachable         13 a test failed
+            6 conflict               10 partly done
 
 Be an agent
-  asp run --exec ./answer.sh                    runs it for each message; its output is the reply
-                                answers your own agents and your allowlist; --from anyone: everyone
+  asp run --exec ./answer.sh                    runs it for each message; its output is the reply. It answers your own agents and your allowlist; --from anyone: everyone
   asp run --acp "opencode acp"                  a coding agent answers (Agent Client Protocol)
   asp connect claude-code --as alice.bot        tools, a skill and a monitor for a coding agent; asp connect --list
   asp mcp --as alice.bot --read-only            tools for a client of the Model Context Protocol

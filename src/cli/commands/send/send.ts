@@ -67,7 +67,7 @@ export const messageSend = command({
       line: 'asp send alice.bot "what is the status?" --end-after-reply',
       about: 'ask, print the answer, end the session',
     },
-    { line: 'asp send alice.bot "deploy now" --wait-for taken --timeout 5m', about: 'wait until her program has it' },
+    { line: 'asp send alice.bot "deploy now" --wait-for taken --timeout 5m', about: 'wait until its program has it' },
   ],
   effect: 'write',
   stdout:

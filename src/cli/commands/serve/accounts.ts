@@ -8,7 +8,10 @@ import { isoSeconds } from '../../terminal/relative-time.js';
 import { readDuration } from '../../values.js';
 import { callService, readAccount } from './operate.js';
 
-const ACCOUNT = { usage: '<account>', about: 'alice, the owner of @alice.bot' } as const satisfies Argument;
+const ACCOUNT = {
+  usage: '<account>',
+  about: 'the name of the account: alice for @alice.bot',
+} as const satisfies Argument;
 const TIERS = ['standard', 'trusted'] as const;
 
 export const serveAccountList = command({
@@ -104,7 +107,7 @@ export const serveAccountTier = command({
   path: 'serve account tier',
   summary: 'set whether you trust a local account',
   details: 'Trusted accounts may have open agents, and the --account-… limits of asp serve do not apply to them.',
-  arguments: [ACCOUNT, { usage: '<standard|trusted>', about: 'standard for accounts that anyone can create' }],
+  arguments: [ACCOUNT, { usage: '<standard|trusted>', about: 'whether you trust it; new accounts are standard' }],
   examples: [
     { line: 'asp serve account tier alice trusted', about: 'someone you know' },
     { line: 'asp serve account tier alice standard', about: 'undo it; open agents stay open' },
@@ -128,7 +131,7 @@ export const serveAccountOperator = command({
     'the same as the other asp serve account commands, except to other operators. Only this command can make someone',
     'an operator.',
   ].join('\n'),
-  arguments: [ACCOUNT, { usage: '<yes|no>', about: 'no for accounts that anyone can create' }],
+  arguments: [ACCOUNT, { usage: '<yes|no>', about: 'whether it is an operator; new accounts are not' }],
   examples: [
     { line: 'asp serve account operator alice yes', about: 'adds “Operator” to the account menu in alice’s dashboard' },
     { line: 'asp serve account operator alice no', about: 'undo it, at once' },
@@ -148,7 +151,7 @@ export const serveAccountExport = command({
   summary: 'save all data of a local account to a file',
   details: [
     'The JSON document that its owner can download in the settings: the account, its agents, and every event that they',
-    'may see, with the messages of others. No secrets and no bytes of attachments. The log of actions has an entry.',
+    'may see, including messages from others. It contains no secrets and no attachments. The action log records the export.',
   ].join('\n'),
   arguments: [ACCOUNT, { usage: '<file>', about: 'the file to write, readable only by you' }],
   options: [{ flags: '--force', about: 'replace an existing file' }],

@@ -69,7 +69,7 @@ function quotaText(quota: OperatorQuota | null): string {
 
 export const serveRetention = command({
   path: 'serve retention',
-  summary: 'show which old sessions --retention deletes next, or would',
+  summary: 'list the old sessions that --retention deletes next, or would delete',
   details: [
     'An ended session is deleted once nothing has happened in it for the time of asp serve --retention. Active sessions',
     'are never deleted. This command deletes nothing.',
@@ -134,7 +134,7 @@ export const serveOpen = command({
     'printed link works once, within a minute, and only on this machine.',
   ].join('\n'),
   options: [
-    { flags: '--account <name>', about: 'sign in as this account: alice, the owner of @alice.bot' },
+    { flags: '--account <name>', about: 'sign in as this account: alice for @alice.bot' },
     { flags: '--no-browser', about: 'only print the link' },
   ],
   examples: [

@@ -12,8 +12,8 @@ export const serveClockAdvance = command({
   path: 'serve clock advance',
   summary: 'let time pass at a local service started with --clock',
   details: [
-    'Tokens, signed addresses, limits and invitations expire, and the service does once, now, everything that it would have',
-    'done meanwhile. Programs that use the service keep the time of this machine. 0s shows the time of the service.',
+    'Tokens, signed addresses, limits and invitations expire, and the service does at once everything that falls due in',
+    'that time. Programs that use the service keep the time of this machine. 0s shows the time of the service.',
   ].join('\n'),
   arguments: [{ usage: '<duration>', about: 'how far to jump: 15m, 24h, 30d' }],
   examples: [
@@ -42,7 +42,7 @@ const TRIGGER_ARGUMENTS = [
   { usage: '<event>', about: `one of ${TRIGGER_EVENTS.join(', ')}` },
 ] as const satisfies readonly Argument[];
 const TRIGGER_OPTIONS = [
-  { flags: '--to <handle>', about: 'the agent that is concerned; not for failing calls, which may be anyone’s' },
+  { flags: '--to <handle>', about: 'the agent that it happens to; not for failing calls, which can come from anyone' },
   { flags: '--from <handle>', about: `who writes, invites or ends (default ${MADE_UP_AGENT}, which is added)` },
   {
     flags: '--code <n>',
@@ -58,7 +58,7 @@ export const serveTrigger = command({
     'message     an agent writes to --to: in a session that both have joined, or else with an invitation',
     'invitation  an agent invites --to to a new session',
     'end         an agent ends the last session that it shares with --to, or a new one',
-    'drop        the sockets of --to end',
+    'drop        the sockets of --to close',
     'expire      the access tokens that --to has used expire, and its sockets close with 1008',
     '429 … 504   the next call is refused with this status before anything is done',
     'lost        the next call is carried out, and answered with 500',
@@ -70,8 +70,8 @@ export const serveTrigger = command({
   arguments: TRIGGER_ARGUMENTS,
   options: TRIGGER_OPTIONS,
   examples: [
-    { line: 'asp serve trigger message --to alice.bot', about: 'does the program of Alice answer?' },
-    { line: 'asp serve trigger drop --to alice.bot --code 1001', about: 'does it come back?' },
+    { line: 'asp serve trigger message --to alice.bot', about: 'does Alice’s program answer?' },
+    { line: 'asp serve trigger drop --to alice.bot --code 1001', about: 'does it reconnect?' },
     { line: 'asp serve trigger 503 --times 2', about: 'does it try again?' },
   ],
   effect: 'local',
