@@ -95,7 +95,7 @@ export default defineConfig({
     testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,
     globalSetup: 'test/support/one-folder.ts',
-    setupFiles: 'test/support/shared-key-pairs.mjs',
+    setupFiles: 'test/support/quick-cryptography.mjs',
     teardownTimeout: 30_000,
     retry: 1,
     reporters: ['default', secondTryReporter(), ...(outcomeFile === undefined ? [] : [outcomeReporter(outcomeFile)])],

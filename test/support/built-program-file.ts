@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const SHARED_KEY_PAIRS = join(ROOT, 'test/support/shared-key-pairs.mjs');
+const QUICK_CRYPTOGRAPHY = join(ROOT, 'test/support/quick-cryptography.mjs');
 
 /** Throws if the build is missing or older than the sources, because a test would then check a different program. */
 function requireFreshBuild(): void {
@@ -25,7 +25,7 @@ let services = process.pid;
 /** Returns the arguments with which `node` runs `asp`. A service takes its signing key from the shared ones. */
 export function programWords(words: readonly string[]): string[] {
   if (words[0] !== 'serve' || testFolder === undefined) return [PROGRAM_FILE, ...words];
-  const keys = pathToFileURL(SHARED_KEY_PAIRS);
+  const keys = pathToFileURL(QUICK_CRYPTOGRAPHY);
   keys.search = new URLSearchParams({ folder: testFolder, next: String(services) }).toString();
   services += 1;
   return ['--import', keys.href, PROGRAM_FILE, ...words];

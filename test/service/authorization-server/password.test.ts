@@ -1,3 +1,5 @@
+import { scryptSync } from 'node:crypto';
+
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
 import { findAccount } from '../../../src/service/store/accounts.js';
@@ -61,6 +63,29 @@ describe('A password that a person chooses', () => {
     const before = performance.now();
     for (let count = 0; count < 100; count += 1) findPasswordMistake('abcdefgh'.repeat(25), 'a'.repeat(64));
     expect(performance.now() - before).toBeLessThan(1_000);
+  });
+});
+
+describe('The hash of a password', () => {
+  const PASSWORD = 'correct horse battery';
+  const toText = (N: number, key: Buffer): string =>
+    `scrypt$${N}$8$1$${Buffer.alloc(16).toString('base64url')}$${key.toString('base64url')}`;
+
+  it('is salted, and scrypt is asked for the cost that it names', async () => {
+    const hash = await hashPassword(PASSWORD);
+    expect(await hashPassword(PASSWORD)).not.toBe(hash);
+    const [, salt = '', key] = /^scrypt\$32768\$8\$1\$([\w-]{22})\$([\w-]{43})$/.exec(hash) ?? [];
+    // In tests, quick-cryptography.mjs makes 2 ** 8 of exactly this cost.
+    const derived = scryptSync(PASSWORD, Buffer.from(salt, 'base64url'), 32, { N: 2 ** 8, r: 8, p: 1 });
+    expect(key).toBe(derived.toString('base64url'));
+    expect(await matchesPassword(hash, PASSWORD)).toBe(true);
+    expect(await matchesPassword(hash, PASSWORD.toUpperCase())).toBe(false);
+  });
+
+  it('matches with the cost that it names, and not with another', async () => {
+    const key = scryptSync(PASSWORD, Buffer.alloc(16), 32, { N: 2 ** 12, r: 8, p: 1 });
+    expect(await matchesPassword(toText(2 ** 12, key), PASSWORD)).toBe(true);
+    expect(await matchesPassword(toText(2 ** 13, key), PASSWORD)).toBe(false);
   });
 });
 

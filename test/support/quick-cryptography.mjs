@@ -1,7 +1,10 @@
-// Generating a key pair takes a tenth of a second of CPU time or more, and the tests start a service more than a thousand times. So
-// services take the next of a few pairs, which are generated on first use and shared by all processes of a run. Test processes load
-// this file at their start; a service in its own process does so with `--import`, `?folder=…&next=…`.
+// Generating a key pair or hashing a password takes a tenth of a second of CPU time, and the tests start a service more than a
+// thousand times and send a password almost as often. So services take the next of a few pairs, which are generated on first use and
+// shared by all processes of a run, and scrypt gets a smaller cost. Test processes load this file at their start; a service in its
+// own process does so with `--import`, `?folder=…&next=…`.
+import crypto from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 
 /** This many consecutive services have different keys. */
@@ -53,3 +56,20 @@ const folder = given.get('folder') ?? process.env['ASP_TEST_FOLDER'];
 const first = Number(given.get('next') ?? process.pid);
 if (folder !== undefined && prototype.generateKey.isShared !== true)
   prototype.generateKey = shareKeyPairs(prototype.generateKey, folder, first);
+
+/** The cost of the passwords of accounts and of files; other costs stay as they are. */
+const COST = { N: 2 ** 15, r: 8, p: 1 };
+const SMALL_N = 2 ** 8;
+
+function makeCheap(derive) {
+  const cheap = (password, salt, length, options, done) => {
+    const isDear = Object.entries(COST).every(([name, value]) => options[name] === value);
+    derive(password, salt, length, isDear ? { ...options, N: SMALL_N } : options, done);
+  };
+  return Object.assign(cheap, { isCheap: true });
+}
+
+if (crypto.scrypt.isCheap !== true) {
+  crypto.scrypt = makeCheap(crypto.scrypt);
+  syncBuiltinESMExports();
+}
