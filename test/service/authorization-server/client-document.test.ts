@@ -479,7 +479,7 @@ describe('Servers that do not answer leave room for other apps', () => {
 
   it('64 documents are fetched at once', async () => {
     expect(await countRefused(64, { address: (index) => `203.0.113.${index}` })).toBe(0);
-    // A connection of its own: the other 64 are waiting.
+    // A separate connection, because the other 64 are waiting.
     const refused = await fetch(authorizeUrl(), { headers: { 'x-forwarded-for': '203.0.113.99' } });
     expect(refused.status).toBe(429);
     await endAll();
