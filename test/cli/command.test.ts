@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { type Args, command, createArgs, type Option } from '../../src/cli/command.js';
-import type { ToolArgs } from '../../src/cli/commands/mcp/tool.js';
+import type { ToolArgs } from '../../src/cli/commands/mcp/tools.js';
 import type { sessionList } from '../../src/cli/commands/session/session.js';
 import { pageOptions, readPageOptions } from '../../src/cli/options.js';
 

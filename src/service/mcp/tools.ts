@@ -94,6 +94,11 @@ function toContent({ text, data }: Said): unknown {
   return [...(text === undefined ? [] : [{ type: 'text', text }]), { type: 'data', data }];
 }
 
+function refuseWaitAfterEnd(isLast: boolean | undefined, waitS: number): void {
+  if (isLast !== true || waitS === 0) return;
+  throw new ServiceError('VALIDATION_ERROR', 'No one can reply in a session that has ended: leave out end or wait_s.');
+}
+
 interface Sent {
   readonly session_id: string;
   readonly message_id: string | null;
@@ -101,13 +106,8 @@ interface Sent {
 }
 
 async function endAfter(ground: ToolGround, { actor }: Caller, sessionId: string, key: string): Promise<void> {
-  const path = { session_id: sessionId };
-  await writeCounted(ground.context, actor, {
-    operation: 'endSession',
-    path,
-    body: {},
-    key: `${key.slice(0, 240)}-end`,
-  });
+  const write = { operation: 'endSession', path: { session_id: sessionId }, body: {} } as const;
+  await writeCounted(ground.context, actor, { ...write, key: `${key.slice(0, 240)}-end` });
 }
 
 /** `asked` is the one agent that the question went to, if it did not go to a session. */
@@ -181,11 +181,7 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   const { context } = ground;
   const { actor } = caller;
   const { to, in_reply_to: answered, topic, end: isLast, wait_s: waitS = 0 } = input;
-  if (isLast === true && waitS > 0)
-    throw new ServiceError(
-      'VALIDATION_ERROR',
-      'No one can reply in a session that has ended: leave out end or wait_s.',
-    );
+  refuseWaitAfterEnd(isLast, waitS);
   if (waitS > 0) requireScopes(READS, actor);
   const { key, isChosen } = toKey(ground, input);
   const content = toContent(input);
@@ -212,12 +208,8 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
     initial_message: { content, ...(Object.keys(marks).length > 0 && { metadata: marks }) },
     ...(isLast === true && { end_after_send: true }),
   };
-  const { session_id, message_id, sequence } = await writeCounted(context, actor, {
-    operation: 'createSession',
-    path: {},
-    body,
-    key,
-  });
+  const write = { operation: 'createSession', path: {}, body, key } as const;
+  const { session_id, message_id, sequence } = await writeCounted(context, actor, write);
   const omitted = await findOmitted(ground, caller, session_id, invite);
   const sent = { session_id, message_id, sequence, ...(omitted.length > 0 && { omitted }) };
   return withReply(ground, caller, sent, waitS, invite.length === 1 ? invite[0] : undefined);
@@ -239,11 +231,7 @@ const REPLY_INPUT = z.strictObject({
 
 async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof REPLY_INPUT>): Promise<object> {
   const { session_id: sessionId, end: isLast, wait_s: waitS = 0 } = input;
-  if (isLast === true && waitS > 0)
-    throw new ServiceError(
-      'VALIDATION_ERROR',
-      'No one can reply in a session that has ended: leave out end or wait_s.',
-    );
+  refuseWaitAfterEnd(isLast, waitS);
   const content = toContent(input);
   const answered = await findLastOfOthers(ground.context, caller.actor, sessionId);
   if (answered === undefined)
@@ -324,12 +312,8 @@ const changing = <Input extends z.ZodMiniObject<{ session_id: typeof TOOL_INPUT.
     scopes: WRITES,
     run: (ground, { actor }, given) => {
       const { session_id, ...keys } = given as { session_id: string } & Keys;
-      return writeCounted(ground.context, actor, {
-        operation,
-        path: { session_id },
-        body: {},
-        key: toKey(ground, keys).key,
-      });
+      const { key } = toKey(ground, keys);
+      return writeCounted(ground.context, actor, { operation, path: { session_id }, body: {}, key });
     },
   });
 };
@@ -408,13 +392,8 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
         ...(topic !== undefined && { topic }),
         ...(message !== undefined && { initial_message: { content: message } }),
       };
-      const { key } = toKey(ground, keys);
-      const created = await writeCounted(ground.context, caller.actor, {
-        operation: 'createSession',
-        path: {},
-        body,
-        key,
-      });
+      const write = { operation: 'createSession', path: {}, body, key: toKey(ground, keys).key } as const;
+      const created = await writeCounted(ground.context, caller.actor, write);
       const omitted = await findOmitted(ground, caller, created.session_id, invite);
       return { ...created, ...(omitted.length > 0 && { omitted }) };
     },

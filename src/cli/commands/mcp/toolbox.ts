@@ -29,8 +29,7 @@ import type { messageSend } from '../send/send.js';
 import { unseenSession } from '../session/facts.js';
 import { type Inbox, type InboxPage, readSession } from './inbox.js';
 import { parseSession, type SendLimits } from './send-limits.js';
-import type { ToolArgs, ToolDefinition } from './tool.js';
-import { type NextCall, READ_INPUT, toNextCall } from './tools.js';
+import { type NextCall, READ_INPUT, type ToolArgs, type ToolDefinition, toNextCall } from './tools.js';
 
 export interface ToolboxParts {
   readonly context: Context;
