@@ -284,33 +284,59 @@ function unreachable(handles: readonly string[]): ErrorContext {
   };
 }
 
-/** How a change is reported, also if nothing had to be changed. */
-interface Telling {
-  readonly note: string;
+/** A change that needs no body, and how it is reported, also if nothing had to be changed. */
+interface PlainChange {
+  readonly operation: 'joinSession' | 'leaveSession' | 'endSession';
+  readonly state: Change['state'];
+  readonly note: (sessionId: string) => string;
   /** Why it may have been refused, as far as that is known. */
   readonly reason: string;
   readonly isSo: (seen: Seen) => boolean;
-  readonly soNote: string;
+  readonly soNote: (sessionId: string) => string;
 }
 
-/** A change that needs no body. If it was already made, the command succeeds. */
-async function changeSession(
-  context: Context,
-  operation: 'joinSession' | 'leaveSession' | 'endSession',
-  change: Omit<Change, 'idempotency_key'>,
-  { note, reason, isSo, soNote }: Telling,
-): Promise<void> {
-  const { session_id, action } = change;
+const PLAIN_CHANGE = {
+  join: {
+    operation: 'joinSession',
+    state: 'active',
+    note: (id) => `Joined ${id}`,
+    reason: 'you are not invited, or it has ended.',
+    isSo: ({ session, mine }) => session.state === 'active' && mine === 'joined',
+    soNote: (id) => `In ${id} already`,
+  },
+  leave: {
+    operation: 'leaveSession',
+    state: null,
+    note: (id) => `Left ${id}`,
+    reason: 'you have not joined it, or it has ended.',
+    isSo: ({ mine }) => mine === 'left',
+    soNote: (id) => `you have already left ${id}`,
+  },
+  end: {
+    operation: 'endSession',
+    state: 'ended',
+    note: (id) => `Ended ${id}`,
+    reason: 'you have not joined it, or it has already ended.',
+    isSo: ({ session }) => session.state === 'ended',
+    soNote: (id) => `${id} has already ended`,
+  },
+} as const satisfies Readonly<Record<string, PlainChange>>;
+
+/** Joins, leaves or ends a session. If that was already done, the command succeeds. */
+async function changeSession(context: Context, name: string, action: keyof typeof PLAIN_CHANGE): Promise<void> {
+  const { operation, state, note, reason, isSo, soNote }: PlainChange = PLAIN_CHANGE[action];
+  const session_id = await findSession(context, name, action === 'join' ? 'invited' : 'any');
   const path = { session_id };
   if (context.globals.isDryRun) return printRequest(context, operation, { path });
+  const change = { session_id, action, state };
   try {
     const { idempotencyKey } = await write(context, operation, { path }, impossible(session_id, action, reason));
-    await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, note);
+    await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, note(session_id));
   } catch (error) {
     const { explainRefusal, isNotFound, lookAtSession } = await import('./refusal.js');
     const seen = isNotFound(error) ? await lookAtSession(context, session_id) : undefined;
     if (seen === undefined || !isSo(seen)) throw await explainRefusal(context, session_id, error);
-    await printChange(context, { ...change, idempotency_key: null, changed: false }, soNote);
+    await printChange(context, { ...change, idempotency_key: null, changed: false }, soNote(session_id));
   }
 }
 
@@ -325,20 +351,7 @@ export const sessionJoin = command({
   effect: 'write',
   stdout: 'the session id',
   parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  run: async (context, { session }) => {
-    const session_id = await findSession(context, session, 'invited');
-    await changeSession(
-      context,
-      'joinSession',
-      { session_id, action: 'join', state: 'active' },
-      {
-        note: `Joined ${session_id}`,
-        reason: 'you are not invited, or it has ended.',
-        isSo: ({ session, mine }) => session.state === 'active' && mine === 'joined',
-        soNote: `In ${session_id} already`,
-      },
-    );
-  },
+  run: (context, { session }) => changeSession(context, session, 'join'),
 });
 
 export const sessionInvite = command({
@@ -395,20 +408,7 @@ export const sessionLeave = command({
   isDestructive: true,
   stdout: 'the session id',
   parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  run: async (context, { session }) => {
-    const session_id = await findSession(context, session);
-    await changeSession(
-      context,
-      'leaveSession',
-      { session_id, action: 'leave', state: null },
-      {
-        note: `Left ${session_id}`,
-        reason: 'you have not joined it, or it has ended.',
-        isSo: ({ mine }) => mine === 'left',
-        soNote: `you have already left ${session_id}`,
-      },
-    );
-  },
+  run: (context, { session }) => changeSession(context, session, 'leave'),
 });
 
 export const sessionEnd = command({
@@ -423,20 +423,7 @@ export const sessionEnd = command({
   isDestructive: true,
   stdout: 'the session id',
   parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  run: async (context, { session }) => {
-    const session_id = await findSession(context, session);
-    await changeSession(
-      context,
-      'endSession',
-      { session_id, action: 'end', state: 'ended' },
-      {
-        note: `Ended ${session_id}`,
-        reason: 'you have not joined it, or it has already ended.',
-        isSo: ({ session }) => session.state === 'ended',
-        soNote: `${session_id} has already ended`,
-      },
-    );
-  },
+  run: (context, { session }) => changeSession(context, session, 'end'),
 });
 
 export const sessionReopen = command({
