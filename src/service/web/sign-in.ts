@@ -50,10 +50,8 @@ interface SignInPage {
   readonly host: string;
   /** The app that waits for an answer, if there is one. */
   readonly clientName: string | undefined;
-  readonly request: string | undefined;
-  /** Where the browser goes afterwards, if no app is waiting. */
-  readonly returnTo: string | undefined;
-  readonly csrf: string;
+  /** The hidden fields of its forms. */
+  readonly values: Readonly<Record<string, string | undefined>>;
   /** Asks the browser for a passkey; undefined: there can be none at the address of this service. */
   readonly passkeyForm: Html | undefined;
   /** Who may create an account. */
@@ -102,7 +100,7 @@ function renderSignInForm(page: SignInPage): Html {
   const username = page.form === 'sign-in' ? page.filled.username : undefined;
   const autocomplete = page.passkeyForm === undefined ? 'username' : 'username webauthn';
   return html`<form method="post" action="${PATH.signIn}" class="stack" aria-label="Sign in">
-${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
+${hidden(page.values)}
 ${renderField({ ...USERNAME, id: 'username', ...(username !== undefined && { value: username }), autocomplete }, mistakes)}
 ${renderField(CURRENT_PASSWORD, mistakes)}
 <div class="actions single"><button class="button primary">Sign in</button></div>
@@ -141,7 +139,7 @@ function renderSignUpForm(page: SignInPage): Html {
   };
   const fields = [...(page.signUp === 'invite' ? [invitation] : []), username, displayName, NEW_PASSWORD];
   return html`<form method="post" action="${PATH.signUp}" class="stack" aria-label="Create an account">
-${hidden({ request: page.request, return_to: page.returnTo, csrf: page.csrf })}
+${hidden(page.values)}
 ${fields.map((field) => renderField(field, mistakes))}
 <div class="actions single"><button class="button primary">Create account</button></div>
 </form>`;
@@ -513,9 +511,7 @@ export async function sendSignInPage(
   const page = renderSignInPage({
     host: getHost(server.context),
     clientName: shown.waiting?.clientName,
-    request: values.request,
-    returnTo: values.return_to,
-    csrf: values.csrf,
+    values,
     passkeyForm:
       place.kind === 'unusable'
         ? undefined
