@@ -7,7 +7,6 @@ import type {
   UpdateOperatorAccountRequest,
 } from '../../../wire/schemas/operator.js';
 import type { ServiceContext } from '../../core/context.js';
-import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { revokeFamily } from '../../oauth/revoke.js';
@@ -113,27 +112,26 @@ export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const account = await readOperatorAccount(context, visit.part('account'));
   const { username, display_name: name } = account;
-  const { agents, grants } = await context.database.read(async (query) => ({
-    agents: await listAgentsOf(visit, query, username),
-    grants: await listGrantsOf(visit, query, username),
-  }));
+  const { agents, ...grants } = await context.database.read(async (query) => {
+    const id = (await findAccountByUsername(query, username))?.id ?? '';
+    const newest = { createdAt: Number.MAX_SAFE_INTEGER, id: '' };
+    return {
+      agents: await readListed(visit, {
+        scope: ['operator agents', id],
+        start: [''],
+        toPosition: (row: AgentRecordRow) => [row.id],
+        read: ([afterId], limit) => listAgentsOfAccount(query, id, { afterId, limit }),
+      }),
+      clients: await listClientsOfAccount(query, id, `${ID_PREFIX.oauthClient}Z`, GRANTS_SHOWN),
+      apps: await listFamiliesOfAccount(query, id, livesSince(visit), newest, GRANTS_SHOWN),
+    };
+  });
   const body = html`<div class="stack">${renderTrail('Accounts', PATH)}
 <div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1>${strangersText(name)}</h1><span class="mono wrap">@${username}</span></div>${renderBadges(account)}</div>
 ${renderNote(note)}
 <div class="columns"><div class="stack">${renderFacts(account, context.clock.now())}${renderAgents(account, agents, csrf)}${renderGrants(account, grants, csrf, context.clock.now())}</div>
 <div class="stack">${account.is_operator ? renderOperator(account) : renderActions(visit, account, csrf)}</div></div></div>`;
   return page(inArea(`@${username}`, body));
-}
-
-async function listAgentsOf(visit: Visit, query: Query, username: string): Promise<Listed<AgentRecordRow>> {
-  const account = await findAccountByUsername(query, username);
-  const accountId = account?.id ?? '';
-  return readListed(visit, {
-    scope: ['operator agents', accountId],
-    start: [''],
-    toPosition: ({ id }: AgentRecordRow) => [id],
-    read: ([afterId], limit) => listAgentsOfAccount(query, accountId, { afterId, limit }),
-  });
 }
 
 function renderAgents(account: OperatorAccount, listed: Listed<AgentRecordRow>, csrf: string): Html | undefined {
@@ -162,15 +160,6 @@ const GRANTS_SHOWN = 50;
 interface Grants {
   readonly clients: readonly ClientOfAccountRow[];
   readonly apps: readonly FamilyOfAccountRow[];
-}
-
-async function listGrantsOf(visit: Visit, query: Query, username: string): Promise<Grants> {
-  const id = (await findAccountByUsername(query, username))?.id ?? '';
-  const newest = { createdAt: Number.MAX_SAFE_INTEGER, id: '' };
-  return {
-    clients: await listClientsOfAccount(query, id, `${ID_PREFIX.oauthClient}Z`, GRANTS_SHOWN),
-    apps: await listFamiliesOfAccount(query, id, livesSince(visit), newest, GRANTS_SHOWN),
-  };
 }
 
 function renderGrants(account: OperatorAccount, { clients, apps }: Grants, csrf: string, now: number): Html {
