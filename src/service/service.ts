@@ -49,6 +49,7 @@ import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
+import { createPushTestRow } from './web/dashboard/push-settings.js';
 import { startWebPush, type WebPush } from './web/dashboard/web-push.js';
 
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
@@ -397,11 +398,11 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const { outsideNetwork } = options;
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, outsideNetwork };
   const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
-  const dashboard = registerDashboard(
-    app,
-    registerAuthorizationServer(app, context, oauth),
-    createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
-  );
+  let webPush: WebPush | undefined;
+  const dashboard = registerDashboard(app, registerAuthorizationServer(app, context, oauth), [
+    ...createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
+    createPushTestRow(() => webPush),
+  ]);
   const request = createRequest();
   let realtime: Realtime | undefined;
   const operator = await offerOperator(app.fastify, context, {
@@ -432,7 +433,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   if (listener !== undefined) useListener(listener);
   inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
-  const webPush = await openWebPush(context, outsideNetwork);
+  webPush = await openWebPush(context, outsideNetwork);
 
   let stopping: Promise<void> | undefined;
   return {

@@ -181,6 +181,49 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     expect(await page.title()).toContain(mine.handle);
   });
 
+  it('the service learns when the browser replaces its subscription, or the person learns that it could not', async () => {
+    const page = await enter();
+    await turnOn(page);
+    const key = await page.evaluate<string>('document.getElementById("push").dataset.key');
+    const { endpoint, p256dh, auth } = push.subscribe(key);
+    const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent('serviceworker'));
+    const replace = (keys: object) =>
+      worker.evaluate(`(() => {
+        const event = new ExtendableEvent('pushsubscriptionchange');
+        event.newSubscription = { toJSON: () => (${JSON.stringify(keys)}) };
+        // It may wait for a real event only.
+        let work;
+        event.waitUntil = (given) => { work = given; };
+        self.dispatchEvent(event);
+        return work;
+      })()`);
+    await replace({ endpoint, keys: { p256dh, auth } });
+    const id = await other.mustCreate({ invite: [mine.handle] });
+    await until('it arrives there', async () =>
+      push.pushed.some((one) => one.endpoint === endpoint && one.json['path'] === `/dashboard/sessions/${id}`),
+    );
+    await context.clearCookies();
+    await replace({ endpoint, keys: { p256dh, auth } });
+    expect((await shownOn(page)).map(({ title, path }) => [title, path])).toEqual([
+      ['Push notifications stopped', '/dashboard/settings'],
+    ]);
+  });
+
+  it('the settings renew a subscription that the service does not know yet', async () => {
+    const page = await enter();
+    await turnOn(page);
+    const key = await page.evaluate<string>('document.getElementById("push").dataset.key');
+    const { endpoint, p256dh, auth } = push.subscribe(key);
+    const keys = JSON.stringify({ endpoint, keys: { p256dh, auth } });
+    await page.evaluate(`localStorage.setItem('subscription', ${JSON.stringify(keys)})`);
+    await page.reload();
+    await page.getByText('Push notifications are on in this browser.').waitFor();
+    const id = await other.mustCreate({ invite: [mine.handle] });
+    await until('it arrives there', async () =>
+      push.pushed.some((one) => one.endpoint === endpoint && one.json['path'] === `/dashboard/sessions/${id}`),
+    );
+  });
+
   it('a message that cannot be read still says that something needs you', async () => {
     const page = await enter();
     await turnOn(page);

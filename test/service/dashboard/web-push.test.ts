@@ -10,12 +10,12 @@ import { unmetered } from '../../../src/service/core/meter.js';
 import { PUBLIC_INTERNET } from '../../../src/service/core/public-internet.js';
 import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
 import { insertAccountSession } from '../../../src/service/store/browser-sessions.js';
-import { claimPushKeys, listPushSubscriptions } from '../../../src/service/store/push.js';
+import { claimPushKeys, listPushSubscriptions, type PushSubscriptionRow } from '../../../src/service/store/push.js';
 import { startWebPush, subscribe, type WebPush } from '../../../src/service/web/dashboard/web-push.js';
 import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import { openBrowser, type Page } from '../../support/browser.js';
-import { request } from '../../support/http.js';
+import { formBody, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { discover, type Place } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
@@ -439,15 +439,64 @@ describe('With --web-push', () => {
       expect(answer.text).not.toContain(secret);
   });
 
+  it('a test notification goes to the chosen browser alone, and to none of another account', async () => {
+    const second = await stage.enterLocally(mine.owner);
+    const [one, two] = [await turnOn(owner), await turnOn(second)];
+    const page = await owner.open(SETTINGS);
+    const forms = page.forms.filter(({ buttons }) => buttons.some(({ label }) => /^send a test/i.test(label)));
+    const formOfSecond = forms[1];
+    if (formOfSecond === undefined) throw new Error('no form');
+    const after = await owner.browser.submit(page, formOfSecond, {});
+    expect(after.text).toContain('A test notification is on its way.');
+    await notified(two, 1);
+    expect(sentTo(two)[0]?.json).toEqual({
+      title: 'Notifications work',
+      body: 'This is the test that you asked for.',
+      path: '/dashboard/needs-you',
+      tag: 'test',
+    });
+    const eve = await stage.enter('eve');
+    const elsewhere = await eve.open('/dashboard/new-agent');
+    const csrf = String(mustFindForm(elsewhere, /^create agent$/i).values['csrf']);
+    await eve.browser.submit(elsewhere, { ...formOfSecond, values: { ...formOfSecond.values, csrf } }, {});
+    await looked();
+    expect([sentTo(one).length, sentTo(two).length]).toEqual([0, 1]);
+  });
+
+  it('a browser that replaces its subscription gets the next notification at the new one', async () => {
+    const renew = (visitor: Visitor | undefined, keys: Subscription, headers: Record<string, string> = {}) => {
+      const cookies = [...(visitor?.browser.cookies ?? [])].map(([name, value]) => `${name}=${value}`).join('; ');
+      return request(`${stage.web}/dashboard/push-renewal`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded', cookie: cookies, ...headers },
+        body: formBody({ ...keys }),
+      });
+    };
+    const before = await turnOn(owner);
+    const key = keyOn(await owner.open(SETTINGS));
+    const [stolen, after] = [push.subscribe(key), push.subscribe(key)];
+    expect((await renew(undefined, stolen)).status).toBe(401);
+    expect((await renew(owner, stolen, { origin: 'https://evil.example' })).status).toBe(403);
+    expect((await renew(owner, stolen, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    expect((await renew(owner, { ...stolen, endpoint: 'https://127.0.0.1/p' })).status).toBe(403);
+    // It turns nothing on.
+    expect((await renew(await stage.enterLocally(mine.owner), stolen)).status).toBe(404);
+    expect((await renew(owner, after)).status).toBe(204);
+    expect((await owner.open(SETTINGS)).text.match(/Turned on/g)).toHaveLength(1);
+    await invite('after');
+    await notified(after, 1);
+    expect([sentTo(before).length, sentTo(stolen).length]).toEqual([0, 0]);
+  });
+
   it('the service worker is a script that loads nothing, and anyone may fetch it', async () => {
     const { status, headers, text: script } = await request(`${stage.web}/dashboard/worker.js`);
     expect([status, headers['content-type'], headers['cache-control'], headers['content-security-policy']]).toEqual([
       200,
       'text/javascript; charset=utf-8',
       'no-store',
-      "default-src 'none'",
+      "default-src 'none'; connect-src 'self'",
     ]);
-    expect(script).not.toMatch(/fetch|caches|importScripts/);
+    expect(script).not.toMatch(/'fetch'|caches|importScripts/);
     const policy = (await owner.open(SETTINGS)).answer.headers['content-security-policy'];
     expect(policy).toContain("; worker-src 'self'");
     expect((await owner.open('/dashboard/agents')).answer.headers['content-security-policy']).not.toContain('worker');
@@ -527,6 +576,63 @@ describe('A service that starts again', () => {
 });
 
 describe('The sender', () => {
+  /** Opens the domain with push notifications, and an account with that many browsers for each count. */
+  const openSender = async (counts: readonly number[]) => {
+    const stage = await openDomain();
+    const { context } = stage;
+    const outcomes: string[] = [];
+    const meter = { ...unmetered, pushed: (outcome: string) => void outcomes.push(outcome) };
+    const real = { ...context, clock: systemClock, meter, settings: { ...context.settings, webPush: CONTACT } };
+    const webPush = await startWebPush(real, { contact: CONTACT, network: push.network });
+    const key = await context.database.write((transaction) => claimPushKeys(transaction, 'unused'));
+    const browsers: PushSubscriptionRow[][] = [];
+    for (const [index, count] of counts.entries()) {
+      const { id: accountId } = await stage.addAccount(`account${index}`);
+      const now = systemClock.now();
+      for (let made = 0; made < count; made += 1) {
+        const session_hash = `browser ${index} ${made}`;
+        const about = { account_id: accountId, browser_name: 'Browser' };
+        await context.database.write((transaction) =>
+          insertAccountSession(transaction, {
+            ...{ ...about, id_hash: session_hash, address: '' },
+            ...{ created_at: now, confirmed_at: now, expires_at: now + 600_000 },
+          }),
+        );
+        await subscribe(real, { ...push.subscribe(key.split(' ')[1] ?? ''), ...about, session_hash });
+      }
+      browsers.push(await context.database.read((query) => listPushSubscriptions(query, accountId)));
+    }
+    const close = async (): Promise<void> => {
+      await webPush.stop();
+      await stage.close();
+    };
+    return { webPush, outcomes, browsers, close };
+  };
+
+  it('one account with many browsers at a slow push service neither delays nor displaces the message of another', async () => {
+    const { webPush, outcomes, browsers, close } = await openSender([10, 1]);
+    const [crowd = [], [single] = []] = browsers;
+    if (single === undefined) throw new Error('no browser');
+    const slow: ServerResponse[] = [];
+    try {
+      for (const to of crowd) push.answerNext(to, ...Array(200).fill((reply: ServerResponse) => void slow.push(reply)));
+      for (let count = 0; count < 120; count += 1) for (const to of crowd) webPush.sendTest(to);
+      await until('four are on their way', async () => slow.length === 4);
+      webPush.sendTest(single);
+      await notifiedOf(single);
+      // No slow one has been answered.
+      expect([slow.length, outcomes.filter((one) => one !== 'dropped')]).toEqual([4, ['sent']]);
+    } finally {
+      for (const reply of slow) reply.writeHead(410).end();
+      for (const to of crowd) push.answerNext(to);
+      push.answerAll((reply) => void reply.writeHead(410).end());
+      await close();
+    }
+    async function notifiedOf(keys: Subscription): Promise<void> {
+      await until('it arrives', async () => sentTo(keys).length === 1 && outcomes.includes('sent'));
+    }
+  });
+
   it('drops what does not fit into its queue, and sends the rest', async () => {
     const stage = await openDomain();
     const { context } = stage;

@@ -28,12 +28,15 @@
     const mark = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
     return section.querySelector(`[data-subscription="${mark}"]`) !== null;
   };
-  /** The service may have it from an earlier sign-in of this browser. Otherwise nothing comes from it anymore. */
+  /**
+   * The service may have it from an earlier sign-in of this browser, or still have the one that it replaced. Otherwise
+   * nothing comes from it anymore.
+   */
   const settle = async () => {
     const subscription = await find();
-    if (!subscription) return;
-    if (await isKnown(subscription)) send(subscription);
-    else await subscription.unsubscribe();
+    if (!subscription) return isOn && say('off');
+    if (isOn !== (await isKnown(subscription))) send(subscription);
+    else if (!isOn) await subscription.unsubscribe();
   };
   const turnOn = async () => {
     const answer = await Notification.requestPermission();
@@ -52,6 +55,6 @@
     event.preventDefault();
     turnOn().catch(() => say('failed'));
   });
-  if (isAble && !isOn) settle().catch(() => {});
   sayUsual();
+  if (isAble && Notification.permission === 'granted') settle().catch(() => {});
 })();

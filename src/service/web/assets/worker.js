@@ -1,5 +1,5 @@
-// Shows push notifications while no page of the dashboard is open. It has nothing else to do: it fetches and caches
-// nothing.
+// Shows push notifications while no page of the dashboard is open, and tells the service when the browser replaces its
+// subscription. It has nothing else to do: it loads and caches nothing.
 (() => {
   'use strict';
   const read = (data) => {
@@ -15,6 +15,23 @@
     const silent = pages.some(({ visibilityState }) => visibilityState === 'visible');
     await self.registration.showNotification(title ?? 'Something needs you', { body, tag, silent, data: { path } });
   };
+  const STOPPED = {
+    title: 'Push notifications stopped',
+    body: 'Turn them on again in the settings.',
+    path: '/dashboard/settings',
+    tag: 'stopped',
+  };
+  const renew = async ({ oldSubscription, newSubscription }) => {
+    const fresh = newSubscription ?? (await self.registration.pushManager.subscribe(oldSubscription.options));
+    const { endpoint, keys } = fresh.toJSON();
+    const answer = await fetch('/dashboard/push-renewal', {
+      method: 'POST',
+      body: new URLSearchParams({ endpoint, ...keys }),
+    });
+    if (!answer.ok) throw new Error(answer.statusText);
+  };
+  // Without it, nothing would arrive anymore, and no one would know.
+  self.addEventListener('pushsubscriptionchange', (event) => event.waitUntil(renew(event).catch(() => show(STOPPED))));
   self.addEventListener('push', (event) => event.waitUntil(show(read(event.data))));
   self.addEventListener('notificationclick', (event) => {
     const { notification } = event;

@@ -7,7 +7,7 @@ import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, sendAnswer } from '../../http/answers.js';
 import type { AddressBook } from '../../http/app.js';
 import { PATH } from '../../oauth/metadata.js';
-import type { Parameters } from '../../oauth/parameters.js';
+import { getBody, type Parameters, readParameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { hasPushSubscription } from '../../store/push.js';
 import { acceptTypes, FORM_TYPE, methodRefusal, redirect, sendFailurePage } from '../api-scope.js';
@@ -58,7 +58,7 @@ import { countNeeds, showNeedsYou } from './needs-you.js';
 import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
 import { createPageBounds, type PageBounds } from './page-bounds.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
-import { actPushOff, actPushOn, sendWorker, WORKER_PATH } from './push-settings.js';
+import { actPushOff, actPushOn, RENEWAL_PATH, renewPush, sendWorker, WORKER_PATH } from './push-settings.js';
 import { showSearch } from './search.js';
 import { NEW_SESSION_PATH, showSessions } from './sessions.js';
 import {
@@ -302,6 +302,13 @@ export function registerDashboard(
     scope.setErrorHandler((error, _request, reply) => answerFailure(server, error, reply));
     for (const row of rows) registerRow(scope, server, { bodies, bounds }, row);
     registerAgentPage(scope, server, bounds);
+    scope.post(RENEWAL_PATH, async (request, reply) => {
+      requireSameOrigin(server, request);
+      const visit = await readVisit(server, request);
+      if (visit === undefined) throw new ServiceError('UNAUTHORIZED', 'This browser is not signed in.');
+      await renewPush(visit, readParameters(getBody(request)));
+      return reply.code(204).send();
+    });
     scope.get(WORKER_PATH, GET_ALONE, async (_request, reply) => sendWorker(server, reply));
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get(

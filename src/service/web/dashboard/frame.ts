@@ -176,6 +176,8 @@ const NOTE = {
   'passkey-added': 'The passkey was added. You can sign in with it.',
   'passkey-removed': 'The passkey was removed. It can no longer sign in here.',
   'push-on': 'Push notifications are on in this browser.',
+  'push-tested':
+    'A test notification is on its way. If it doesn’t appear within a minute, check the notification settings of that browser and of its system.',
   'push-off': 'Push notifications are off in that browser.',
   'browser-ended': 'The browser was signed out.',
   'browsers-ended': 'All other browsers were signed out.',

@@ -7,6 +7,7 @@ import type { AuthorizationServer } from '../../oauth/server.js';
 import {
   deletePushSubscription,
   findPushKey,
+  hasPushSubscription,
   listPushSubscriptions,
   type PushSubscriptionRow,
 } from '../../store/push.js';
@@ -16,11 +17,13 @@ import { type Html, html } from '../html.js';
 import { describeVisitor } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import { renderButton } from './frame.js';
-import { type DashboardAnswer, movedWithNote, type Visit } from './visit.js';
-import { isUsable, PUSH_BROWSERS_MAX, subscribe } from './web-push.js';
+import { type DashboardAnswer, movedWithNote, type PageRow, type Visit } from './visit.js';
+import { isUsable, PUSH_BROWSERS_MAX, subscribe, type WebPush } from './web-push.js';
 
 const SETTINGS = '/dashboard/settings';
 const PATH = `${SETTINGS}/push`;
+/** Where the service worker sends a subscription that replaces another. */
+export const RENEWAL_PATH = '/dashboard/push-renewal';
 /** Its folder is the scope of the worker. */
 export const WORKER_PATH = '/dashboard/worker.js';
 
@@ -74,26 +77,64 @@ function renderBrowser(
     about: html`in ${name}`,
     values: { id },
   });
+  const test = renderButton({
+    path: `${PATH}/test`,
+    csrf,
+    label: 'Send a test',
+    about: html`to ${name}`,
+    values: { id },
+  });
   return html`<li class="row" data-subscription="${toMark(endpoint)}"><div class="who grow"><b>${name}</b><span class="soft small">Turned on ${renderTime(since, now)}, through <span class="mono wrap">${new URL(endpoint).host}</span></span></div>
-${isThisOne && html`<span class="badge good">This browser</span>`}${off}</li>`;
+${isThisOne && html`<span class="badge good">This browser</span>`}<div class="row-actions">${test}${off}</div></li>`;
 }
 
 export async function actPushOn(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const { context, account, browser } = visit;
-  if (context.settings.webPush === undefined) throw refusal('This service sends no push notifications.');
+  if (visit.context.settings.webPush === undefined) throw refusal('This service sends no push notifications.');
+  await subscribeVisitor(visit, form);
+  return movedWithNote(visit, SETTINGS, 'push-on');
+}
+
+async function subscribeVisitor({ context, account, browser, request }: Visit, form: Parameters): Promise<void> {
   const keys = {
     endpoint: form.one('endpoint') ?? '',
     p256dh: form.one('p256dh') ?? '',
     auth: form.one('auth') ?? '',
   };
   if (!isUsable(keys)) throw refusal('This service can’t send notifications to the push service of this browser.');
-  const { browserName } = describeVisitor(visit.request);
+  const { browserName } = describeVisitor(request);
   const row = { ...keys, session_hash: browser.hash, account_id: account.id, browser_name: browserName ?? '' };
   if (!(await subscribe(context, row)))
     throw refusal(
       `An account can have push notifications in ${PUSH_BROWSERS_MAX} browsers. Turn them off in one first.`,
     );
-  return movedWithNote(visit, SETTINGS, 'push-on');
+}
+
+/**
+ * The browser has replaced its subscription on its own, and its service worker sends the new one. A worker has no form,
+ * so it sends no secret of one; it can only replace the subscription that this sign-in has.
+ */
+export async function renewPush(visit: Visit, form: Parameters): Promise<void> {
+  const { context, account, browser } = visit;
+  await context.limits.take('general', account.id);
+  const isOn = await context.database.read((query) => hasPushSubscription(query, browser.hash));
+  if (context.settings.webPush === undefined || !isOn) throw new ServiceError('NOT_FOUND');
+  await subscribeVisitor(visit, form);
+}
+
+/** The form that sends a test notification. The sender starts after the pages. */
+export function createPushTestRow(getSender: () => Pick<WebPush, 'sendTest'> | undefined): PageRow {
+  return {
+    path: `${PATH}/test`,
+    async act(visit, form) {
+      const { context, account } = visit;
+      const browsers = await context.database.read((query) => listPushSubscriptions(query, account.id));
+      const to = browsers.find(({ session_hash: id }) => id === form.one('id'));
+      const sender = getSender();
+      if (to === undefined || sender === undefined) return movedWithNote(visit, SETTINGS, 'push-off');
+      sender.sendTest(to);
+      return movedWithNote(visit, SETTINGS, 'push-tested');
+    },
+  };
 }
 
 /** It is not an error if they were turned off meanwhile. */
@@ -112,7 +153,7 @@ export function sendWorker({ context }: AuthorizationServer, reply: FastifyReply
   return reply
     .headers({
       'content-type': 'text/javascript; charset=utf-8',
-      'content-security-policy': "default-src 'none'",
+      'content-security-policy': "default-src 'none'; connect-src 'self'",
       'cache-control': 'no-store',
       'cross-origin-resource-policy': 'same-origin',
       'referrer-policy': 'no-referrer',

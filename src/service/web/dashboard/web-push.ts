@@ -48,6 +48,8 @@ const SENT_AT_ONCE_MAX = 16;
 /** Of one account: the servers that it names may be slow. */
 const SENT_AT_ONCE_OF_ACCOUNT_MAX = 4;
 const WAITING_MAX = 1_000;
+/** Of one account: a few for each of its browsers, so that it cannot fill the queue of everyone. */
+const WAITING_OF_ACCOUNT_MAX = 4 * PUSH_BROWSERS_MAX;
 const RETRY_AFTER_MAX_MS = 10 * 60_000;
 /** A message that could not be sent is logged at most this often. */
 const LOG_EVERY_MS = 60_000;
@@ -128,8 +130,18 @@ interface Outgoing {
 
 type PushContext = Pick<ServiceContext, 'clock' | 'database' | 'log' | 'meter' | 'random'>;
 
+/** What a person gets who wants to see whether notifications arrive. */
+const TEST_NOTICE: Notice = {
+  title: 'Notifications work',
+  body: 'This is the test that you asked for.',
+  path: NEEDS_PATH,
+  tag: 'test',
+};
+
 /** Background work that tells browsers without an open page what needs their person. */
 export interface WebPush {
+  /** Sends a notification that only shows that it arrives. */
+  sendTest(to: PushSubscriptionRow): void;
   stop(): Promise<void>;
 }
 
@@ -205,6 +217,7 @@ export async function startWebPush(context: PushContext, options: WebPushOptions
     true,
   );
   return {
+    sendTest: (to) => sender.send({ to, notice: TEST_NOTICE, tries: 0 }),
     async stop() {
       await stop();
       await sender.stop();
@@ -267,7 +280,7 @@ async function createSender(
   const queue: Outgoing[] = [];
   const sending = new Map<Promise<void>, string>();
   /** Those that wait for their next try, by the function that cancels it. */
-  const resting = new Set<() => void>();
+  const resting = new Map<() => void, string>();
   let isStopping = false;
   let whenIdle = (): void => {};
   let quietUntil = 0;
@@ -318,7 +331,7 @@ async function createSender(
       },
       true,
     );
-    resting.add(cancel);
+    resting.set(cancel, message.to.account_id);
   };
   const deliver = async (message: Outgoing): Promise<void> => {
     const { to } = message;
@@ -361,13 +374,15 @@ async function createSender(
 
   return {
     send(message) {
-      if (queue.length + sending.size + resting.size >= waitingMax) return meter.pushed('dropped');
+      const waiting = [...queue.map(({ to }) => to.account_id), ...sending.values(), ...resting.values()];
+      const own = waiting.filter((accountId) => accountId === message.to.account_id).length;
+      if (waiting.length >= waitingMax || own >= WAITING_OF_ACCOUNT_MAX) return meter.pushed('dropped');
       queue.push(message);
       pump();
     },
     async stop() {
       isStopping = true;
-      for (const cancel of resting) {
+      for (const cancel of resting.keys()) {
         cancel();
         meter.pushed('dropped');
       }
