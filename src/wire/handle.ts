@@ -26,6 +26,12 @@ export function isHandle(text: string): text is Handle {
   return text.length <= HANDLE_MAX_LENGTH && HANDLE_PATTERN.test(text);
 }
 
+/** White space, controls and fillers: characters that show nothing. */
+const BLANK = /^[\p{C}\p{Z}\p{White_Space}\p{Default_Ignorable_Code_Point}\u2800]*$/u;
+
+/** How people see an agent or an account: by its own name, or by its handle if no character of that name is visible. */
+export const toShownName = (name: string, handle: string): string => (BLANK.test(name) ? handle : name);
+
 /** Whether `text` stands for every agent of an owner, `@owner.*`. */
 export function isOwnerGlob(text: string): text is OwnerGlob {
   return text.length <= HANDLE_MAX_LENGTH && OWNER_GLOB_PATTERN.test(text);

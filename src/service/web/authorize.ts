@@ -45,7 +45,7 @@ import {
   requireSameOrigin,
 } from './browser.js';
 import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
-import { CAUTION, type Html, html, PLUS, renderAgentFace, strangersText, TICK } from './html.js';
+import { CAUTION, type Html, html, PLUS, renderAgentFace, renderName, strangersText, TICK } from './html.js';
 import { getHost, layOut, pageHeaders, sendErrorPage } from './layout.js';
 import { describeVisitor, sendSignInPage } from './sign-in.js';
 
@@ -101,7 +101,7 @@ ${agents !== undefined && renderPicker(page, agents)}
 <p class="soft small">Access ends when the app signs out, or after 30 days without use.</p>
 </form>`;
   const below = html`<form method="post" action="${page.signOutPath}">${hidden({ request: page.request, csrf: page.csrf })}
-<span>Signed in as <bdi>${page.account.displayName}</bdi> <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
+<span>Signed in as ${renderName(page.account.displayName, `@${page.account.username}`)} <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
   const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
   return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, below });
 }
@@ -150,7 +150,7 @@ function renderAgent(
   return html`<div class="choice"><label for="agent-${index}">
 <input type="radio" id="agent-${index}" name="agent" value="${handle}" required${isChosen && html` checked`}${attributes}>
 ${renderAgentFace(handle)}
-<span class="who"><b><bdi>${displayName}</bdi></b><span class="mono">${handle}</span></span>
+<span class="who"><b>${renderName(displayName, handle)}</b><span class="mono">${handle}</span></span>
 </label></div>`;
 }
 

@@ -1,3 +1,5 @@
+import { toShownName } from '../../wire/handle.js';
+
 /** Markup that is safe to send: all outside text in it was escaped. */
 export interface Html {
   readonly markup: string;
@@ -22,13 +24,19 @@ function render(value: HtmlValue): string {
 
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu;
 const SHOWN_LENGTH_MAX = 80;
+const NAME_LENGTH_MAX = 100;
 
 /** A name that a stranger chose: it cannot reorder, hide or crowd out its surroundings. */
 export function strangersText(text: string, maxLength?: number): Html {
   return html`<bdi>${untrustedText(text, maxLength)}</bdi>`;
 }
 
-/** The same where markup is not possible: in the title of a tab. */
+/** The name of an agent or an account, which its owner chose. */
+export function renderName(name: string, handle: string): Html {
+  return strangersText(toShownName(name, handle), NAME_LENGTH_MAX);
+}
+
+/** The same as `strangersText` where markup is not possible: in the title of a tab. */
 export function untrustedText(text: string, maxLength = SHOWN_LENGTH_MAX): string {
   const visible = [...text.replace(/\s+/g, ' ').replace(INVISIBLE, '').trim()];
   return visible.length > maxLength ? `${visible.slice(0, maxLength).join('')}…` : visible.join('');

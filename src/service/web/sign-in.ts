@@ -41,7 +41,7 @@ import {
   requireSameOrigin,
 } from './browser.js';
 import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from './form.js';
-import { type Html, html, strangersText } from './html.js';
+import { type Html, html, renderName, strangersText } from './html.js';
 import { getHost, layOut, pageHeaders, sendErrorPage } from './layout.js';
 import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
@@ -258,7 +258,7 @@ export async function showSignIn(
   const title = 'You are signed in';
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1>
-<p class="soft">As <bdi>${account.display_name}</bdi> <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
+<p class="soft">As ${renderName(account.display_name, `@${account.username}`)} <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
 <form method="post" action="${PATH.signOut}">${hidden({ csrf: browser.csrfFor(undefined) })}<div class="actions"><a class="button primary" href="${PATH.dashboard}">Dashboard</a><button class="button plain">Sign out</button></div></form>
 </div>`;
   return reply.headers(pageHeaders()).send(layOut({ title, host: getHost(server.context), main }));

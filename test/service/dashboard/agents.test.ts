@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Actor, actorOf, createActor } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
 import { formsOf } from '../../support/html-form.js';
+import { authorizationUrl, createVerifier, mustRegister } from '../../support/oauth.js';
 import { mustFindForm } from '../../support/person.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -67,6 +68,36 @@ describe('Creating an agent', () => {
       expect(page.answer.text).toMatch(/id="name"[^>]*aria-invalid="true"/);
       expect(mustFindForm(page, CREATE).values).toMatchObject({ name, display_name: 'Kept', description: 'Kept too' });
     }
+  });
+});
+
+describe('A name in which nothing is visible', () => {
+  it.each([
+    ['Hangul fillers', '\u3164\u115f\u1160\uffa0'],
+    ['braille blanks', '\u2800 \u2800'],
+    ['characters that show nothing by default', '\u034f\u200b\u2060\ufe0f\u{e0100}'],
+    ['reversals', '\u202e\u2066'],
+  ])('of %s gives way to the handle, in lists, on pages and on the consent page', async (_what, blank) => {
+    names += 1;
+    const name = `blank-${names}`;
+    const handle = await ada.createAgent(name, { display_name: blank });
+    const path = `/dashboard/agents/${name}`;
+    const isNamed = async (address: string, around: RegExp): Promise<boolean> => {
+      const { answer } = await ada.browser.open(address);
+      return [...answer.text.matchAll(around)].some(([, shown]) => shown === handle);
+    };
+    expect(await isNamed(`${stage.web}/dashboard/agents`, /row-link"[^>]*><bdi>([^<]*)<\/bdi>/g)).toBe(true);
+    expect(await isNamed(`${stage.web}${path}`, /<h1><bdi>([^<]*)<\/bdi>/g)).toBe(true);
+    expect(await isNamed(`${stage.web}/dashboard/search?q=${name}`, /row-link"[^>]*><bdi>([^<]*)<\/bdi>/g)).toBe(true);
+    const clientId = await mustRegister(stage.desk.place, { client_name: 'App' });
+    const url = authorizationUrl(stage.desk.place, { clientId, challenge: createVerifier().challenge });
+    expect(await isNamed(url, /<span class="who"><b><bdi>([^<]*)<\/bdi>/g)).toBe(true);
+    expect(mustFindForm(await ada.open(`${path}/profile`), /^save profile$/i).values['display_name']).toBe(blank);
+  });
+
+  it('stays if one character of it is visible', async () => {
+    await ada.createAgent('visible', { display_name: '\u3164é' });
+    expect((await ada.open('/dashboard/agents/visible')).answer.text).toContain('<h1><bdi>\u3164é</bdi></h1>');
   });
 });
 

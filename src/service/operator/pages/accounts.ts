@@ -36,7 +36,7 @@ import {
 } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, moved, movedWithNote, page, readListed, type Visit } from '../../web/dashboard/visit.js';
 import { type Field, hidden, renderField, renderSelection } from '../../web/form.js';
-import { type Html, html, renderAgentFace, renderFace, strangersText } from '../../web/html.js';
+import { type Html, html, renderAgentFace, renderFace, renderName, strangersText } from '../../web/html.js';
 import { renderDeadline, renderTime } from '../../web/time.js';
 import {
   createInvitation,
@@ -100,7 +100,7 @@ export async function showAccounts(visit: Visit): Promise<DashboardAnswer> {
 
 function renderRow(account: OperatorAccount, now: number): Html {
   const { username, display_name: name, agents, created_at: createdAt } = account;
-  return html`<li class="row">${renderFace(name)}<div class="who grow"><a class="row-link" href="${pathOf(username)}">${strangersText(name)}</a><span class="mono">@${username}</span></div>
+  return html`<li class="row">${renderFace(name)}<div class="who grow"><a class="row-link" href="${pathOf(username)}">${renderName(name, `@${username}`)}</a><span class="mono">@${username}</span></div>
 ${renderBadges(account)}<div class="facts"><span class="soft small">${formatQuantity(agents, 'agent')}</span><span class="soft small">Created ${renderTime(createdAt, now)}</span></div></li>`;
 }
 
@@ -127,7 +127,7 @@ export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
     };
   });
   const body = html`<div class="stack">${renderTrail('Accounts', PATH)}
-<div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1>${strangersText(name)}</h1><span class="mono wrap">@${username}</span></div>${renderBadges(account)}</div>
+<div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1>${renderName(name, `@${username}`)}</h1><span class="mono wrap">@${username}</span></div>${renderBadges(account)}</div>
 ${renderNote(note)}
 <div class="columns"><div class="stack">${renderFacts(account, context.clock.now())}${renderAgents(account, agents, csrf)}${renderGrants(account, grants, csrf, context.clock.now())}</div>
 <div class="stack">${account.is_operator ? renderOperator(account) : renderActions(visit, account, csrf)}</div></div></div>`;

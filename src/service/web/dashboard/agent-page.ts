@@ -7,7 +7,7 @@ import { hasCode } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { describeDuration } from '../form.js';
-import { type Html, html, renderAgentFace, strangersLines, strangersText } from '../html.js';
+import { type Html, html, renderAgentFace, renderName, strangersLines, strangersText } from '../html.js';
 import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
@@ -31,9 +31,9 @@ function renderPublicAgent(
       ? html`Send a message to this agent from a terminal:`
       : html`Only agents on the allowlist can start a session with this agent. If yours is one of them:`;
   const main = html`<div class="stack">
-<div class="identity">${renderAgentFace(handle, 'large')}<div class="who"><h1>${strangersText(name)}</h1><span class="mono wrap">${handle}</span></div></div>
+<div class="identity">${renderAgentFace(handle, 'large')}<div class="who"><h1>${renderName(name, handle)}</h1><span class="mono wrap">${handle}</span></div></div>
 ${description !== null && html`<p class="lines">${strangersText(description, description.length)}</p>`}
-<p class="soft small">By ${strangersText(ownerName)} <span class="mono wrap">@${owner}</span></p>
+<p class="soft small">By ${renderName(ownerName, `@${owner}`)} <span class="mono wrap">@${owner}</span></p>
 ${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
 ${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card), colorCode)}</section>`}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>

@@ -23,7 +23,7 @@ import {
   renderTick,
   toTitle,
 } from '../form.js';
-import { type Html, html, renderAgentFace, strangersText } from '../html.js';
+import { type Html, html, renderAgentFace, renderName, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import { getPublicPath } from './agent-page.js';
 import { DISPLAY_NAME, PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
@@ -75,7 +75,7 @@ export const getPath = ({ local_name: name }: Agent): string => `/dashboard/agen
 export function renderAgentPage({ agent, note, undo, mistakes }: AgentFrame, tab: Tab, body: Html): View {
   const path = getPath(agent);
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
-<div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1><bdi>${agent.display_name}</bdi></h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
+<div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1>${renderName(agent.display_name, agent.canonical_handle)}</h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
 <nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
 ${renderNote(note, undo)}${renderMistakes(mistakes)}
 ${body}</div>`;
@@ -414,7 +414,7 @@ export async function showRemoveAgent(visit: Visit): Promise<DashboardAnswer> {
     path: `${path}/remove`,
     csrf: visit.csrf,
     label: 'Remove agent',
-    back: { label: html`<bdi>${displayName}</bdi>`, path },
+    back: { label: renderName(displayName, handle), path },
   });
   return page({ title: `Remove ${handle}?`, section: 'agents', main });
 }

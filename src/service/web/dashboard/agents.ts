@@ -17,7 +17,7 @@ import {
   renderSelection,
   toTitle,
 } from '../form.js';
-import { type Html, html, renderAgentFace, TICK } from '../html.js';
+import { type Html, html, renderAgentFace, renderName, TICK } from '../html.js';
 import type { ProfileValues } from './agent.js';
 import {
   aspCommand,
@@ -103,7 +103,7 @@ function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: First
 
 function renderRow(agent: Agent): Html {
   return html`<li class="row">${renderAgentFace(agent.canonical_handle)}
-<div class="who grow"><a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a><span class="mono">${agent.canonical_handle}</span></div>
+<div class="who grow"><a class="row-link" href="/dashboard/agents/${agent.local_name}">${renderName(agent.display_name, agent.canonical_handle)}</a><span class="mono">${agent.canonical_handle}</span></div>
 ${renderBadges(agent)}</li>`;
 }
 

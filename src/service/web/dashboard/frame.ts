@@ -3,7 +3,7 @@ import { PATH } from '../../oauth/metadata.js';
 import type { AccountRow } from '../../store/accounts.js';
 import { DASHBOARD_STYLE, FRAME_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
-import { GLASS, type Html, html, MARK, renderFace, TICK } from '../html.js';
+import { GLASS, type Html, html, MARK, renderFace, renderName, TICK } from '../html.js';
 import { headersFor, renderDocument, renderScript, toPolicyHash } from '../layout.js';
 
 const headersWith = headersFor(DASHBOARD_STYLE);
@@ -94,7 +94,7 @@ function renderAccountMenu({ account, csrf }: Frame, section: Section | undefine
         html`<a class="button plain" href="${path}"${key === section && html` aria-current="page"`}>${label}</a>`,
     );
   return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(name, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${username}</bdi></span></button>
-<div class="menu" id="account-menu" popover><p class="who"><b><bdi>${name}</bdi></b><span class="mono">@${username}</span></p>
+<div class="menu" id="account-menu" popover><p class="who"><b>${renderName(name, `@${username}`)}</b><span class="mono">@${username}</span></p>
 ${links}
 <form method="post" action="${PATH.signOut}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
 }

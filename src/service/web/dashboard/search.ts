@@ -14,7 +14,7 @@ import { listAgentsOfAccount } from '../../store/agents.js';
 import { toSearchPhrases, toSearchTerms } from '../../store/search.js';
 import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
 import { type Field, type Mistake, renderField, renderMistakes, toTitle } from '../form.js';
-import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
+import { type Html, html, renderAgentFace, renderName, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { getPublicPath } from './agent-page.js';
 import { renderEmpty, renderHeading } from './frame.js';
@@ -96,8 +96,8 @@ function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found
       : '';
   return html`${withHandle}${notSearched}${renderGroup('Messages', messages ?? [], (one) => renderMessage(one, terms, now))}${cut}
 ${renderGroup('Sessions', sessions, (one) => renderSession(one, now))}
-${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}"><bdi>${agent.display_name}</bdi></a>`))}
-${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${getPublicPath(one)}">${strangersText(name)}</a>`))}`;
+${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}">${renderName(agent.display_name, agent.canonical_handle)}</a>`))}
+${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${getPublicPath(one)}">${renderName(name, one)}</a>`))}`;
 }
 
 function renderGroup<Item>(title: string, items: readonly Item[], renderItem: (item: Item) => Html): Html | undefined {
