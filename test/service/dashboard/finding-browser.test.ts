@@ -60,6 +60,20 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
   });
 
+  it('a phone shows the word that was found', { timeout: 60_000 }, async () => {
+    const session = await mine.mustCreate({ topic: 'Words', invite: [other.handle] });
+    await mine.mustSend(session, `${'before it there are words, '.repeat(3)}zebra, and more after it.`);
+    await page.setViewportSize({ width: 320, height: 640 });
+    await page.goto(`${stage.web}/dashboard/search?q=zebra`);
+    const { right, left } = await page
+      .locator('mark')
+      .first()
+      .evaluate((mark) => mark.getBoundingClientRect().toJSON());
+    expect([left > 0, right <= 320]).toEqual([true, true]);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);
+    await page.setViewportSize({ width: 1280, height: 800 });
+  });
+
   it('ages advance while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {
     await page.clock.install();
     await page.goto(`${stage.web}/dashboard/sessions`);
