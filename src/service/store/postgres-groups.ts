@@ -210,7 +210,10 @@ async function runTogether(
   names: ReadonlySet<string>,
 ): Promise<Done<Outcomes>> {
   const query = createQuery((statement) => client.query(statement));
-  const shared: Shared = { client, taken: tryNames(query, schema, [...names]), failure: undefined };
+  const taken = tryNames(query, schema, [...names]);
+  // Members may still be waiting for other answers when it fails, and an error that no one waits for ends the process.
+  taken.catch(() => {});
+  const shared: Shared = { client, taken, failure: undefined };
   const tails = new Map<string, Promise<unknown>>();
   const outcomes = group.map((member) => {
     const before = member.holds.map((name) => tails.get(name));

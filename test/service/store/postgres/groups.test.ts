@@ -32,6 +32,9 @@ afterEach(async () => {
   expect(faults.splice(0)).toEqual([]);
 });
 
+/** Longer than the driver waits for an answer: 500 ms for the statement, and two seconds more. */
+const FROZEN_MS = 3_500;
+
 const put = (transaction: Transaction, name: string): Promise<number> =>
   transaction.run('INSERT INTO note (name, value) VALUES ($1, $2)', name, 'x');
 const times = <T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> =>
@@ -215,4 +218,32 @@ it('64 calls with one key at the same time on two services: one effect, 64 ident
     expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
   }
   expect(await names(one)).toHaveLength(5);
+});
+
+it('survives a freeze that outlasts the time limit of its statements, and writes everything once', async () => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown): void => void unhandled.push(error);
+  process.on('unhandledRejection', note);
+  const hasty = await openPostgres(schema.url, { limits: { statementTimeoutMs: 500, lockTimeoutMs: 250 } });
+  let isOver = false;
+  /** The statements have been sent. When the process goes on, all are late before it reads an answer. */
+  const freezeOnce = (): void => {
+    if (!isOver) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FROZEN_MS);
+    isOver = true;
+  };
+  await times(8, (index) =>
+    hasty.write(
+      async (transaction) => {
+        const counting = transaction.all('SELECT COUNT(*) AS count FROM note');
+        freezeOnce();
+        await counting;
+        await put(transaction, `n${index}`);
+      },
+      [`session ${index}`],
+    ),
+  );
+  await hasty.close();
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+  expect(await names(one)).toHaveLength(8);
 });
