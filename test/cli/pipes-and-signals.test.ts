@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -175,6 +175,37 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     const sequences = [...whole, ...rest].map((text) => (JSON.parse(text) as { sequence: number }).sequence);
     expect(sequences).toEqual(Array.from({ length: sequences.length }, (_, index) => index + 1));
     expect(rest.at(-1)).toContain('"m30"');
+  });
+
+  /** Larger than a new database. The system cuts off the last write, and does not fail it. */
+  const TEXT = { filename: 'notes.txt', type: 'text/plain', bytes: 'a line of notes\n'.repeat(125_000) };
+  const ALMOST = `ulimit -f ${Math.floor(TEXT.bytes.length / 1024)}`;
+
+  it('does not let a part of a downloaded attachment pass for the whole', async () => {
+    const id = await alice.mustUpload(TEXT);
+    const folder = freshHome();
+    const { code, err } = await runShell(
+      `${ALMOST}; asp attachment download ${id} -o ${folder}/notes.txt`,
+      environment,
+    );
+    expect(code).toBe(2);
+    expect(err).toMatch(/Cannot write notes\.txt .*\n.*EFBIG/);
+    expect(readdirSync(folder).filter((name) => name.includes('notes') || name.startsWith('.asp-'))).toEqual([]);
+  });
+
+  it('does not let a part of a restored attachment pass for the whole', async () => {
+    const folder = freshHome();
+    const [data, archive, restored] = ['data', 'asp.tar', 'restored'].map((name) => join(folder, name));
+    const own = await startTestService({ data: { directory: data ?? '' } });
+    const bob = await own.createAgent('bob');
+    await bob.mustUpload(TEXT);
+    await own.stop();
+    const backup = await runShell(`asp serve backup ${archive} --data ${data}`, environment);
+    expect(backup.code, backup.err).toBe(0);
+    const { code, err } = await runShell(`${ALMOST}; asp serve restore ${archive} --data ${restored}`, environment);
+    expect(code).toBe(2);
+    expect(err).toMatch(/larger than a file may be there/);
+    expect(readdirSync(restored ?? '')).toEqual([]);
   });
 
   it('leaves a message whose line could not be written to the next asp run', async () => {

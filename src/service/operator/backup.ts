@@ -63,7 +63,8 @@ export async function createBackup(options: BackupOptions): Promise<Backup> {
 
 /**
  * Writes a tar archive with a snapshot of the data: the database, then its attachments, which never change. The archive
- * is complete and on disk before it gets its name (D-64).
+ * is complete and on disk before it gets its name (D-64). Everything is written with `writeFile`: `write` may write only
+ * a part and not fail, for example the last that fits on a disk.
  */
 async function makeArchive(options: BackupOptions): Promise<Archive> {
   const file = resolve(options.file);
@@ -105,7 +106,7 @@ async function writeArchive(
   try {
     const modifiedAtS = Math.floor(now / 1000);
     await append(out, DATABASE_FILE, await open(database, 'r'), modifiedAtS);
-    await out.write(tarHeader({ name: `${ATTACHMENTS_FOLDER}/`, kind: 'directory', size: 0 }, { modifiedAtS }));
+    await out.writeFile(tarHeader({ name: `${ATTACHMENTS_FOLDER}/`, kind: 'directory', size: 0 }, { modifiedAtS }));
     let attachments = 0;
     for (const { id, isClaimed } of snapshot.attachments) {
       const source = await openAttachment(join(directory, ATTACHMENTS_FOLDER), id, isClaimed);
@@ -113,7 +114,7 @@ async function writeArchive(
       await append(out, `${ATTACHMENTS_FOLDER}/${id}`, source, modifiedAtS);
       attachments += 1;
     }
-    await out.write(TAR_END);
+    await out.writeFile(TAR_END);
     await out.sync();
     const { size } = await out.stat();
     return { attachments, bytes: size };
@@ -125,14 +126,14 @@ async function writeArchive(
 async function append(out: FileHandle, name: string, source: FileHandle, modifiedAtS: number): Promise<void> {
   try {
     const { size } = await source.stat();
-    await out.write(tarHeader({ name, kind: 'file', size }, { modifiedAtS }));
+    await out.writeFile(tarHeader({ name, kind: 'file', size }, { modifiedAtS }));
     let copied = 0;
     for await (const chunk of source.createReadStream({ autoClose: false, end: Math.max(0, size - 1) })) {
-      await out.write(chunk as Buffer);
+      await out.writeFile(chunk as Buffer);
       copied += (chunk as Buffer).length;
     }
     if (copied !== size) throw new Error(`${name} changed while it was read.`);
-    await out.write(tarPadding(size));
+    await out.writeFile(tarPadding(size));
   } finally {
     await source.close();
   }
@@ -233,7 +234,7 @@ async function extract(archive: FileHandle, { offset, size }: FoundEntry, path: 
     if (size > 0)
       for await (const chunk of archive.createReadStream({ autoClose: false, start: offset, end: offset + size - 1 })) {
         hash.update(chunk as Buffer);
-        await out.write(chunk as Buffer);
+        await out.writeFile(chunk as Buffer);
       }
     await out.sync();
   } finally {

@@ -87,7 +87,8 @@ export async function saveFile(
 
 async function fill(file: FileHandle, bytes: AsyncIterable<Uint8Array>): Promise<void> {
   try {
-    for await (const chunk of bytes) await file.write(chunk);
+    // `write` may write a part of it and not fail, for example the last that fits on a disk.
+    for await (const chunk of bytes) await file.writeFile(chunk);
     await file.sync();
   } finally {
     await file.close();

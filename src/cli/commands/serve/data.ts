@@ -190,7 +190,9 @@ async function translateBackupError(error: unknown, next: readonly string[]): Pr
         ? 'it is a file, not a folder.'
         : isFileError(error, 'ENOSPC', 'EDQUOT')
           ? 'the disk is full.'
-          : undefined;
+          : isFileError(error, 'EFBIG')
+            ? 'it would be larger than a file may be there.'
+            : undefined;
   if (why === undefined) return error;
   const path = error instanceof Error && 'path' in error ? String(error.path) : 'A file';
   return new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why, cause: error });
