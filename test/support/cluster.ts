@@ -5,6 +5,8 @@ import { type SocketCutter, startSocketCutter } from './socket-cutter.js';
 export interface Node {
   readonly home: Home;
   readonly cutter: SocketCutter;
+  /** The same for its bus. */
+  readonly busCutter: SocketCutter | undefined;
   readonly running: Running;
   readonly port: number;
   readonly baseUrl: string;
@@ -23,6 +25,8 @@ export interface ClusterOptions {
   readonly databaseUrl: string;
   /** The application name of the nodes' database connections. */
   readonly name: string;
+  /** Another bus than the database; each node reaches it through a proxy of its own. */
+  readonly busUrl?: string | undefined;
   /** By default, the address of the first node. */
   readonly publicUrl?: string;
   /** More arguments of `asp serve`. */
@@ -32,7 +36,11 @@ export interface ClusterOptions {
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   const nodes: Node[] = [];
   const database = new URL(options.databaseUrl);
-  const start = async (home: Home, cutter: SocketCutter, port: number, publicUrl?: string): Promise<Node> => {
+  const start = async (
+    { home, cutter, busCutter }: Pick<Node, 'home' | 'cutter' | 'busCutter'>,
+    port: number,
+    publicUrl?: string,
+  ): Promise<Node> => {
     const url = new URL(database);
     url.port = String(cutter.port);
     url.searchParams.set('application_name', options.name);
@@ -45,6 +53,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       `${(nodes[0]?.home ?? home).directory}/data`,
       '--limits',
       'off',
+      ...(busCutter === undefined ? [] : ['--bus', `nats://127.0.0.1:${busCutter.port}`]),
       ...(options.options ?? []),
     ];
     const running = home.start([...words, ...(publicUrl === undefined ? [] : ['--public-url', publicUrl])], {
@@ -53,27 +62,34 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     const [, address = ''] = await running.until('stdout', /^(http:\S+)$/m);
     const [, listening] = publicUrl === undefined ? [] : await running.until('stderr', /Listening on \S+:(\d+)\./);
     const own = Number(listening ?? new URL(address).port);
-    return { home, cutter, running, port: own, baseUrl: `http://127.0.0.1:${own}/v1` };
+    return { home, cutter, busCutter, running, port: own, baseUrl: `http://127.0.0.1:${own}/v1` };
   };
   const publicUrlOf = (index: number): string | undefined => {
     const [first] = nodes;
     return options.publicUrl ?? (index === 0 ? undefined : `http://127.0.0.1:${first?.port}`);
   };
-  for (let index = 0; index < options.count; index += 1) {
+  const startCutter = async (port: number): Promise<SocketCutter> => {
     const cutter = await startSocketCutter('all');
-    cutter.targetPort = Number(database.port || 5432);
-    nodes.push(await start(createHome(), cutter, 0, publicUrlOf(index)));
+    cutter.targetPort = port;
+    return cutter;
+  };
+  const { busUrl } = options;
+  for (let index = 0; index < options.count; index += 1) {
+    const cutter = await startCutter(Number(database.port || 5432));
+    const busCutter = busUrl === undefined ? undefined : await startCutter(Number(new URL(busUrl).port || 4222));
+    nodes.push(await start({ home: createHome(), cutter, busCutter }, 0, publicUrlOf(index)));
   }
   return {
     nodes,
     async startAgain(node) {
       const index = nodes.indexOf(node);
-      Object.assign(node, await start(node.home, node.cutter, node.port, publicUrlOf(index)));
+      Object.assign(node, await start(node, node.port, publicUrlOf(index)));
     },
     async stop() {
-      for (const { home, cutter } of nodes) {
+      for (const { home, cutter, busCutter } of nodes) {
         await home.dispose();
         await cutter.stop();
+        await busCutter?.stop();
       }
     },
   };
