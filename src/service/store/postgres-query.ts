@@ -60,12 +60,20 @@ export function createQuery(ask: Ask): Query {
   };
 }
 
-/** Valid until `end`: a query used after its work must not slip into another transaction. */
-export function openQuery(client: ClientBase): { query: Query; end: () => void } {
+/**
+ * Valid until `end`: a query used after its work must not slip into another transaction. `onFailure` hears of failed
+ * statements in the order in which PostgreSQL ran them.
+ */
+export function openQuery(
+  client: ClientBase,
+  onFailure: (error: unknown) => void = () => {},
+): { query: Query; end: () => void } {
   let isOver = false;
   const query = createQuery((statement) => {
     if (isOver) throw new Error('This query was used after its work ended.');
-    return client.query(statement);
+    const answer = client.query(statement);
+    answer.catch(onFailure);
+    return answer;
   });
   const end = (): void => {
     isOver = true;
@@ -115,8 +123,12 @@ export interface Done<T> {
   failure(): unknown;
 }
 
+/** A statement was refused because an earlier one of its transaction has failed. */
+const isConsequence = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === '25P02'; // in_failed_sql_transaction
+
 /**
- * Runs one work of a transaction whose BEGIN was sent. Of several statements that failed, the first gives the reason.
+ * Runs one work of a transaction whose BEGIN was sent. Of several statements that failed, the first gives the reason,
+ * whichever of them the work was waiting for.
  */
 export async function runWork<T>(
   client: ClientBase,
@@ -128,7 +140,11 @@ export async function runWork<T>(
   const note = (error: unknown): void => {
     failure ??= error;
   };
-  const { query, end } = openQuery(client);
+  let first: unknown;
+  const { query, end } = openQuery(client, (error) => {
+    first ??= error;
+  });
+  const toReason = (error: unknown): unknown => failure ?? (isConsequence(error) ? first : undefined) ?? error;
   const transaction: Transaction = {
     ...query,
     lock: (names, kind = 'exclusive') => lockNames(query, schema, names, kind),
@@ -138,7 +154,7 @@ export async function runWork<T>(
     afterCommit: (effect) => effects.push(effect),
     async attempt(step) {
       const kept = effects.length;
-      const before = failure;
+      const [before, firstBefore] = [failure, first];
       client.query('SAVEPOINT step').catch(note);
       try {
         const result = await step(transaction);
@@ -147,8 +163,8 @@ export async function runWork<T>(
       } catch (error) {
         effects.length = kept;
         await client.query('ROLLBACK TO SAVEPOINT step; RELEASE SAVEPOINT step');
-        const cause = failure ?? error;
-        failure = before;
+        const cause = toReason(error);
+        [failure, first] = [before, firstBefore];
         throw cause;
       }
     },
@@ -156,7 +172,7 @@ export async function runWork<T>(
   try {
     return { result: await work(transaction), effects, failure: () => failure };
   } catch (error) {
-    throw failure ?? error;
+    throw toReason(error);
   } finally {
     end();
   }

@@ -220,6 +220,37 @@ it('64 calls with one key at the same time on two services: one effect, 64 ident
   expect(await names(one)).toHaveLength(5);
 });
 
+it('fails a write for the reason of its first failed statement, whichever one it hears of first', async () => {
+  const hasty = await openPostgres(schema.url, { limits: { lockTimeoutMs: 100 } });
+  let isHeld = false;
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const holder = one.write(async (transaction) => {
+    await transaction.lock(['session a']);
+    isHeld = true;
+    await released;
+  });
+  await until('the lock is held', async () => isHeld);
+  // PostgreSQL refuses the second statement because of the first one.
+  const both = async (transaction: Transaction): Promise<unknown> =>
+    Promise.all([transaction.lock(['session a']), transaction.all('SELECT name FROM note')]);
+  const LOCK_NOT_AVAILABLE = { code: '55P03' };
+  await expect(hasty.write(both)).rejects.toMatchObject(LOCK_NOT_AVAILABLE);
+  await expect(hasty.write((transaction) => transaction.attempt(both))).rejects.toMatchObject(LOCK_NOT_AVAILABLE);
+  // What a step has caught is over.
+  await expect(
+    hasty.write(async (transaction) => {
+      await transaction.attempt(both).catch(() => {});
+      await put(transaction, 'kept');
+      throw new Error('its own');
+    }),
+  ).rejects.toThrow('its own');
+  release();
+  await Promise.all([holder, hasty.close()]);
+});
+
 it('survives a freeze that outlasts the time limit of its statements, and writes everything once', async () => {
   const unhandled: unknown[] = [];
   const note = (error: unknown): void => void unhandled.push(error);
