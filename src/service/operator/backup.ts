@@ -70,7 +70,10 @@ async function makeArchive(options: BackupOptions): Promise<Archive> {
   const file = resolve(options.file);
   if (!options.isForced && (await exists(file))) throw inTheWay(file);
   const folder = dirname(file);
-  const work = await mkdtemp(join(folder, `.${basename(file)}.`));
+  const workPrefix = `.${basename(file)}.`;
+  // Only tidying: a backup must not fail because of what someone else left.
+  await removeLeftovers(folder, workPrefix, options.now - LEFTOVER_AFTER_MS).catch(() => {});
+  const work = await mkdtemp(join(folder, workPrefix));
   try {
     const database = join(work, DATABASE_FILE);
     await (await open(database, 'wx', OWNER_ONLY)).close();
@@ -84,6 +87,24 @@ async function makeArchive(options: BackupOptions): Promise<Archive> {
     return { ...written, schemaVersion: snapshot.schemaVersion };
   } finally {
     await rm(work, { recursive: true, force: true });
+  }
+}
+
+/** A backup writes all the time. */
+const LEFTOVER_AFTER_MS = 60 * 60_000;
+const RANDOM_LENGTH = 6;
+
+/**
+ * Removes what killed backups to the same file left beside it: a nightly one would otherwise fill the disk. Nothing in
+ * such a folder has changed since `beforeMs`.
+ */
+async function removeLeftovers(folder: string, prefix: string, beforeMs: number): Promise<void> {
+  for (const { name } of (await readdir(folder, { withFileTypes: true })).filter((entry) => entry.isDirectory())) {
+    if (!name.startsWith(prefix) || name.length !== prefix.length + RANDOM_LENGTH) continue;
+    const left = join(folder, name);
+    const paths = [left, ...(await readdir(left)).map((inside) => join(left, inside))];
+    const changes = await Promise.all(paths.map(async (path) => (await lstat(path)).mtimeMs));
+    if (Math.max(...changes) < beforeMs) await rm(left, { recursive: true, force: true });
   }
 }
 

@@ -6,7 +6,9 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -165,6 +167,30 @@ describe('a backup', () => {
     expect(modeOf(join(folder, 'private', 'attachments', attachment))).toBe('600');
     expect(readdirSync(folder).filter((name) => name.startsWith('.'))).toEqual([]);
     expect(readdirSync(join(folder, 'private')).sort()).toEqual(['asp.sqlite', 'attachments']);
+  });
+
+  it('removes what a killed backup to the same file left an hour ago, and nothing of one that is running', async () => {
+    const leave = (name: string, ages: Readonly<Record<string, number>>): void => {
+      mkdirSync(join(folder, name));
+      for (const [file, minutes] of Object.entries(ages)) {
+        writeFileSync(join(folder, name, file), 'x');
+        age(join(folder, name, file), minutes);
+      }
+      age(join(folder, name), 90);
+    };
+    const age = (path: string, minutes: number): void => {
+      const at = new Date(Date.now() - minutes * 60_000);
+      utimesSync(path, at, at);
+    };
+    leave('.nightly.tar.killed', { 'asp.sqlite': 80, 'part.tar': 70 });
+    leave('.nightly.tar.active', { 'asp.sqlite': 80, 'part.tar': 50 });
+    leave('.weekly.tar.killed', { 'asp.sqlite': 80 });
+    leave('.nightly.tar.of-others', { 'asp.sqlite': 80 });
+    await backUp('nightly.tar');
+    const left = readdirSync(folder).filter((name) => name.startsWith('.'));
+    for (const name of left) rmSync(join(folder, name), { recursive: true });
+    expect(left.sort()).toEqual(['.nightly.tar.active', '.nightly.tar.of-others', '.weekly.tar.killed']);
+    expect(existsSync(join(folder, 'nightly.tar'))).toBe(true);
   });
 
   it('never contains a private key unless requested', async () => {
