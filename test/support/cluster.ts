@@ -5,7 +5,7 @@ import { type SocketCutter, startSocketCutter } from './socket-cutter.js';
 export interface Node {
   readonly home: Home;
   readonly cutter: SocketCutter;
-  /** The same for its bus. */
+  /** A proxy in front of its bus that can be cut. */
   readonly busCutter: SocketCutter | undefined;
   readonly running: Running;
   readonly port: number;
@@ -25,7 +25,7 @@ export interface ClusterOptions {
   readonly databaseUrl: string;
   /** The application name of the nodes' database connections. */
   readonly name: string;
-  /** Another bus than the database; each node reaches it through a proxy of its own. */
+  /** A bus other than the database; each node connects to it through its own proxy. */
   readonly busUrl?: string | undefined;
   /** By default, the address of the first node. */
   readonly publicUrl?: string;

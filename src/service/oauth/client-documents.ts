@@ -62,7 +62,7 @@ export interface ClientDocuments {
   learn(clientId: string, caller: DocumentCaller): Promise<void>;
 }
 
-/** The one who has a document fetched. */
+/** Who asked for a document. */
 interface DocumentCaller {
   /** Undefined if all callers have the same address. */
   readonly network: string | undefined;

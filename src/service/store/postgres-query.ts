@@ -61,8 +61,8 @@ export function createQuery(ask: Ask): Query {
 }
 
 /**
- * Valid until `end`: a query used after its work must not slip into another transaction. `onFailure` hears of failed
- * statements in the order in which PostgreSQL ran them.
+ * Valid until `end`: a query used after its work must not slip into another transaction. `onFailure` is called for
+ * failed statements in the order in which PostgreSQL ran them.
  */
 export function openQuery(
   client: ClientBase,

@@ -220,7 +220,7 @@ it('64 calls with one key at the same time on two services: one effect, 64 ident
   expect(await names(one)).toHaveLength(5);
 });
 
-it('fails a write for the reason of its first failed statement, whichever one it hears of first', async () => {
+it('fails a write with the error of its first failed statement, whichever answer it reads first', async () => {
   const hasty = await openPostgres(schema.url, { limits: { lockTimeoutMs: 100 } });
   let isHeld = false;
   let release = (): void => {};
@@ -239,7 +239,7 @@ it('fails a write for the reason of its first failed statement, whichever one it
   const LOCK_NOT_AVAILABLE = { code: '55P03' };
   await expect(hasty.write(both)).rejects.toMatchObject(LOCK_NOT_AVAILABLE);
   await expect(hasty.write((transaction) => transaction.attempt(both))).rejects.toMatchObject(LOCK_NOT_AVAILABLE);
-  // What a step has caught is over.
+  // A failure that was caught with its step is over.
   await expect(
     hasty.write(async (transaction) => {
       await transaction.attempt(both).catch(() => {});
