@@ -1,4 +1,4 @@
-import { RequestError } from '../client/client.js';
+import { RequestError, type TailItem } from '../client/client.js';
 import { backoffMs, type Clock, wait } from '../kit/clock.js';
 import { errorRow, isErrorCode } from '../wire/error.js';
 import { oauthExitCode } from '../wire/oauth.js';
@@ -84,6 +84,27 @@ function noteOf({ code, message }: Failure): string {
 /** The note for a person while the agent waits for the service. */
 export const noConnection = (reason: string): string =>
   `Cannot connect to the service (${reason}). Retrying until it works.`;
+
+/** Says once that there is no connection, and when it is back. */
+export function createOutageNotes({
+  output,
+}: {
+  readonly output: Pick<AgentContext['output'], 'note'>;
+}): (item: TailItem) => Promise<void> {
+  let isReported = false;
+  return async (item) => {
+    if (item.kind === 'reconnecting' && !isReported && (item.attempt > 1 || item.delayMs >= NOTED_MS)) {
+      isReported = true;
+      await output.note(noConnection(item.reason));
+    } else if (item.kind === 'ready' && isReported) {
+      isReported = false;
+      await output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
+    }
+  };
+}
+
+/** A shorter outage is not worth a note. */
+const NOTED_MS = 1000;
 
 /** Errors that concern only one call: neither the login nor the connection is at fault. */
 const ABOUT_THE_CALL = ['ASP_FILE_TOO_LARGE', 'ASP_INSECURE_ADDRESS'];

@@ -18,7 +18,7 @@ import {
 } from './answer.js';
 import { findInvitation, isInvitationFor } from './invitation.js';
 import type { LimitName, LimitRules, Limits } from './limits.js';
-import { type AgentContext, noConnection, persist } from './persist.js';
+import { type AgentContext, createOutageNotes, persist } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
 import { isAmongTwo } from './reply-matcher.js';
 import type { SessionQueues } from './session-queues.js';
@@ -100,6 +100,7 @@ interface Held {
 class Agent {
   readonly #parts: AgentParts;
   readonly #ended = new Map<string, number>();
+  readonly #tellOutage: ReturnType<typeof createOutageNotes>;
   #held: Held | undefined;
   #isReady = false;
   #isCaughtUp = false;
@@ -108,6 +109,7 @@ class Agent {
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
+    this.#tellOutage = createOutageNotes(parts.context);
     this.#left = parts.options.count ?? Number.POSITIVE_INFINITY;
   }
 
@@ -120,6 +122,7 @@ class Agent {
         break;
       case 'ready':
         await this.#flush();
+        await this.#tellOutage(item);
         if (!this.#isReady) await this.#parts.onReady();
         this.#isReady = true;
         this.#isCaughtUp = true;
@@ -127,7 +130,7 @@ class Agent {
       case 'reconnecting':
         this.#isCaughtUp = false;
         await output.detail(`reconnecting in ${Math.ceil(item.delayMs / 1000)} s: ${item.reason}`);
-        if (!this.#isReady && item.attempt === 1) await output.note(noConnection(item.reason));
+        await this.#tellOutage(item);
         break;
       case 'gap':
         await output.note(`${item.sessionId}: could not load events from ${item.from} on: ${item.reason}`);

@@ -567,12 +567,17 @@ describe('asp run', () => {
     await expectOneReplyEach(sid, ['hello', 'still?']);
   });
 
-  it('continues after an outage of the service', async () => {
-    await start('echo here');
+  it('continues after an outage of the service, and says when it began and ended', async () => {
+    const agent = await start('echo here');
     const sid = await say(BOT, 'hello');
-    await service.stop();
+    await agent.until('stdout', /replied/);
+    service.running.kill('SIGKILL');
+    await service.running.ended;
+    await agent.until('stderr', /Cannot connect to the service \([\w ]+\)\. Retrying until it works\.\n/);
     service = await serve();
+    await agent.until('stderr', /Connected again after \d+ s\.\n/);
     expect(await ask(sid, 'still?')).toBe('here');
+    expect(agent.stderr().match(/Cannot connect/g)).toHaveLength(1);
   });
 
   /** The points at which a `kill -9` may interrupt an answer, from the invitation to the printed line. */

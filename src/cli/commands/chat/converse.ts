@@ -1,4 +1,4 @@
-import { persist } from '../../../agent/persist.js';
+import { createOutageNotes, persist } from '../../../agent/persist.js';
 import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import type { Client } from '../../../client/client.js';
 import { randomUuid } from '../../../kit/random.js';
@@ -19,7 +19,6 @@ import { describeEvent } from '../session/facts.js';
 import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
 import { explainRefusal, lookAtSession } from '../session/refusal.js';
 import { readLastMessages } from '../session/session-events.js';
-import { createOutageNotes } from '../session/wait.js';
 import { joinWaiting } from '../tail/follow.js';
 import type { ChatOptions } from './chat.js';
 

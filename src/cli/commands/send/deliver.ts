@@ -546,7 +546,7 @@ async function listen(context: Context, sent: SendResult, question: Question | u
     const [me, client] = [await context.actingHandle(), await context.client()];
     const [{ createReplyMatcher }, { createOutageNotes }] = await Promise.all([
       import('../../../agent/reply-matcher.js'),
-      import('../session/wait.js'),
+      import('../../../agent/persist.js'),
     ]);
     const asked = { me, sessionId, sequence, messageId: message_id ?? undefined, handle, signal };
     const isReply = createReplyMatcher(client, asked);

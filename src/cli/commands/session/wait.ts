@@ -1,6 +1,6 @@
-import { noConnection } from '../../../agent/persist.js';
+import { createOutageNotes } from '../../../agent/persist.js';
 import { createReplyMatcher, type IsReply } from '../../../agent/reply-matcher.js';
-import type { Client, TailItem } from '../../../client/client.js';
+import type { Client } from '../../../client/client.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
@@ -61,23 +61,6 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
     safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload) : safe.session_id,
   );
 }
-
-/** Says once that there is no connection, and when it is back. */
-export function createOutageNotes({ output }: Pick<Context, 'output'>): (item: TailItem) => Promise<void> {
-  let isReported = false;
-  return async (item) => {
-    if (item.kind === 'reconnecting' && !isReported && (item.attempt > 1 || item.delayMs >= NOTED_MS)) {
-      isReported = true;
-      await output.note(noConnection(item.reason));
-    } else if (item.kind === 'ready' && isReported) {
-      isReported = false;
-      await output.note(`Connected again after ${Math.round(item.downMs / 1000)} s.`);
-    }
-  };
-}
-
-/** A shorter outage is not worth a note. */
-const NOTED_MS = 1000;
 
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
   const { sessionId } = options;
