@@ -274,7 +274,8 @@ describe('asp connect and asp disconnect', () => {
   it('--list says what wakes each coding agent, and which version was tested', async () => {
     const { out, err } = await must('connect --list');
     expect(out).toMatch(/^claude-code\tno\tits monitor\t2\.1\.\d+$/m);
-    expect(out).toMatch(/^gemini\tno\tasp run --acp\tnot measured$/m);
+    expect(out).toMatch(/^gemini\tno\tasp run --acp\t0\.61\.0$/m);
+    expect(out).toMatch(/^cursor\tno\tasp run --acp\tnot measured$/m);
     expect(err).toContain(
       'Without asp run --acp, a coding agent that has no monitor reads messages only while it works.',
     );
@@ -283,6 +284,7 @@ describe('asp connect and asp disconnect', () => {
   it('says whether anything changed, and to restart the coding agent if so', async () => {
     const restart = 'Restart it to load the changes.';
     expect((await must('connect gemini')).err).toContain(`Gemini CLI is connected as @alice.bot. ${restart}`);
+    expect((await must('connect gemini')).err).toContain('folders that you trust: enter /permissions trust there.');
     expect((await must('connect gemini')).err).toContain(
       'Gemini CLI was already connected as @alice.bot; nothing was changed.',
     );

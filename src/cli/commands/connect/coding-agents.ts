@@ -39,6 +39,8 @@ export interface CodingAgent {
   /** The skill folders of the user and of a project. */
   readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
   readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
+  /** What the user must do before the program starts the tools. */
+  readonly needs?: string;
 }
 
 /** The user's folders. */
@@ -130,7 +132,8 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     name: 'Gemini CLI',
     wake: 'run',
     wakesBy: 'asp run --acp "gemini --acp"; on its own it reads messages only during a turn',
-    measuredWith: undefined,
+    measuredWith: '0.61.0',
+    needs: 'It starts tools only in folders that you trust: enter /permissions trust there.',
     skills: { user: ({ home }) => join(home, '.gemini', 'skills'), project: '.gemini/skills' },
     files: ({ home }, launch) => [
       toSkillFile(join(home, '.gemini', 'skills')),

@@ -66,6 +66,7 @@ export const connect = command({
     const already = `${found.name} was already connected as ${launch.handle}; nothing was changed.`;
     const connected = `${found.name} is connected as ${launch.handle}. Restart it to load the changes.`;
     await context.output.note(isChanged ? connected : already);
+    if (found.needs !== undefined) await context.output.note(found.needs);
     if (found.wake === 'run') await context.output.note(`To wake it with messages: ${found.wakesBy}.`);
   },
 });
