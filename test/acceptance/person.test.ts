@@ -52,7 +52,7 @@ describe('a person who is signed in', () => {
     it('--accessible asks by a line of text, and draws nothing', async () => {
       const asked = home.terminal(['agent', 'remove', '@demo.you', '--accessible'], { environment: TERMINAL });
       // At 80 columns, the question breaks between words.
-      await asked.until('stdout', /Remove @demo\.you for good\?.* can never be\s+used again\. \[y\/N\] /);
+      await asked.until('stdout', /Remove @demo\.you for good\?.* can never be\r?\nused again\. \[y\/N\] /);
       asked.child.stdin?.write('n\r');
       const { status, stdout } = await asked.ended;
       expect(status).not.toBe(0);

@@ -539,7 +539,7 @@ describe('a change that was already made', () => {
       const again = await asAlice(['session', verb, id, '--json']);
       expect(again.code, again.err).toBe(0);
       expect(JSON.parse(again.out)).toMatchObject({ session_id: id, action: verb, state, changed: false });
-      expect((await asAlice(['session', verb, id])).err).toBe(`${id} ${text}.\n`);
+      expect((await asAlice(['session', verb, id, '--as', alice.handle])).err).toBe(`${id} ${text}.\n`);
     }
     await asAlice(['session', 'leave', id]);
     expect(JSON.parse((await asAlice(['session', 'leave', id, '--json'])).out)).toMatchObject({ changed: false });
