@@ -114,6 +114,20 @@ describe('a message that is too long only as JSON', () => {
   });
 });
 
+describe('a service without a login', () => {
+  it('is named by its address and its profile', async () => {
+    const options = { machine: { homeDirectory: freshHome() }, environment: { ASP_TOKEN_STORE: 'file' } };
+    await runWords('profile add work --base-url http://127.0.0.1:9/v1', options);
+    expect(await failureOf('inbox', options)).toMatchObject({
+      code: 'ASP_NO_CREDENTIAL',
+      message: 'No agent is signed in at http://127.0.0.1:9/v1 (profile work).',
+      next: ['asp', 'login', '-p', 'work'],
+    });
+    const message = 'No agent is signed in at http://127.0.0.1:9/v2.';
+    expect(await failureOf('inbox -p http://127.0.0.1:9/v2', options)).toMatchObject({ message });
+  });
+});
+
 describe('a base URL without /v1', () => {
   it('names the probable address of the service', async () => {
     const root = await serverThat('knows nothing');

@@ -255,7 +255,7 @@ export function agentCandidates(
 export async function resolveAgent(sources: AgentSources, credential: AgentChoice): Promise<ResolvedAgent> {
   const { profile } = sources;
   const { value, place } = await choose('agent', agentCandidates(sources, credential));
-  if (value === undefined && credential === 'stored') throw noAgent(profile.name);
+  if (value === undefined && credential === 'stored') throw noAgent(profile);
   return {
     handle: value === undefined ? undefined : parseHandle(value),
     isExplicit: place === '--as' || place === 'ASP_AGENT',
@@ -273,9 +273,10 @@ export function listHandles(logins: readonly Login[]): string[] {
     .flatMap(({ handle }) => (handle === null ? [] : [handle]));
 }
 
-function noAgent(profile: string): CliError {
+/** With the address: the profile `local` is a different service after another `asp serve`. */
+function noAgent({ name, baseUrl }: ResolvedProfile): CliError {
   return new CliError('ASP_NO_CREDENTIAL', {
-    message: `No agent is signed in at profile ${profile}.`,
-    next: ['asp', 'login', '-p', profile],
+    message: `No agent is signed in at ${baseUrl}${name === baseUrl ? '' : ` (profile ${name})`}.`,
+    next: ['asp', 'login', '-p', name],
   });
 }
