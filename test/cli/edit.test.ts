@@ -134,6 +134,13 @@ describe('--edit', () => {
     }
   });
 
+  it('does not start vi where no one can type', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', PATH: process.env['PATH'] ?? '' };
+    const { code, err } = await runWords(`send ${SESSION} --edit`, { environment, stdin: '' });
+    expect(err).toContain('There is no terminal to edit on. Nothing was sent.');
+    expect(code).toBe(2);
+  });
+
   it('passes Ctrl-C to the editor, and keeps stdout for data', async () => {
     service = await startScript([SENT]);
     const home = mkdtempSync(join(tmpdir(), 'asp-home-'));

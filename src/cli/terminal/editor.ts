@@ -9,7 +9,7 @@ import type { Streams } from './streams.js';
 export interface EditorHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly machine: { readonly temporaryDirectory: string };
-  readonly streams: Pick<Streams, 'stdout'>;
+  readonly streams: Pick<Streams, 'stdin' | 'stdout'>;
   readonly signal: AbortSignal;
   /** Runs with Ctrl-C handled by the editor. */
   lendTerminal<Value>(work: () => Promise<Value>): Promise<Value>;
@@ -67,7 +67,11 @@ interface EditorFailure {
 
 async function runEditor(host: EditorHost, path: string): Promise<EditorFailure | undefined> {
   const { environment, streams, signal } = host;
-  const editor = environment['VISUAL'] || environment['EDITOR'] || 'vi';
+  const chosen = environment['VISUAL'] || environment['EDITOR'];
+  // A script would wait forever for vi; an editor that someone chose may need no terminal.
+  if (!chosen && !streams.stdin.isTerminal)
+    return { message: 'There is no terminal to edit on.', why: 'set EDITOR to a program that needs none.' };
+  const editor = chosen || 'vi';
   const [program = 'vi', ...words] = editor.split(' ').filter((word) => word !== '');
   // stdout is for data: an editor draws elsewhere if it is not a terminal.
   const output = streams.stdout.isTerminal ? 'inherit' : 2;
