@@ -9,7 +9,7 @@ import { programWords, shareCompiledCode } from '../support/built-program-file.j
 import { createTestClock } from '../support/clock.js';
 import { text } from '../support/json.js';
 import { startTestService } from '../support/service.js';
-import { createSchema, TEST_STORE } from '../support/stores.js';
+import { TEST_STORE, takeSchema } from '../support/stores.js';
 
 /**
  * The service under test. Only this file knows how it starts. By default, the built program starts as its users start
@@ -72,7 +72,7 @@ async function startHere(limits: 'on' | 'off'): Promise<Target> {
 
 async function startProgram(flags: readonly string[]): Promise<Target> {
   const home = mkdtempSync(join(tmpdir(), 'asp-conformance-'));
-  const schema = TEST_STORE === 'postgres' ? createSchema() : undefined;
+  const schema = TEST_STORE === 'postgres' ? takeSchema() : undefined;
   const data = schema === undefined ? ['--data', 'memory'] : [];
   shareCompiledCode(home);
   const program = spawn(process.execPath, programWords(['serve', '--json', '--port', '0', ...data, ...flags]), {

@@ -19,7 +19,7 @@ import { GARBAGE } from '../../support/notification-garbage.js';
 import { discover, type Place, revoke } from '../../support/oauth.js';
 import type { LiveSocket } from '../../support/socket.js';
 import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
-import { createSchema, type Schema } from '../../support/stores.js';
+import { createSchema, type Schema, takeSchema } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 
 const CANARY = 'CANARY-bus-password';
@@ -64,7 +64,7 @@ interface Pair {
 }
 
 async function startPair(busOfOne: string, busOfTwo: string): Promise<Pair> {
-  const [clock, schema] = [createTestClock(), createSchema()];
+  const [clock, schema] = [createTestClock(), takeSchema()];
   const said = [createLog(), createLog()] as const;
   const options = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema.url, areLimitsOn: false } as const;
   const one = await startService({ ...options, clock, bus: { url: busOfOne }, log: said[0].log });

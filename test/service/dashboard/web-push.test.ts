@@ -20,7 +20,7 @@ import { text } from '../../support/json.js';
 import { discover, type Place } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
 import { type Pushed, type PushService, type Subscription, startPushService } from '../../support/push-service.js';
-import { createSchema, TEST_STORE } from '../../support/stores.js';
+import { TEST_STORE, takeSchema } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 import { createHandClock, openStage as openDomain } from '../sessions/stage.js';
 import { openStage, pathOf, type Stage, type Visitor } from './stage.js';
@@ -528,7 +528,7 @@ describe('An address that is not public', () => {
 
 describe('A service that starts again', () => {
   it('sends everything that came up before its end, and nothing twice, with the same key', async () => {
-    const schema = TEST_STORE === 'postgres' ? createSchema() : undefined;
+    const schema = TEST_STORE === 'postgres' ? takeSchema() : undefined;
     const data = { directory: join(folder, 'data') };
     const options: ServiceOptions = {
       ...{ host: '127.0.0.1', port: 0, data, databaseUrl: schema?.url, areLimitsOn: false, webPush: CONTACT },
@@ -682,7 +682,7 @@ describe('The sender', () => {
 
 describe.skipIf(TEST_STORE !== 'postgres')('Two services on one database', () => {
   it('send each entry once', async () => {
-    const schema = createSchema();
+    const schema = takeSchema();
     const clocks = [createTurnableClock(systemClock), createTurnableClock(systemClock)] as const;
     const options = {
       host: '127.0.0.1',

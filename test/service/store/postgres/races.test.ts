@@ -14,7 +14,7 @@ import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { insertSession } from '../../../../src/service/store/sessions.js';
 import { createStoredLimits } from '../../../../src/service/store/stored-limits.js';
 import { RATE_LIMIT } from '../../../../src/wire/limit.js';
-import { createSchema, type Schema } from '../../../support/stores.js';
+import { type Schema, takeSchema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
 
 /** The two services have separate connections. */
@@ -25,7 +25,7 @@ const faults: unknown[] = [];
 
 beforeEach(async () => {
   faults.length = 0;
-  schema = createSchema();
+  schema = takeSchema();
   const options = { onFault: (error: unknown) => faults.push(error) };
   [one, two] = await Promise.all([openPostgres(schema.url, options), openPostgres(schema.url, options)]);
 });
