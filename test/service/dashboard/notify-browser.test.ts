@@ -34,7 +34,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
   let other: Actor;
   let context: BrowserContext;
   beforeAll(async () => {
-    browser = await launchChromium();
+    browser = await launchChromium({ isWhole: true });
     service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', areLimitsOn: false });
   });
   afterAll(async () => {

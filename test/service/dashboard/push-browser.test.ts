@@ -47,7 +47,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'asp-push-'));
     push = await startPushService(folder);
-    browser = await launchChromium();
+    browser = await launchChromium({ isWhole: true });
     service = await startService({
       ...{ host: '127.0.0.1', port: 0, data: 'memory', areLimitsOn: false },
       ...{ webPush: 'mailto:operator@asp.example', outsideNetwork: push.network },
