@@ -69,9 +69,9 @@ describe('tables', () => {
     const wrapping = [columns[0], { ...columns[1], isFlexible: 'wrap' as const }, columns[0]].flatMap(
       (one) => one ?? [],
     );
-    const items = [{ id: 'a', text: 'one two three four five' }];
-    expect(tableText(items, wrapping as typeof columns, PLAIN, 20)).toBe(
-      'ID  TEXT          ID\na   one two       a\n    three four\n    five\n',
+    const items = [{ id: 'a', text: 'one two three four five six seven eight' }];
+    expect(tableText(items, wrapping as typeof columns, PLAIN, 32)).toBe(
+      `ID  TEXT${' '.repeat(22)}ID\na   one two three four five   a\n    six seven eight\n`,
     );
   });
 

@@ -32,6 +32,8 @@ export function shorten(text: string, width: number): string {
 
 const GAP = 2;
 const NARROWEST = 8;
+/** Running text in a narrower column is hard to read. */
+const NARROWEST_WRAPPED = 24;
 
 /** Aligned columns under dim titles, no wider than the terminal. */
 export function tableText<Item>(
@@ -51,7 +53,10 @@ export function tableText<Item>(
   for (const [index, column] of flexible) {
     if (excess <= 0) break;
     const width = widths[index] ?? 0;
-    const less = Math.min(excess, Math.max(0, width - Math.max(NARROWEST, column.title.length)));
+    const less = Math.min(
+      excess,
+      Math.max(0, width - Math.max(column.isFlexible === 'wrap' ? NARROWEST_WRAPPED : NARROWEST, column.title.length)),
+    );
     widths[index] = width - less;
     excess -= less;
   }
