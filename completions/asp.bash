@@ -1,5 +1,5 @@
 # bash completion of asp: it asks the program what may be typed next.
-# Install: asp completion bash > ~/.local/share/bash-completion/completions/asp
+# Install: asp completion bash --install
 
 _asp() {
   local line at width=$((${COLUMNS:-80} - 2))

@@ -1,5 +1,5 @@
 # fish completion of asp: it asks the program what may be typed next.
-# Install: asp completion fish > ~/.config/fish/completions/asp.fish
+# Install: asp completion fish --install
 
 function __asp_complete
     set -l word (commandline -ct)

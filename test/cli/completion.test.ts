@@ -443,6 +443,73 @@ describe('asp completion', () => {
   });
 });
 
+describe('asp completion --install', () => {
+  const install = (home: string, shell: string, environment: Record<string, string> = {}) =>
+    spawnSync(process.execPath, [`${ROOT}bin/asp.js`, 'completion', shell, '--install', '--json'], {
+      env: { ...environmentOf(home), ...environment },
+      encoding: 'utf8',
+    });
+  const filesOf = ({ stdout }: { stdout: string }): { path: string; action: string }[] => JSON.parse(stdout).files;
+
+  it('writes the script where bash and fish look for it, and changes nothing the second time', () => {
+    for (const [shell, path] of [
+      ['bash', '.local/share/bash-completion/completions/asp'],
+      ['fish', '.config/fish/completions/asp.fish'],
+    ] as const) {
+      const home = usedHome();
+      expect(filesOf(install(home, shell))).toEqual([{ path: join(home, path), action: 'create' }]);
+      expect(readFileSync(join(home, path), 'utf8')).toBe(readFileSync(fileOf(shell), 'utf8'));
+      const again = install(home, shell);
+      expect(filesOf(again)).toEqual([{ path: join(home, path), action: 'keep' }]);
+      expect(again.stderr).toContain('Nothing was changed');
+      writeFileSync(join(home, path), '# an older asp __complete\n');
+      expect(filesOf(install(home, shell))).toEqual([{ path: join(home, path), action: 'change' }]);
+    }
+  });
+
+  it.skipIf(!hasShell('zsh'))('makes a new zsh load it, also where .zshrc is a link without a last newline', () => {
+    const home = usedHome();
+    const kept = join(home, 'it’s kept');
+    mkdirSync(kept);
+    writeFileSync(join(kept, 'zshrc'), 'unsetopt beep');
+    symlinkSync(join(kept, 'zshrc'), join(home, '.zshrc'));
+    const environment = { XDG_DATA_HOME: kept };
+    const [script, startup] = filesOf(install(home, 'zsh', environment));
+    expect(script).toEqual({ path: join(kept, 'asp-cli/completions/_asp'), action: 'create' });
+    expect(startup).toEqual({ path: join(home, '.zshrc'), action: 'change' });
+    expect(filesOf(install(home, 'zsh', environment)).map(({ action }) => action)).toEqual(['keep', 'keep']);
+    expect(readFileSync(join(kept, 'zshrc'), 'utf8')).toMatch(/^unsetopt beep\n[^\n]+\n$/);
+    for (const before of ['', 'autoload -Uz compinit; compinit -u -D; ']) {
+      const asked = spawnSync('zsh', ['-f', '-c', `${before}source ~/.zshrc; print -r -- $_comps[asp]`], {
+        env: environmentOf(home),
+        encoding: 'utf8',
+      });
+      expect(asked).toMatchObject({ stdout: '_asp\n', stderr: '' });
+    }
+  });
+
+  it.skipIf(!hasShell('fish'))('makes a new fish load it', () => {
+    const home = usedHome();
+    install(home, 'fish');
+    const asked = spawnSync('fish', ['-c', 'complete -C "asp whoam"'], { env: environmentOf(home), encoding: 'utf8' });
+    expect(asked.stdout).toBe('whoami\tshow the current agent, service and credential\n');
+  });
+
+  it('refuses PowerShell, another program’s file, and a folder that it cannot write, and says why', () => {
+    const home = usedHome();
+    expect(install(home, 'powershell')).toMatchObject({ status: 2, stderr: expect.stringContaining('>> $PROFILE') });
+    const path = join(home, '.config/fish/completions/asp.fish');
+    mkdirSync(join(path, '..'), { recursive: true });
+    writeFileSync(path, 'complete -c asp\n');
+    expect(install(home, 'fish')).toMatchObject({ status: 2, stderr: expect.stringContaining('move it away') });
+    expect(readFileSync(path, 'utf8')).toBe('complete -c asp\n');
+    writeFileSync(join(home, 'file'), '');
+    const refused = install(home, 'bash', { XDG_DATA_HOME: join(home, 'file') });
+    expect(refused).toMatchObject({ status: 2, stdout: '' });
+    expect(refused.stderr).toContain('ENOTDIR');
+  });
+});
+
 /** Removes comments from a PowerShell script and empties its quoted strings (about_Parsing, about_Quoting_Rules). */
 function withoutTexts(script: string): string {
   const token = /'(?:[^']|'')*'|"(?:[^"`]|`[\s\S]|"")*"|#[^\n]*/g;

@@ -313,6 +313,45 @@ describe('doctor', () => {
     expect((await run('doctor')).code).toBe(0);
   });
 
+  it('--bundle writes the facts for a bug report to a new private file, without secrets', async () => {
+    const { run, directory } = localHome(stage.service);
+    const secrets = ['s3cret-token', 's3cret-client', 's3cret-proxy', 's3cret-argument', 's3cret-alias', 's3cret-file'];
+    const [token, client, proxy, argument, alias, stored] = secrets as [string, string, string, string, string, string];
+    const profile = { base_url: 'https://asp.example.org/v1', credential_command: ['helper', '--key', argument] };
+    const config = { profiles: { work: profile }, aliases: { hi: ['send', alias] } };
+    for (const folder of ['.config', '.local/state'])
+      mkdirSync(join(directory, folder, 'asp-cli'), { recursive: true, mode: 0o700 });
+    writeFileSync(join(directory, '.config/asp-cli/config.json'), JSON.stringify(config), { mode: 0o600 });
+    writeFileSync(join(directory, '.local/state/asp-cli/store'), stored, { mode: 0o600 });
+    const environment = {
+      ASP_TOKEN: token,
+      ASP_CLIENT_SECRET: client,
+      HTTPS_PROXY: `http://me:${proxy}@proxy.example.org`,
+      EDITOR: 'vi',
+    };
+    const path = join(directory, 'bundle.json');
+    const { err } = await run(`doctor --bundle ${path}`, { environment });
+    expect(err).toContain('Read it before you share it.');
+    const text = readFileSync(path, 'utf8');
+    for (const secret of secrets) expect(text).not.toContain(secret);
+    expect(text).not.toContain(directory);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    const bundle = JSON.parse(text);
+    expect(bundle.variables).toEqual(expect.arrayContaining(['ASP_CLIENT_SECRET', 'ASP_TOKEN', 'HTTPS_PROXY']));
+    expect(bundle.variables).not.toContain('EDITOR');
+    expect(bundle.settings).toMatchObject({
+      profiles: { work: { base_url: 'https://asp.example.org/v1', credential_command: 'helper' } },
+      aliases: ['hi'],
+    });
+    expect(bundle.files).toContainEqual(
+      expect.objectContaining({ path: '~/.local/state/asp-cli/store', rights: '600', bytes: stored.length }),
+    );
+    expect(bundle.checks.map(({ check }: { check: string }) => check)).toContain('program');
+    const again = await run(`doctor --bundle ${path}`, { environment });
+    expect(again).toMatchObject({ code: 2, err: expect.stringContaining('exists') });
+    expect(readFileSync(path, 'utf8')).toBe(text);
+  });
+
   it.each([
     ['v20.20.2', '2026-04-01', 'ok'],
     ['v20.20.2', '2026-05-02', 'warning'],

@@ -250,8 +250,16 @@ const TABLE: Table = {
       await asNobody(['doctor', typed]);
       return statSync(folder).mode & 0o777;
     }),
+    '--bundle': shown('--bundle bundle.json', true, async ({ asNobody, home }, typed) => {
+      await asNobody(['doctor', typed]);
+      return existsSync(join(home, 'bundle.json'));
+    }),
   },
   completion: {
+    '--install': shown('--install', true, async ({ asNobody, home }, typed) => {
+      await asNobody(['completion fish', typed]);
+      return existsSync(join(home, '.config/fish/completions/asp.fish'));
+    }),
     shell: shown(
       'bash',
       true,

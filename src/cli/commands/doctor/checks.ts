@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs';
 import { chmod, lstat, readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
@@ -110,6 +111,8 @@ interface Entry {
   readonly rights: number;
 }
 
+type WalkedFile = Stats & { readonly path: string };
+
 /** Anyone who can read our files can read the secrets in them. */
 async function checkRights(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
   const { paths, machine } = context;
@@ -120,7 +123,7 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
   const foreign: string[] = [];
   for (const folder of folders)
     for await (const entry of walk(folder)) {
-      if (entry.userId !== machine.userId) foreign.push(entry.path);
+      if (entry.uid !== machine.userId) foreign.push(entry.path);
       else if ((entry.mode & 0o077 & PERMISSIONS) !== 0) loose.push({ path: entry.path, rights: entry.mode & 0o700 });
     }
   const findings = foreign.map((path) => problem('files', `${path} belongs to another user`));
@@ -138,14 +141,12 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
   return [...findings, problem('files', says, ['asp', 'doctor', '--fix'])];
 }
 
-async function* walk(
-  path: string | undefined,
-  depth = 0,
-): AsyncGenerator<{ path: string; mode: number; userId: number }> {
+/** The files and folders at and below a path; none if it does not exist. */
+export async function* walk(path: string | undefined, depth = 0): AsyncGenerator<WalkedFile> {
   const facts = path === undefined ? undefined : await lstat(path).catch(() => undefined);
   if (path === undefined || facts === undefined || depth > 4) return;
   if (!facts.isFile() && !facts.isDirectory()) return;
-  yield { path, mode: facts.mode, userId: facts.uid };
+  yield Object.assign(facts, { path });
   if (!facts.isDirectory()) return;
   for (const name of await readdir(path).catch(() => [])) yield* walk(join(path, name), depth + 1);
 }

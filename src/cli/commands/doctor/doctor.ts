@@ -10,20 +10,30 @@ export const doctor = command({
   details: 'Changes nothing without --fix, and shows no secrets. Exit 1 if there is a problem.',
   options: [
     { flags: '--fix', about: 'make files private that other users can read; remove leftovers of a killed service' },
+    {
+      flags: '--bundle <file>',
+      about: 'also write everything that helps to find a problem to a new file, without secrets',
+    },
   ],
   examples: [
     { line: 'asp doctor', about: 'the problems, and how to fix them' },
     { line: 'asp doctor --fix --json', about: 'for a script' },
+    { line: 'asp doctor --bundle asp.json', about: 'for a bug report' },
   ],
   effect: 'local',
   stdout: describeTable('check, state, finding'),
-  parse: (args) => ({ isFixing: args.flag('fix') }),
-  async run(context, { isFixing }) {
+  parse: (args) => ({ isFixing: args.flag('fix'), bundle: args.text('bundle') }),
+  async run(context, { isFixing, bundle }) {
     const { findProblems } = await import('./checks.js');
     const items = (await findProblems(context, isFixing)).map(({ fix, ...item }) => ({
       ...item,
       fix: fix === undefined ? null : withScopeOptions(fix, context.globals),
     }));
+    if (bundle !== undefined) {
+      const { writeBundle } = await import('./bundle.js');
+      const path = await writeBundle(context, bundle, items);
+      await context.output.note(`Wrote ${path}. It names agents, services and files. Read it before you share it.`);
+    }
     await context.output.list({ items, next_cursor: null }, [
       { title: 'check', value: ({ check }) => check },
       { title: 'state', value: ({ state }) => state, paint: (text, { state }, style) => style[COLOR[state]](text) },

@@ -347,7 +347,11 @@ export const COMMAND_OUTPUT = {
   explain: shape({ code: text, exit_code: count, http_status: maybeCount, retry: maybe, means: text, helps: text }),
   open: shape({ url: text, session_id: maybe, opened: yes }),
   help: shape({ topic: text, text }),
-  completion: shape({ shell: text, script: text }),
+  completion: shape({
+    shell: text,
+    script: z.optional(text),
+    files: z.optional(z.array(shape({ path: text, action: z.enum(['create', 'change', 'keep']) }))),
+  }),
   demo: shape({ steps: z.array(shape({ command: text, exit_code: maybeCount, stdout: text, stderr: text })) }),
   version: shape({
     version: text,
