@@ -223,8 +223,7 @@ function refuseStrayOptions({ rest: [first], typed }: Request): void {
 
 /** Commands that people know from other programs. */
 const MEANT: Readonly<Record<string, string>> = {
-  ...{ ls: 'session list', list: 'session list', inbox: 'session list' },
-  ...{ chat: 'send', reply: 'send', watch: 'tail', listen: 'tail', follow: 'tail' },
+  ...{ ls: 'session list', list: 'session list', watch: 'tail', listen: 'tail', follow: 'tail' },
   ...{ signin: 'login', signout: 'logout', start: 'serve', stop: 'serve stop', logs: 'serve logs' },
 };
 

@@ -21,7 +21,10 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     means: 'The command line is invalid, or its options contradict each other.',
     helps: 'See asp <command> --help.',
   },
-  ASP_CONFIG: { means: 'A setting or a settings file is invalid.', helps: 'See asp config list --origin.' },
+  ASP_CONFIG: {
+    means: 'A setting is invalid, or a file of asp cannot be used.',
+    helps: 'See asp config list --origin and asp doctor.',
+  },
   ASP_FILE_TOO_LARGE: {
     means: 'A file or text is larger than the service accepts.',
     helps: 'Send less, or send it in parts.',
