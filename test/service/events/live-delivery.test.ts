@@ -158,6 +158,9 @@ describe('a message to many sockets', () => {
       feed.stop();
       for (const client of clients) client.terminate();
       server.close();
+      // The feed may still be looking for events: without sockets it ends before this does.
+      await until('the sockets are gone', async () => protocol.clients.size === 0);
+      await context.inboxes.settle();
     });
     await Promise.all(clients.map((client) => once(client, 'open')));
     must(await stage.send(host, id, { content: 'first' }));
