@@ -5,7 +5,7 @@ import { type RunningService, type ServiceOptions, startService } from '../../..
 import { type Actor, createActor } from '../../support/actors.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
 import { discover } from '../../support/oauth.js';
-import { type Schema, TEST_STORE, takeSchema } from '../../support/stores.js';
+import { createSchema, type Schema, TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
 
 /** Where a service keeps its data: in a PostgreSQL schema, or next to its attachments. */
@@ -47,7 +47,8 @@ export function createServices(): Services {
     lines,
     newData(folder = join(directory, 'data')) {
       if (TEST_STORE !== 'postgres') return { folder, databaseUrl: undefined };
-      const schema = takeSchema();
+      // New, because some of these tests need a database without tables.
+      const schema = createSchema();
       schemas.push(schema);
       return { folder, databaseUrl: schema.url };
     },
