@@ -1,5 +1,7 @@
 import { isAbsolute, join } from 'node:path';
 
+import { CliError } from '../errors.js';
+
 /** The inputs for paths. */
 export interface Host {
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -74,4 +76,25 @@ export const LOCAL_SERVICE_NAME = 'default';
 /** The file in which a local service with that name records its addresses. */
 export function localServiceFile(paths: Paths, name: string): string {
   return join(paths.runtimeDirectory, 'serve', `${name}.json`);
+}
+
+/** Where other programs of this user keep their files. */
+export interface Folders {
+  readonly home: string;
+  /** The folder that a variable names, or one in the home directory. */
+  readonly named: (variable: string, ...standard: readonly string[]) => string;
+}
+
+/** @throws CliError `ASP_CONFIG` for a user without a home directory */
+export function findFolders({ machine: { homeDirectory: home }, environment }: Host): Folders {
+  if (home === undefined)
+    throw new CliError('ASP_CONFIG', {
+      message: 'This user has no home directory.',
+      why: 'other programs keep their settings there. Set HOME.',
+    });
+  const named: Folders['named'] = (variable, ...standard) => {
+    const value = environment[variable];
+    return value !== undefined && isAbsolute(value) ? value : join(home, ...standard);
+  };
+  return { home, named };
 }

@@ -1,9 +1,10 @@
 import { promises } from 'node:fs';
-import { dirname, isAbsolute, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 
 import { fileFault, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
+import { findFolders } from '../../profile/paths.js';
 import type { Shell } from './completion.js';
 
 /** Where a shell gets its completions from. */
@@ -11,7 +12,7 @@ interface Place {
   readonly path: string;
   /** For a shell that would not look there: the line of its startup file that loads them. */
   readonly startup?: { readonly path: string; readonly line: string };
-  /** What the user should know. */
+  /** Printed after a change. */
   readonly note: string;
 }
 
@@ -38,29 +39,21 @@ export async function installCompletion(context: Context, shell: Shell, script: 
   await context.output.note(isNew ? note : 'Nothing was changed: the completions were already installed.');
 }
 
-function findPlace({ machine: { homeDirectory: home }, environment }: Context, shell: Shell): Place {
+function findPlace(context: Context, shell: Shell): Place {
   if (shell === 'powershell')
     throw usageError('asp cannot install completions for PowerShell.', {
       why: 'only PowerShell knows where its profile is. Run this there: asp completion powershell >> $PROFILE',
     });
-  if (home === undefined)
-    throw new CliError('ASP_CONFIG', {
-      message: 'This user has no home directory.',
-      why: 'shells keep their completions there. Set HOME.',
-    });
-  const named = (variable: string, standard: string): string => {
-    const value = environment[variable];
-    return value !== undefined && isAbsolute(value) ? value : standard;
-  };
-  const data = named('XDG_DATA_HOME', join(home, '.local', 'share'));
+  const { home, named } = findFolders(context);
+  const data = named('XDG_DATA_HOME', '.local', 'share');
   if (shell === 'bash')
     return {
-      path: join(named('BASH_COMPLETION_USER_DIR', join(data, 'bash-completion')), 'completions', 'asp'),
+      path: join(named('BASH_COMPLETION_USER_DIR', relative(home, data), 'bash-completion'), 'completions', 'asp'),
       note: 'Open a new bash to use them. It needs the package bash-completion.',
     };
   if (shell === 'fish')
     return {
-      path: join(named('XDG_CONFIG_HOME', join(home, '.config')), 'fish', 'completions', 'asp.fish'),
+      path: join(named('XDG_CONFIG_HOME', '.config'), 'fish', 'completions', 'asp.fish'),
       note: 'Open a new fish to use them.',
     };
   const path = join(data, 'asp-cli', 'completions', '_asp');
@@ -68,7 +61,7 @@ function findPlace({ machine: { homeDirectory: home }, environment }: Context, s
   return {
     path,
     startup: {
-      path: join(named('ZDOTDIR', home), '.zshrc'),
+      path: join(named('ZDOTDIR'), '.zshrc'),
       line: `(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }; ${load}`,
     },
     note: 'Open a new zsh to use them.',

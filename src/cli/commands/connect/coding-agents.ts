@@ -1,7 +1,6 @@
-import { isAbsolute, join } from 'node:path';
+import { join } from 'node:path';
 
-import type { Context } from '../../context/context.js';
-import { CliError } from '../../errors.js';
+import type { Folders } from '../../profile/paths.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import type { Entry } from './config-entry.js';
 import { SKILL_NAME, SKILL_TEXT } from './skill-text.js';
@@ -39,15 +38,8 @@ export interface CodingAgent {
   /** The skill folders of the user and of a project. */
   readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
   readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
-  /** What the user must do before the program starts the tools. */
+  /** The step without which the program does not start the tools. */
   readonly needs?: string;
-}
-
-/** The user's folders. */
-export interface Folders {
-  readonly home: string;
-  /** The folder that a variable names, or one in the home directory. */
-  readonly named: (variable: string, ...standard: readonly string[]) => string;
 }
 
 const SERVER = 'asp';
@@ -162,18 +154,4 @@ function jsonServer(path: string, launch: Launch): Wanted {
     path,
     entry: { format: 'json', path: ['mcpServers', SERVER], value: mcpServer(launch) },
   };
-}
-
-/** @throws CliError `ASP_CONFIG` for a user without a home directory */
-export function findFolders({ machine: { homeDirectory: home }, environment }: Context): Folders {
-  if (home === undefined)
-    throw new CliError('ASP_CONFIG', {
-      message: 'This user has no home directory.',
-      why: 'coding agents keep their settings there. Set HOME.',
-    });
-  const named: Folders['named'] = (variable, ...standard) => {
-    const value = environment[variable];
-    return value !== undefined && isAbsolute(value) ? value : join(home, ...standard);
-  };
-  return { home, named };
 }

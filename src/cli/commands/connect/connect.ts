@@ -50,7 +50,7 @@ export const connect = command({
   async run(context, { agent, isDry, isForced }) {
     if (agent === undefined) return listAgents(context);
     const [{ findFolders }, { writeFiles }] = await Promise.all([
-      import('./coding-agents.js'),
+      import('../../profile/paths.js'),
       import('./written-files.js'),
     ]);
     const found = await findAgent(agent);
@@ -135,8 +135,9 @@ export const skillInstall = command({
     isForced: args.flag('force'),
   }),
   async run(context, { agent, isProject, isDry, isForced }) {
-    const [{ findFolders, toSkillFile }, { writeFiles }, { join }] = await Promise.all([
+    const [{ toSkillFile }, { findFolders }, { writeFiles }, { join }] = await Promise.all([
       import('./coding-agents.js'),
+      import('../../profile/paths.js'),
       import('./written-files.js'),
       import('node:path'),
     ]);
