@@ -114,7 +114,7 @@ const ENTRIES: readonly CommandEntry[] = [
   ...from(serve, 'serve'),
   ...from(operate, 'serve status', 'serve stop', 'serve open'),
   ...from(serve, 'serve logs'),
-  ...from(() => import('./commands/serve/data.js'), 'serve reset', 'serve backup', 'serve restore'),
+  ...from(() => import('./commands/serve/data.js'), 'serve reset', 'serve backup', 'serve restore', 'serve migrate'),
   ...from(() => import('./commands/serve/install.js'), 'serve install', 'serve uninstall'),
   ...from(operate, 'serve keys list', 'serve keys rotate', 'serve retention'),
   ...from(() => import('./commands/serve/rehearse.js'), 'serve clock advance', 'serve trigger'),

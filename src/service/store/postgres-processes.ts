@@ -1,4 +1,5 @@
 import type { Query } from '../core/database.js';
+import { SCHEMA_VERSION } from './migrations.js';
 
 /** The database's own time in epoch milliseconds, which is the same for all processes. */
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
@@ -13,12 +14,13 @@ export async function reportProcess(
   seenAt: number,
 ): Promise<{ readonly now: number; readonly others: readonly string[] }> {
   const row = await query.get<{ now: number; others: string | null }>(
-    `INSERT INTO server_process (id, seen_at) VALUES ($1, $2)
+    `INSERT INTO server_process (id, seen_at, schema_version) VALUES ($1, $2, $3)
      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
      RETURNING ${NOW} AS now,
        (SELECT STRING_AGG(other.id, ' ') FROM server_process AS other WHERE other.id <> $1 AND other.seen_at > 0) AS others`,
     processId,
     seenAt,
+    SCHEMA_VERSION,
   );
   return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [] };
 }
@@ -36,4 +38,17 @@ export async function takeTurn(query: Query, chore: string, everyMs: number, now
     now,
   );
   return taken === 1;
+}
+
+/**
+ * How many processes that reported within the last `forMs` expect a schema before `version`. Their clocks may be off by
+ * half a minute.
+ */
+export async function countOlderProcesses(query: Query, version: number, forMs: number): Promise<number> {
+  const row = await query.get<{ count: number }>(
+    `SELECT COUNT(*)::int AS count FROM server_process WHERE schema_version < $1 AND seen_at > ${NOW} - $2::bigint`,
+    version,
+    forMs,
+  );
+  return row?.count ?? 0;
 }

@@ -113,7 +113,7 @@ export async function tryNames(query: Query, schema: string, names: readonly str
 }
 
 /** Named locks exist once per database, so a schema adds its own name as a prefix. */
-const toLockName = (schema: string, name: string): string => `asp ${schema} ${name}`;
+export const toLockName = (schema: string, name: string): string => `asp ${schema} ${name}`;
 
 /** What a work has done: its result, and the effects that wait for COMMIT. */
 export interface Done<T> {

@@ -33,7 +33,7 @@ import {
 } from './postgres-driver.js';
 import { createWriteGroups, runEffect } from './postgres-groups.js';
 import { createQuery, type Done, lockNames, openQuery, runWork } from './postgres-query.js';
-import { preparePostgres } from './prepare-postgres.js';
+import { type PrepareOptions, preparePostgres } from './prepare-postgres.js';
 
 interface CallsOptions {
   readonly driver: Driver;
@@ -287,7 +287,7 @@ export function shareConnections(connections: number): { readonly requests: numb
   return { requests: left - behind, behind };
 }
 
-export interface PostgresOptions {
+export interface PostgresOptions extends PrepareOptions {
   /** Differences from the defaults. */
   readonly limits?: Partial<PostgresLimits> | undefined;
   /** Called with errors of effects that run after COMMIT, and with changes of a connection. */
@@ -303,8 +303,6 @@ export interface PostgresOptions {
   readonly onUnknownCommit?: () => void;
   /** Called with warnings about the database's settings. */
   readonly onWarning?: (warning: string) => void;
-  /** Refuse a database without asp data instead of creating the schema. */
-  readonly mustExist?: boolean | undefined;
 }
 
 /** The database at `url`, which any number of services may use at the same time. */
@@ -314,7 +312,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const address = readDatabaseAddress(url);
   const limits = { ...DEFAULT_POSTGRES_LIMITS, ...options.limits };
   const driver = createDriver(address, limits);
-  const { schema, channel, epoch, warnings } = await prepare(driver, address, options.mustExist === true);
+  const { schema, channel, epoch, warnings } = await prepare(driver, address, options);
   for (const warning of warnings) onWarning(warning);
   const epochs = createEpochWatch(epoch);
   const check = async (client: ClientBase): Promise<void> => {
@@ -397,12 +395,12 @@ interface Prepared {
 }
 
 /** Connects to the first usable host. The refusal of the first one is the most informative. */
-async function prepare(driver: Driver, address: DatabaseAddress, mustExist: boolean): Promise<Prepared> {
+async function prepare(driver: Driver, address: DatabaseAddress, options: PrepareOptions): Promise<Prepared> {
   const refusals: unknown[] = [];
   for (const _ of address.connectionStrings)
     try {
       return await driver.useClient(async (client) => {
-        const prepared = await preparePostgres(driver, client, address, mustExist);
+        const prepared = await preparePostgres(driver, client, address, options);
         const channel = await findChannel(createQuery((statement) => client.query(statement)));
         return { ...prepared, channel, epoch: await enterEpoch(client, prepared.schema) };
       });

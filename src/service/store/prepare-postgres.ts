@@ -3,16 +3,32 @@ import type { Query } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { SCHEMA_LOCK } from './lock-names.js';
+import {
+  listPending,
+  MIGRATIONS,
+  type Migration,
+  missingData,
+  VERSION_QUERY,
+  VERSION_TABLE,
+  type VersionRow,
+  versionAfter,
+} from './migrations.js';
 import type { Driver } from './postgres-driver.js';
 import { assertSettings, getCode, type PostgresSettings, readSettings } from './postgres-driver.js';
 import { createQuery, lockNames } from './postgres-query.js';
-import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
+import { schemaStatements } from './schema.js';
 
 /** Created by another service at the same moment. */
 const IS_THERE_NOW: readonly string[] = ['23505', '42P06'];
 /** The errors of a pooler that gives each statement another connection. */
 const PROTOCOL_VIOLATION = '08P01';
 const POOLER_ANSWERS_WITHIN_MS = 5_000;
+
+export interface PrepareOptions {
+  /** Refuse an empty database instead of creating the schema. */
+  readonly mustExist?: boolean | undefined;
+  readonly migrations?: readonly Migration[];
+}
 
 /**
  * Checks that the database can be trusted, and creates its schema in one transaction if it is empty. Services that
@@ -21,12 +37,11 @@ const POOLER_ANSWERS_WITHIN_MS = 5_000;
 export async function preparePostgres(
   driver: Driver,
   client: Client,
-  address: DatabaseAddress,
-  mustExist = false,
+  { schema: wanted }: DatabaseAddress,
+  { mustExist = false, migrations = MIGRATIONS }: PrepareOptions = {},
 ): Promise<{ readonly schema: string; readonly warnings: readonly string[] }> {
   await requireSession(driver, client);
   const query = createQuery((statement) => client.query(statement));
-  const { schema: wanted } = address;
   if (wanted !== undefined) await client.query(`SET search_path = ${wanted}`);
   const found = await readSettings(query);
   if (wanted !== undefined && found.schema !== wanted) {
@@ -37,7 +52,12 @@ export async function preparePostgres(
   const schema = assertSettings(settings, wanted);
   await client.query('BEGIN');
   try {
-    await createSchema(query, client, schema, mustExist);
+    await lockNames(query, schema, [SCHEMA_LOCK], 'exclusive');
+    const version = await findVersion(query);
+    if (version === undefined && mustExist) throw missingData('it is empty');
+    if (version === undefined)
+      await client.query([VERSION_TABLE, ...schemaStatements('postgres')].map(toPostgres).join(';\n'));
+    else if (listPending(version, migrations).length > 0) throw mustMigrate(version.version, migrations);
     await client.query('COMMIT');
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {});
@@ -66,13 +86,19 @@ async function findWarnings(query: Query, { autovacuum, synchronous_commit }: Po
   return warnings.filter(([, applies]) => applies).map(([text]) => text);
 }
 
-async function createSchema(query: Query, client: Client, schema: string, mustExist: boolean): Promise<void> {
-  await lockNames(query, schema, [SCHEMA_LOCK], 'exclusive');
-  if ((await query.get("SELECT 1 AS found WHERE to_regclass('schema_version') IS NOT NULL")) === undefined)
-    await client.query(VERSION_TABLE);
-  const row = await query.get<{ version: number | null }>('SELECT MAX(version) AS version FROM schema_version');
-  if (mustCreateSchema(row?.version ?? 0, mustExist))
-    await client.query(schemaStatements('postgres').map(toPostgres).join(';\n'));
+/** Undefined: the database is empty. */
+export async function findVersion(query: Query): Promise<VersionRow | undefined> {
+  const hasTable = await query.get("SELECT 1 AS found WHERE to_regclass('schema_version') IS NOT NULL");
+  return hasTable === undefined ? undefined : query.get<VersionRow>(VERSION_QUERY);
+}
+
+/** Migrating large tables takes long, so that is done once and before the new services start. */
+function mustMigrate(found: number, migrations: readonly Migration[]): OperatorError {
+  return new OperatorError(
+    'DATABASE_NOT_USABLE',
+    `The database has schema version ${found}; this asp uses ${versionAfter(migrations)}. Run this first, with the ` +
+      'same settings: asp serve migrate. Services of the older version can go on meanwhile.',
+  );
 }
 
 /**
@@ -132,7 +158,7 @@ async function makeSchema(client: Client, schema: string): Promise<void> {
 }
 
 /** Text is sorted by its bytes, as in SQLite, regardless of the language of the database. */
-function toPostgres(statement: string): string {
+export function toPostgres(statement: string): string {
   if (!/^CREATE (UNLOGGED )?TABLE/.test(statement)) return statement;
   return statement.replace(/\bTEXT\b/g, 'TEXT COLLATE "C"');
 }

@@ -1,4 +1,5 @@
 import type { Query, Transaction } from '../core/database.js';
+import { SCHEMA_VERSION } from './migrations.js';
 import { insertRow } from './sql.js';
 
 /** A service that uses this data. */
@@ -11,10 +12,11 @@ export interface ProcessRow {
 /** Writes the heartbeat of this process. */
 export async function putProcess(transaction: Transaction, processId: string, seenAt: number): Promise<void> {
   await transaction.run(
-    `INSERT INTO server_process (id, seen_at) VALUES ($1, $2)
+    `INSERT INTO server_process (id, seen_at, schema_version) VALUES ($1, $2, $3)
      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`,
     processId,
     seenAt,
+    SCHEMA_VERSION,
   );
 }
 

@@ -1,52 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { Dialect } from '../core/database.js';
-import { OperatorError } from '../core/errors.js';
-
-/** One statement for both databases, or one for each; undefined if one of them needs none. */
-type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
-
-/** The version of the schema below. Raise it with every change: there are no migrations before the first release. */
-export const SCHEMA_VERSION = 33;
-
-export const VERSION_TABLE = 'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)';
-
-/**
- * Whether the schema must be created. Throws for data of another version, and with `mustExist` for an empty database;
- * `found` is 0 for an empty one.
- */
-export function mustCreateSchema(found: number, mustExist = false): boolean {
-  if (found !== 0) refuseOtherVersion(found);
-  if (found === 0 && mustExist) throw missingData('it is empty');
-  return found === 0;
-}
-
-/** Attachments without their database: starting with an empty one would hide that it is the wrong one. */
-export function missingData(why: string): OperatorError {
-  return new OperatorError(
-    'DATABASE_NOT_USABLE',
-    `The database is empty (${why}), but the attachments folder belongs to a service with data. Nothing was ` +
-      'changed. Check the database and its search_path, or restore it; to start empty, move the attachments folder away.',
-  );
-}
-
-export function refuseOtherVersion(found: number): void {
-  if (found === SCHEMA_VERSION) return;
-  const versions = `schema version ${found}; this one uses ${SCHEMA_VERSION}`;
-  throw new OperatorError(
-    'DATABASE_NOT_USABLE',
-    found > SCHEMA_VERSION
-      ? `The data was written by a newer asp (${versions}). Upgrade asp, or choose other data.`
-      : `The data was written by an early asp, before the first release (${versions}). Move it aside and start empty.`,
-  );
-}
+import { MIGRATIONS, recordVersion, type Statement, sqlOf } from './migrations.js';
 
 /** The statements that create the schema on one database, including the new service's secret. */
 export function schemaStatements(dialect: Dialect): string[] {
   const secret = randomBytes(32).toString('base64url');
   return [
-    ...SCHEMA.map((statement) => (typeof statement === 'string' ? statement : statement[dialect])),
+    ...SCHEMA.map((statement) => sqlOf(statement, dialect)),
     `INSERT INTO service_key (secret) VALUES ('${secret}')`,
-    `INSERT INTO schema_version (version) VALUES (${SCHEMA_VERSION})`,
+    recordVersion(MIGRATIONS),
   ].filter((statement) => statement !== undefined);
 }
 
@@ -527,10 +489,11 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX search_term_by_subject ON search_term (subject_id, term)`,
 
-  // The processes that use the data, by the last time each reported.
+  // The processes that use the data, by the last time each reported, and the version of the schema that each expects.
   `CREATE TABLE server_process (
     id TEXT PRIMARY KEY,
-    seen_at BIGINT NOT NULL
+    seen_at BIGINT NOT NULL,
+    schema_version INTEGER NOT NULL
   )`,
   // When one of them last did each chore.
   {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../core/errors.js';
 import { DATABASE_FILE } from './data-directory.js';
-import { refuseOtherVersion } from './schema.js';
+import { listPending, VERSION_QUERY, type VersionRow } from './migrations.js';
 import { isDamage, loadSqlite, type SqliteConnection } from './sqlite-driver.js';
 
 const BUSY_TIMEOUT_MS = 10_000;
@@ -51,12 +51,12 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
   });
 }
 
-/** Checks a database that nothing uses. Throws if it is damaged, or if another version of the program wrote it. */
+/** Checks a database that nothing uses. Throws if it is damaged, or of a version that this program cannot use. */
 export async function checkDatabase(file: string): Promise<Snapshot> {
   const open = await loadSqlite();
   return using(open(file), (connection) => {
     const snapshot = whole(connection);
-    refuseOtherVersion(snapshot.schemaVersion);
+    listPending(findVersion(connection) ?? { version: 0 });
     return snapshot;
   });
 }
@@ -107,13 +107,16 @@ function whole(connection: SqliteConnection): Snapshot {
   throw new OperatorError('DATABASE_NOT_USABLE', 'The database is damaged.');
 }
 
+/** Undefined: it is empty. */
+export const findVersion = (connection: SqliteConnection): VersionRow | undefined =>
+  connection.prepare(VERSION_QUERY).get() as VersionRow | undefined;
+
 function describe(connection: SqliteConnection): Snapshot {
-  const row = connection.prepare('SELECT MAX(version) AS version FROM schema_version').get();
   const attachments = connection
     .prepare('SELECT id, size, sha256, session_id FROM attachment ORDER BY id')
     .all() as (Omit<SnapshotAttachment, 'isClaimed'> & { session_id: string | null })[];
   return {
-    schemaVersion: Number((row as { version: number | null }).version ?? 0),
+    schemaVersion: findVersion(connection)?.version ?? 0,
     attachments: attachments.map(({ id, size, sha256, session_id }) => ({
       id,
       size,

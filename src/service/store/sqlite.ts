@@ -8,8 +8,20 @@ import { keepScope } from '../core/request-scope.js';
 import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
 import { openEpoch } from './epochs.js';
 import { estimateWaitMs } from './line.js';
+import {
+  listPending,
+  MIGRATIONS,
+  type Migration,
+  missingData,
+  type PlannedStep,
+  planSteps,
+  recordVersion,
+  type Step,
+  sqlOf,
+  VERSION_TABLE,
+} from './migrations.js';
 import { decodeRow, encodeValue } from './postgres-query.js';
-import { missingData, mustCreateSchema, schemaStatements, VERSION_TABLE } from './schema.js';
+import { schemaStatements } from './schema.js';
 import {
   isDamage,
   isSafeSqlite,
@@ -18,7 +30,7 @@ import {
   type SqliteConnection,
   type SqliteStatement,
 } from './sqlite-driver.js';
-import { damaged, hasTable } from './sqlite-snapshot.js';
+import { damaged, findVersion, hasTable } from './sqlite-snapshot.js';
 
 const STATEMENTS_MAX = 400;
 
@@ -300,6 +312,7 @@ export interface SqliteOptions {
   readonly onCommit?: (writes: number) => void;
   /** Refuse a folder without a database instead of creating one. */
   readonly mustExist?: boolean | undefined;
+  readonly migrations?: readonly Migration[];
   /** How a connection is opened: by the driver, unless a test replaces it. */
   readonly openConnection?: (path: string) => SqliteConnection;
 }
@@ -336,7 +349,7 @@ export async function openSqlite(
     opened.push(openWith(openConnection, path, false));
     const writer = prepareOn(opened[0] as SqliteConnection);
     if (statSync(path).size <= CHECKED_MAX_BYTES) checkPages(writer.connection, path);
-    prepareSchema(writer.connection, options.mustExist);
+    prepareSchema(writer.connection, options.mustExist, options.migrations);
     const epoch = await openOwnEpoch(writer);
     opened.push(openWith(openConnection, path, false));
     const reader = prepareOn(opened[1] as SqliteConnection);
@@ -476,19 +489,57 @@ async function readOnce<T>(prepared: PreparedConnection, work: (query: Query) =>
   }
 }
 
-/** Creates the schema in an empty database, wholly or not at all. Throws for data of another version. */
-export function prepareSchema(connection: SqliteConnection, mustExist = false): void {
+/**
+ * Creates the schema in an empty database, or migrates an older one: wholly or not at all. Throws for data that this
+ * program can't use.
+ */
+export function prepareSchema(connection: SqliteConnection, mustExist = false, migrations = MIGRATIONS): void {
   connection.exec(VERSION_TABLE);
-  const row = connection.prepare('SELECT MAX(version) AS version FROM schema_version').get();
-  const found = Number((row as { version: number | null }).version ?? 0);
-  if (found === 0 && hasTable(connection, 'event')) throw damaged('it does not report its version');
-  if (!mustCreateSchema(found, mustExist)) return;
+  const found = findVersion(connection);
+  if (found === undefined && hasTable(connection, 'event')) throw damaged('it does not report its version');
+  if (found === undefined && mustExist) throw missingData('it is empty');
+  const pending = found === undefined ? [] : listPending(found, migrations);
+  if (found !== undefined && pending.length === 0) return;
   connection.exec('BEGIN IMMEDIATE');
   try {
-    for (const statement of schemaStatements('sqlite')) connection.exec(statement);
+    if (found === undefined) for (const statement of schemaStatements('sqlite')) connection.exec(statement);
+    for (const step of pending.flatMap(({ steps }) => steps)) takeStep(connection, step);
+    if (found !== undefined) connection.exec(recordVersion(migrations));
     connection.exec('COMMIT');
   } catch (error) {
     if (connection.isTransaction) connection.exec('ROLLBACK');
     throw error;
+  }
+}
+
+const FILLED_AT_ONCE = 10_000;
+
+function takeStep(connection: SqliteConnection, step: Step): void {
+  const sql =
+    step.kind === 'index' ? `CREATE INDEX ${step.name} ON ${step.table} ${step.columns}` : sqlOf(step.sql, 'sqlite');
+  if (sql === undefined) return;
+  if (step.kind === 'fill') {
+    const fill = connection.prepare(toSqlite(sql));
+    while (Number(fill.run(FILLED_AT_ONCE).changes) > 0);
+  } else connection.exec(sql);
+}
+
+/** The version of a database file and the steps that it lacks, while a service may be using it. */
+export async function planSqlite(
+  file: string,
+  migrations: readonly Migration[],
+): Promise<{ readonly version: number | undefined; readonly steps: readonly PlannedStep[] }> {
+  const prepared = prepareOn(openWith(await loadSqlite(), file, false));
+  try {
+    prepared.connection.exec('PRAGMA query_only = ON');
+    if (!hasTable(prepared.connection, 'schema_version')) return { version: undefined, steps: [] };
+    const found = findVersion(prepared.connection);
+    if (found === undefined) return { version: undefined, steps: [] };
+    return {
+      version: found.version,
+      steps: await planSteps(openQuery(prepared).query, listPending(found, migrations)),
+    };
+  } finally {
+    prepared.connection.close();
   }
 }

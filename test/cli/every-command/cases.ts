@@ -197,6 +197,7 @@ export const CASES: Readonly<Record<string, readonly Case[]>> = {
   'serve reset': [local('serve reset --data $HOME/none --yes')],
   'serve backup': [local('serve backup saved.tar --data $SHARED/data')],
   'serve restore': [local('serve restore $SHARED/backup.tar --data restored')],
+  'serve migrate': [local('serve migrate --plan --data $SHARED/data')],
   'serve install': [local('serve install --dry-run')],
   'serve uninstall': [local('serve uninstall --dry-run')],
   'serve retention': [operator('serve retention')],

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createBrowser, type TestBrowser } from '../../service/authorization-server/browser.js';
 import { type Actor, actorOf, operate } from '../../support/actors.js';
@@ -564,6 +564,25 @@ const TABLE: Table = {
       await scene.asNobody('serve backup $home/saved.tar --data $data');
       await scene.asNobody(['serve restore $home/saved.tar', typed]);
       return existsSync(join(scene.home, 'restored/asp.sqlite'));
+    }),
+  },
+  'serve migrate': {
+    '--plan': shown('--plan', true, async (scene, typed) => {
+      const ran = await scene.asNobody(['serve migrate --data $home/none --json', typed]);
+      return (jsonOf(ran) as { is_plan: unknown }).is_plan;
+    }),
+    '--data': shown('--data $data', 'number', async (scene, typed) => {
+      await data(scene);
+      const ran = await scene.asNobody(['serve migrate --plan --json', typed]);
+      return typeof (jsonOf(ran) as { schema_version: unknown }).schema_version;
+    }),
+    '--database': shown('--database postgres://asp@127.0.0.1:1/asp', 2, async (scene, typed) => {
+      return (await scene.asNobody(['serve migrate --plan', typed])).code;
+    }),
+    '--config': shown('--config $home/serve.json', 'elsewhere', async (scene, typed) => {
+      scene.file('serve.json', '{"data":"elsewhere"}');
+      const ran = await scene.asNobody(['serve migrate --plan --json', typed]);
+      return basename((jsonOf(ran) as { data: string }).data);
     }),
   },
   'serve clock advance': {

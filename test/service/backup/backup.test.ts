@@ -304,7 +304,7 @@ describe('a backup', () => {
     it('when a newer program wrote it', async () => {
       const newer = join(folder, 'newer');
       await restoreBackup(join(folder, 'good.tar'), newer);
-      await inDatabase(newer, 'INSERT INTO schema_version (version) VALUES (9999) RETURNING version');
+      await inDatabase(newer, 'INSERT INTO schema_version VALUES (9999, 9999) RETURNING version');
       await createBackup({
         directory: newer,
         file: join(folder, 'newer.tar'),

@@ -80,7 +80,7 @@ describe('data directory', () => {
   it('written by a newer program is refused and left unchanged', async () => {
     await (await openSqlite({ directory })).close();
     const connection = (await loadSqlite())(join(directory, 'asp.sqlite'));
-    connection.exec('INSERT INTO schema_version (version) VALUES (99)');
+    connection.exec('INSERT INTO schema_version VALUES (99, 99)');
     connection.close();
     await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp (schema version 99');
     await expect(openSqlite({ directory })).rejects.toThrow('written by a newer asp');

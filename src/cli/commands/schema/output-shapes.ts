@@ -208,6 +208,14 @@ const status = shape({
 });
 
 const restored = shape({ file: text, data: text, attachments: count, schema_version: count });
+const migrated = shape({
+  data: text,
+  schema_version: z.nullable(count),
+  target_version: count,
+  is_plan: yes,
+  in_the_way: count,
+  steps: z.array(shape({ to: count, what: text, table: text, kind: text, rows: z.nullable(count) })),
+});
 const loginStart = shape({ login_id: text, authorize_url: text, expires_at: count, next: texts });
 const dryRun = shape({ method: text, url: text, idempotency_key: maybe, body: z.unknown() });
 const serveSettings = list(shape({ name: text, value: z.unknown(), source: text }));
@@ -371,6 +379,7 @@ export const COMMAND_OUTPUT = {
   'serve reset': shape({ data: text, deleted: yes, attachments: count, bytes: count }),
   'serve backup': z.looseObject({ ...restored.shape, bytes: count, with_keys: yes }),
   'serve restore': restored,
+  'serve migrate': migrated,
   'serve install': shape({ unit: text, system: yes, commands: z.array(texts), text, written: yes }),
   'serve uninstall': shape({ unit: text, system: yes, commands: z.array(texts), removed: yes }),
   'serve account export': shape({ account: text, file: text }),

@@ -3,6 +3,8 @@ import { resolve } from 'node:path';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import { isFileError } from '../../../kit/private-file.js';
 import type { HeldData } from '../../../service/operator/backup.js';
+import type { MigrationPlan } from '../../../service/operator/migrate.js';
+import type { PlannedStep } from '../../../service/store/migrations.js';
 import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
@@ -172,6 +174,108 @@ export const serveRestore = command({
     await context.output.document(facts, (safe) => safe.data);
   },
 });
+
+export const serveMigrate = command({
+  path: 'serve migrate',
+  summary: 'bring the data of a service to the schema that this version of asp uses',
+  details: [
+    'asp serve does this itself when it starts with data in a folder. With PostgreSQL, run it before you start the first',
+    'service of a new version. Services of the version before keep serving meanwhile and afterwards, so you can replace',
+    'them one at a time. If it is interrupted, run it again.',
+  ].join('\n'),
+  options: [
+    { flags: '--plan', about: 'print the steps and the size of their tables, and change nothing' },
+    { flags: '--data <dir>', about: 'the data folder (default: the one that asp serve would use)' },
+    { flags: '--database <url>', about: 'the PostgreSQL database, as for asp serve' },
+    { flags: '--config <path>', about: 'the settings of the service, as for asp serve' },
+  ],
+  examples: [
+    { line: 'asp serve migrate --plan', about: 'what the next asp serve would do' },
+    {
+      line: 'asp serve migrate --config /etc/asp/serve.json',
+      about: 'before you upgrade the first of several services',
+    },
+  ],
+  effect: 'local',
+  stdout: 'the steps, one per line',
+  isEndless: true,
+  parse: (args) => ({
+    isPlan: args.flag('plan'),
+    data: args.text('data'),
+    database: args.text('database'),
+    configPath: args.text('config'),
+  }),
+  async run(context, { isPlan, configPath, ...named }) {
+    const [{ readSettings, showDatabase }, { migrate, planMigration }] = await Promise.all([
+      import('./settings.js'),
+      import('../../../service/operator/migrate.js'),
+    ]);
+    const flags = Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined));
+    const { settings } = await readSettings(context, flags, configPath);
+    const { database } = settings;
+    if (database === undefined && settings.data === 'memory')
+      throw usageError('A service with its data in memory has nothing to migrate.');
+    const directory = dataDirectory(context, settings.data);
+    const place = database === undefined ? { directory } : { databaseUrl: database };
+    const data = database === undefined ? directory : showDatabase(database);
+    const plan = await planMigration(place).catch(async (error: unknown) => {
+      throw await translateMigrationError(error);
+    });
+    if (!isPlan && plan.steps.length > 0)
+      await migrate(place, (to, what) => void context.output.note(`Schema version ${to}: ${what}…`)).catch(
+        async (error: unknown) => {
+          throw await translateMigrationError(error);
+        },
+      );
+    const { version = null, target, steps, inTheWay } = plan;
+    const facts = {
+      data,
+      schema_version: version,
+      target_version: target,
+      is_plan: isPlan,
+      in_the_way: inTheWay,
+      steps,
+    };
+    await context.output.document(facts, (safe) => describeMigration(safe, database !== undefined));
+  },
+});
+
+const ON_POSTGRES = {
+  change: 'locks it for a moment',
+  index: 'does not lock it',
+  fill: 'changes a few rows at a time',
+};
+
+type Migration = Pick<MigrationPlan, 'steps'> & {
+  readonly schema_version: number | null;
+  readonly target_version: number;
+  readonly is_plan: boolean;
+  readonly in_the_way: number;
+};
+
+function describeMigration(plan: Migration, isShared: boolean): string {
+  const { schema_version: version, target_version: target, steps, in_the_way: inTheWay } = plan;
+  if (version === null) return 'There is no data yet. asp serve creates it.';
+  if (steps.length === 0) return `There is nothing to do: the data has schema version ${version}.`;
+  const size = (rows: number | null): string => (rows === null ? 'unknown size' : formatQuantity(rows, 'row'));
+  const effect = ({ kind }: PlannedStep): string => (isShared ? `, ${ON_POSTGRES[kind]}` : '');
+  const lines = steps.map((step) => `${step.to}  ${step.what} (${step.table}: ${size(step.rows)}${effect(step)})`);
+  const needed = isShared ? 'Run asp serve migrate. ' : 'asp serve does this when it starts. ';
+  const blocked =
+    inTheWay > 0
+      ? `First upgrade or stop ${formatQuantity(inTheWay, 'service')} of an old version, which would fail.`
+      : '';
+  const last = plan.is_plan ? `${needed}${blocked}`.trim() : `Migrated from schema version ${version} to ${target}.`;
+  return [...lines, last].join('\n');
+}
+
+/** Why data was not migrated. */
+async function translateMigrationError(error: unknown): Promise<unknown> {
+  const { isStartError } = await import('../../../service/core/errors.js');
+  if (isStartError(error) && error.code === 'DATA_IN_USE')
+    return new CliError('ASP_PORT_IN_USE', { message: error.message, next: ['asp', 'serve', 'stop'], cause: error });
+  return translateBackupError(error, []);
+}
 
 /** Why data was not saved, restored or deleted; `next` is the command for an existing file. */
 async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {

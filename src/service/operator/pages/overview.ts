@@ -2,6 +2,7 @@ import { formatBytes } from '../../../kit/format.js';
 import type { BackupRecord, OperatorStatus } from '../../../wire/schemas/operator.js';
 import { isShared } from '../../core/database.js';
 import type { SigningKeyFacts, SigningKeys } from '../../oauth/access-tokens.js';
+import { SCHEMA_VERSION } from '../../store/migrations.js';
 import {
   countAll,
   listProcesses,
@@ -10,7 +11,6 @@ import {
   type ServiceCounts,
   sumAttachmentBytes,
 } from '../../store/operator.js';
-import { SCHEMA_VERSION } from '../../store/schema.js';
 import { OPERATOR_AREA, renderQuestion } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, movedWithNote, type PageRow, page, type Visit } from '../../web/dashboard/visit.js';
 import { renderGraph } from '../../web/graph.js';

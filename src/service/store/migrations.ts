@@ -1,0 +1,133 @@
+import type { Dialect, Query } from '../core/database.js';
+import { OperatorError } from '../core/errors.js';
+
+/** One statement for both databases, or one for each; undefined if one of them needs none. */
+export type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
+
+/**
+ * A step towards the next version of the schema. On PostgreSQL each one commits on its own while services use the data,
+ * and all of them run again after an interruption, so a step that is done must do no harm. On SQLite they share one
+ * transaction.
+ */
+export type Step = {
+  /** What it does, for the operator: `add event.day`. */
+  readonly what: string;
+  readonly table: string;
+} & (
+  | {
+      /** Holds the table for a moment, whatever its size. */
+      readonly kind: 'change';
+      readonly sql: Statement;
+    }
+  | {
+      /** Builds an index while services write. */
+      readonly kind: 'index';
+      readonly name: string;
+      /** What follows the name of the table: `(day, id) WHERE day IS NOT NULL`. */
+      readonly columns: string;
+    }
+  | {
+      /** Changes at most $1 rows, and none once all are done. */
+      readonly kind: 'fill';
+      readonly sql: Statement;
+    }
+);
+
+export interface Migration {
+  /** The version that it leads to, from the one before. */
+  readonly to: number;
+  /** The oldest version whose services can go on using the data. A lower one than `to` makes a rolling upgrade possible. */
+  readonly readableFrom: number;
+  readonly steps: readonly Step[];
+}
+
+/** The oldest version that can be migrated. Data of earlier builds has no users. */
+const FIRST_VERSION = 34;
+
+/**
+ * All migrations, in order. What the last version needs also belongs in schema.ts, which creates it for new data. Add
+ * first and remove later: a release adds what it needs and still writes what the one before reads; the release after it
+ * removes what no one reads anymore.
+ */
+export const MIGRATIONS: readonly Migration[] = [];
+
+/** Where these migrations lead. */
+export const versionAfter = (migrations: readonly Migration[]): number => migrations.at(-1)?.to ?? FIRST_VERSION;
+
+/** The version of the schema that this program uses. */
+export const SCHEMA_VERSION = versionAfter(MIGRATIONS);
+
+export const VERSION_TABLE =
+  'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, readable_from INTEGER NOT NULL)';
+
+/** The statement that records the version of new data, or of data after a migration. */
+export const recordVersion = (migrations: readonly Migration[]): string =>
+  `INSERT INTO schema_version (version, readable_from)
+   VALUES (${versionAfter(migrations)}, ${migrations.at(-1)?.readableFrom ?? FIRST_VERSION})`;
+
+/** Without it, `SELECT *` finds the columns that early versions had. */
+export const VERSION_QUERY = 'SELECT * FROM schema_version ORDER BY version DESC LIMIT 1';
+
+/** The row of `VERSION_QUERY`. */
+export interface VersionRow {
+  readonly version: number;
+  /** Missing before version 34. */
+  readonly readable_from?: number;
+}
+
+/**
+ * The migrations that data of a version lacks; none if this program can use it as it is. Throws for data that it can
+ * neither use nor migrate.
+ */
+export function listPending({ version, readable_from: readableFrom = version }: VersionRow, migrations = MIGRATIONS) {
+  const target = versionAfter(migrations);
+  const versions = `schema version ${version}; this one uses ${target}`;
+  if (readableFrom > target)
+    throw unusable(`The data was written by a newer asp (${versions}). Upgrade asp, or choose other data.`);
+  if (version < FIRST_VERSION)
+    throw unusable(
+      `The data was written by an early asp, before the first release (${versions}). Move it aside and start empty.`,
+    );
+  return migrations.filter(({ to }) => to > version);
+}
+
+const unusable = (message: string): OperatorError => new OperatorError('DATABASE_NOT_USABLE', message);
+
+/** Attachments without their database: starting with an empty one would hide that it is the wrong one. */
+export function missingData(why: string): OperatorError {
+  return unusable(
+    `The database is empty (${why}), but the attachments folder belongs to a service with data. Nothing was ` +
+      'changed. Check the database and its search_path, or restore it; to start empty, move the attachments folder away.',
+  );
+}
+
+/** A step that a database needs, and how much it works on. */
+export interface PlannedStep extends Pick<Step, 'what' | 'table' | 'kind'> {
+  readonly to: number;
+  /** In the table, as far as the database knows. */
+  readonly rows: number | null;
+}
+
+const COUNT = {
+  sqlite: (table: string) => `SELECT COUNT(*) AS rows FROM ${table}`,
+  postgres: (table: string) =>
+    `SELECT NULLIF(reltuples, -1)::bigint AS rows FROM pg_class WHERE oid = to_regclass('${table}')`,
+};
+
+export async function planSteps(query: Query, pending: readonly Migration[]): Promise<PlannedStep[]> {
+  const planned: PlannedStep[] = [];
+  for (const { to, steps } of pending)
+    for (const { what, table, kind } of steps) {
+      // An earlier step may create its table.
+      const exists = query.dialect === 'postgres' || (await query.get(HAS_TABLE, table)) !== undefined;
+      const row = exists ? await query.get<{ rows: number | null }>(COUNT[query.dialect](table)) : undefined;
+      planned.push({ to, what, table, kind, rows: row?.rows ?? null });
+    }
+  return planned;
+}
+
+const HAS_TABLE = `SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = $1`;
+
+/** The statements of a step on SQLite or PostgreSQL. */
+export const sqlOf = (sql: Statement, dialect: Dialect): string | undefined =>
+  typeof sql === 'string' ? sql : sql[dialect];
