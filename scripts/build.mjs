@@ -23,26 +23,6 @@ const require = createRequire(import.meta.url);
 /** These packages contain compiled addons, which must be found next to their own package. */
 const EXTERNAL = ['keytar', '@photostructure/sqlite'];
 
-/**
- * `await import('ws')` of a CommonJS package has named exports under Node, but only a default one once esbuild has
- * split it into its own chunk. This gives the chunk the names Node would give it.
- */
-const namedExportsOfCommonJs = {
-  name: 'named-exports-of-commonjs',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^[^.]/ }, ({ kind, path, resolveDir }) => {
-      const isBundledPackage = !path.startsWith('node:') && !path.startsWith('/') && !EXTERNAL.includes(path);
-      if (kind !== 'dynamic-import' || !isBundledPackage || resolveDir.includes('node_modules')) return undefined;
-      return { path, namespace: 'dynamically-imported', pluginData: { resolveDir } };
-    });
-    onLoad({ filter: /.*/, namespace: 'dynamically-imported' }, async ({ path, pluginData }) => {
-      const names = Object.keys(await import(path)).filter((name) => name !== 'module.exports');
-      const from = JSON.stringify(path);
-      return { contents: `export {${names.join(',')}} from ${from};`, resolveDir: pluginData.resolveDir };
-    });
-  },
-};
-
 /** Licenses of code that a package contains without naming it. */
 const CONTAINED = { 'jq-wasm': ['scripts/licenses/jq.txt'] };
 
@@ -174,25 +154,35 @@ const common = {
   alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
 };
 
-/** Code that the program imports on demand, as separate files: the service, and the larger packages. */
+/** Code that is imported on demand, as separate files in apart/: the names of the files, and what each contains. */
 const apart = new Map();
-const buildApart = {
-  name: 'build-apart',
+function separate(name, source) {
+  apart.set(name, new Set(apart.get(name)).add(source));
+  return { path: `./apart/${name}.cjs`, external: true };
+}
+
+const serviceApart = {
+  name: 'service-apart',
   setup({ onResolve }) {
-    onResolve({ filter: /\/service\// }, ({ kind, path, resolveDir }) => {
+    onResolve({ filter: /\/service\// }, ({ kind, path, resolveDir }) =>
       // A static import copies the code into the program. That works only for plain functions, because a copied class
       // is a different class.
-      if (kind !== 'dynamic-import') return undefined;
-      const source = resolve(resolveDir, path).replace(/\.js$/, '.ts');
-      apart.set(`apart/${basename(path, '.js')}`, source);
-      return { path: `./apart/${basename(path)}`, external: true };
-    });
+      kind === 'dynamic-import'
+        ? separate(basename(path, '.js'), resolve(resolveDir, path).replace(/\.js$/, '.ts'))
+        : undefined,
+    );
+  },
+};
+
+/** The larger packages, each in one file, so that all of its parts know the same classes. */
+const packagesApart = {
+  name: 'packages-apart',
+  setup({ onResolve }) {
     onResolve({ filter: /^[^.]/ }, ({ kind, path, resolveDir }) => {
       const isOurs = !resolveDir.includes('node_modules') && !path.startsWith('node:') && !EXTERNAL.includes(path);
       if (kind !== 'dynamic-import' || !isOurs) return undefined;
-      const name = path.replaceAll(/[^a-z0-9-]/g, '_');
-      apart.set(`apart/${name}`, path);
-      return { path: `./apart/${name}.js`, external: true };
+      const [name] = /^(@[^/]+\/)?[^/]+/.exec(path);
+      return separate(name.replace('@', '').replace('/', '-'), path);
     });
   },
 };
@@ -231,7 +221,7 @@ const program = await build({
   entryPoints: ['src/main.ts'],
   outfile: `${target}/main.cjs`,
   format: 'cjs',
-  plugins: [undiciParts, loadLater, buildApart],
+  plugins: [undiciParts, loadLater, serviceApart, packagesApart],
 });
 
 /** Leaves out what command definitions import only to run the commands. The program itself imports the definitions. */
@@ -282,41 +272,62 @@ const jq = await build({ ...common, entryPoints: [JQ], outfile: `${target}/jq/jq
 mkdirSync(`${target}/jq/build`);
 copyFileSync(`${dirname(JQ)}/build/jq.wasm`, `${target}/jq/build/jq.wasm`);
 
-const modules = {
-  ...common,
-  outdir: target,
-  chunkNames: 'apart/chunks/[name]-[hash]',
-  splitting: true,
-  format: 'esm',
-  plugins: [undiciParts, namedExportsOfCommonJs],
-  // CommonJS packages in an ES module bundle still `require` Node's modules. In a program that is bundled as CommonJS,
-  // `import.meta.url` is undefined, but `__filename` is not.
-  banner: {
-    js: "import{createRequire as $require}from'node:module';const require=$require(import.meta.url??__filename);",
-  },
-};
-const rest = await build({ ...modules, entryPoints: Object.fromEntries([...apart].sort()) });
+/**
+ * Each is a CommonJS file, like the program, and so its compiled code is kept too. It has no import(), which a
+ * precompiled script cannot use.
+ */
+const rest = await Promise.all(
+  [...apart].map(([name, sources]) =>
+    build({
+      ...common,
+      ...(sources.size === 1
+        ? { entryPoints: [...sources] }
+        : { stdin: { contents: exportAll(sources), resolveDir: root } }),
+      outfile: `${target}/apart/${name}.cjs`,
+      format: 'cjs',
+      supported: { 'dynamic-import': false },
+      plugins: [undiciParts],
+    }),
+  ),
+);
+
+/** A file with the names of several parts of a package. */
+function exportAll(sources) {
+  return [...sources].map((source) => `export * from ${JSON.stringify(source)};`).join('\n');
+}
 
 /**
  * The library stays readable: stack traces lead into it, and class names match the documentation. The test kit shares
  * its classes and starts the program's service.
  */
 const library = await build({
-  ...modules,
-  plugins: [...modules.plugins, buildApart],
+  ...common,
+  outdir: target,
+  chunkNames: 'apart/chunks/[name]-[hash]',
+  splitting: true,
+  format: 'esm',
+  plugins: [undiciParts, serviceApart],
+  // CommonJS packages in an ES module bundle still `require` Node's modules. In a program that is bundled as CommonJS,
+  // `import.meta.url` is undefined, but `__filename` is not.
+  banner: {
+    js: "import{createRequire as $require}from'node:module';const require=$require(import.meta.url??__filename);",
+  },
   minifyWhitespace: false,
   minifyIdentifiers: false,
   entryPoints: { index: 'src/library/library.ts', testing: 'src/testing/testing.ts' },
 });
 
 /** A precompiled script cannot use import(). start.ts provides it under this name. */
-const importing = /\bimport\(/g;
-const source = readFileSync(`${target}/main.cjs`, 'utf8').replaceAll(importing, '$import(');
-// start.ts reads the file as Latin-1, which takes half the time and memory. esbuild escapes everything except regular
-// expressions.
-const [foreign] = /[^\0-\x7f]/.exec(source) ?? [];
-if (foreign !== undefined) throw new Error(`main.cjs is not ASCII: write "${foreign}" with an escape.`);
-writeFileSync(`${target}/main.cjs`, source);
+const withImport = (source, name) => (name === 'main' ? source.replaceAll(/\bimport\(/g, '$import(') : source);
+/** esbuild escapes everything except regular expressions and tagged templates. */
+const escapeUnit = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+const bytes = createHash('sha256');
+for (const name of ['main', ...[...apart.keys()].sort().map((one) => `apart/${one}`)]) {
+  // start.ts reads these files as Latin-1, which takes half the time and memory.
+  const source = withImport(readFileSync(`${target}/${name}.cjs`, 'utf8'), name).replaceAll(/[^\0-\x7f]/g, escapeUnit);
+  writeFileSync(`${target}/${name}.cjs`, source);
+  bytes.update(source);
+}
 
 /**
  * start.cjs starts the program. It knows the hash of the program's bytes, so that it never runs compiled code of
@@ -326,12 +337,7 @@ const start = await build({
   ...common,
   define: {
     ...common.define,
-    ASP_BUILD: JSON.stringify(
-      createHash('sha256')
-        .update(readFileSync(`${target}/main.cjs`))
-        .digest('hex')
-        .slice(0, 16),
-    ),
+    ASP_BUILD: JSON.stringify(bytes.digest('hex').slice(0, 16)),
   },
   entryPoints: ['src/start.ts'],
   outfile: `${target}/start.cjs`,
@@ -343,7 +349,7 @@ const inputs = {
   ...program.metafile.inputs,
   ...Object.assign({}, ...small.map(({ metafile }) => metafile.inputs)),
   ...jq.metafile.inputs,
-  ...rest.metafile.inputs,
+  ...Object.assign({}, ...rest.map(({ metafile }) => metafile.inputs)),
   ...library.metafile.inputs,
 };
 const packages = bundledPackages(inputs);

@@ -23,12 +23,14 @@ declare const ASP_BUILD: string;
 /** The parameters of a CommonJS module, and how this one imports the files that are built separately. */
 const PARAMETERS = 'exports, require, module, __filename, __dirname, $import';
 
+/** How the program imports: the files that are built separately as its own, everything else through Node.js. */
+type Import = (specifier: string) => Promise<unknown>;
+
 /**
- * Starts the program in main.cjs. The code that V8 compiles for a command is kept in the user's cache directory and
- * used by the next run of that command, which costs a third less; Node.js itself can do this only from version 22 on
- * (D-67).
+ * Runs a file of the program. The code that V8 compiles for a command is kept in the user's cache directory and used by
+ * the next run of that command, which costs a third less; Node.js itself can do this only from version 22 on (D-67).
  */
-function start(filename: string, cacheFile: string | undefined): void {
+function load(filename: string, cacheFile: string | undefined, importFromHere: Import): unknown {
   const { Script } = process.getBuiltinModule('node:vm');
   const script = new Script(`(function (${PARAMETERS}) {${readFileSync(filename, 'latin1')}\n})`, {
     filename,
@@ -39,8 +41,24 @@ function start(filename: string, cacheFile: string | undefined): void {
       if (code === 0) keep(cacheFile, script.createCachedData());
     });
   const module = { exports: {} };
-  const importFromHere = (specifier: string): Promise<unknown> => import(specifier);
   script.runInThisContext()(module.exports, require, module, filename, dirname(filename), importFromHere);
+  return module.exports;
+}
+
+/** The service starts before the HTTP client, which on Node.js 20 changes V8's flags, and V8 refuses code of other flags. */
+const KEPT = './apart/service.cjs';
+
+/** Starts the program in main.cjs. */
+function start(): void {
+  const loaded = new Map<string, unknown>();
+  const cacheFile = findCacheFile(first);
+  const importFromHere: Import = async (specifier) => {
+    if (!specifier.startsWith('./apart/')) return import(specifier);
+    const own = specifier === KEPT ? cacheFile?.replace(/(?=\.bin$)/, '-service') : undefined;
+    if (!loaded.has(specifier)) loaded.set(specifier, load(join(__dirname, specifier), own, importFromHere));
+    return loaded.get(specifier);
+  };
+  load(join(__dirname, 'main.cjs'), cacheFile, importFromHere);
 }
 
 /** Where the code of this command is kept; undefined for a user without a cache directory, as in CI. */
@@ -136,12 +154,11 @@ function printVersion(): boolean {
 }
 
 const [first, ...others] = process.argv.slice(2);
-const startProgram = (): void => start(join(__dirname, 'main.cjs'), findCacheFile(first));
 const isAskedFor = (...flags: readonly (string | undefined)[]): boolean => others.length === 0 && flags.includes(first);
 
 // A shell waits for completions, and a person for the overview: each loads a small file of its own, and none of the commands.
 if (first === '__complete') require(join(__dirname, 'complete.cjs'));
 else if (isAskedFor(undefined, '--help', '-h')) {
   const { printOverview } = require(join(__dirname, 'overview.cjs')) as { printOverview(): Promise<boolean> };
-  void printOverview().then((isPrinted) => isPrinted || startProgram());
-} else if (!isAskedFor('--version', '-V') || !printVersion()) startProgram();
+  void printOverview().then((isPrinted) => isPrinted || start());
+} else if (!isAskedFor('--version', '-V') || !printVersion()) start();

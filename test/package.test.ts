@@ -119,7 +119,7 @@ const PACKED = [
   /^bin\/(asp\.js|package\.json)$/,
   /^dist\/(start\.cjs|main\.cjs|complete\.cjs|overview\.cjs|known-words\.json|index\.js|testing\.js)$/,
   /^dist\/jq\/(jq\.cjs|build\/jq\.wasm)$/,
-  /^dist\/apart\/(chunks\/)?[\w.-]+\.js$/,
+  /^dist\/apart\/([\w.-]+\.cjs|chunks\/[\w.-]+\.js)$/,
   /^dist\/types\/(library|agent|client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,
   /^dist\/(third-party-licenses\.txt|sbom\.cdx\.json)$/,
   /^completions\/[\w.-]+$/,
