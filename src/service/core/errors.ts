@@ -68,6 +68,8 @@ const OPERATOR_ERROR = {
   BROKEN: 'backup',
   /** The database cannot be reached or does not respond, even after retries. */
   DATABASE_LOST: 'outage',
+  /** The database responds, but could not do this now: something holds a lock, or it has no space. Nothing was written. */
+  DATABASE_BUSY: 'outage',
   /** The bucket of the attachments does not respond or refuses, even after retries. */
   ATTACHMENTS_LOST: 'outage',
   /** The pool has no free connection. */

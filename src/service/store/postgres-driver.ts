@@ -54,6 +54,14 @@ export function isOutOfSpace(error: unknown): boolean {
   return /^5[38]/.test(getCode(error));
 }
 
+/** Something else held it up for too long: lock_not_available, query_canceled. */
+const HELD_UP: ReadonlySet<string> = new Set(['55P03', '57014']);
+
+/** The statement was not carried out, and the same call may succeed later. */
+export function isBusy(error: unknown): boolean {
+  return HELD_UP.has(getCode(error)) || COLLISIONS.has(getCode(error)) || isOutOfSpace(error);
+}
+
 /** The driver knew that the connection was gone before it sent the statement. */
 export function wasNeverSent(error: unknown): boolean {
   return error instanceof Error && error.message.endsWith('is not queryable');

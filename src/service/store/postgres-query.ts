@@ -137,10 +137,11 @@ export async function runWork<T>(
 ): Promise<Done<T>> {
   const effects: (() => void)[] = [];
   let failure: unknown;
-  const note = (error: unknown): void => {
-    failure ??= error;
-  };
   let first: unknown;
+  // The end of a step can be refused before the statement that it is a consequence of has been noted.
+  const note = (error: unknown): void => {
+    failure ??= isConsequence(error) ? (first ?? error) : error;
+  };
   const { query, end } = openQuery(client, (error) => {
     first ??= error;
   });

@@ -23,6 +23,7 @@ import {
   createDriver,
   type Driver,
   explainUnusable,
+  isBusy,
   isCollision,
   isLostConnection,
   isOutOfSpace,
@@ -123,6 +124,8 @@ interface Outage {
   admit(): void;
   succeeded(): void;
   failed(error: unknown): void;
+  /** The error for the caller of a call that the database refused for now. Such a refusal is worth a line in the log. */
+  refused(error: unknown): OperatorError;
   /** Whether a retry makes sense: not once every caller has waited enough. */
   readonly isLong: boolean;
   /** Calls have succeeded just now, so waiting calls wait for each other and not for the database. */
@@ -139,9 +142,11 @@ interface OutageOptions {
   readonly clock: Clock;
   /** Called once when the database is down for longer than callers wait, and once when it is back. */
   readonly onChange: (fault: unknown) => void;
+  /** Called for each call that the database refused while it responds. */
+  readonly onFault: (error: unknown) => void;
 }
 
-function createOutage({ clock, onChange }: OutageOptions): Outage {
+function createOutage({ clock, onChange, onFault }: OutageOptions): Outage {
   let fault: unknown;
   let sinceMs = 0;
   let probedAtMs = 0;
@@ -167,6 +172,10 @@ function createOutage({ clock, onChange }: OutageOptions): Outage {
       if (!isLong() || isReported) return;
       isReported = true;
       onChange(error);
+    },
+    refused(error) {
+      onFault(error);
+      return withReason('DATABASE_BUSY', 'The database cannot do this now', error);
     },
     get isLong() {
       return isLong();
@@ -322,8 +331,8 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const { requests, behind } = shareConnections(limits.connections);
   const pool = driver.createPool(requests + behind, check);
   const asidePool = driver.createPool(ASIDE_CONNECTIONS, check);
-  const reads = createOutage({ clock: systemClock, onChange: () => {} });
-  const writes = createOutage({ clock: systemClock, onChange: onOutage });
+  const reads = createOutage({ clock: systemClock, onChange: () => {}, onFault });
+  const writes = createOutage({ clock: systemClock, onChange: onOutage, onFault });
   const aside = createQuery((statement) =>
     again(writes, isLostOrReadOnly, () => withClient(asidePool, (client) => client.query(statement))),
   );
@@ -470,18 +479,18 @@ async function again<T>(
     } catch (error) {
       const isAway = isLostOrReadOnly(error) || isOutOfSpace(error);
       if (isAway) outage.failed(error);
-      if (!isWorthwhile(error, tries)) throw error;
+      if (!isWorthwhile(error, tries)) throw isBusy(error) ? outage.refused(error) : error;
       const hasWaitedEnough = outage.isLong || systemClock.monotonic() - startedAt >= PATIENCE_MS;
-      if (isAway && hasWaitedEnough) throw lost(error);
+      if (isAway && hasWaitedEnough) throw withReason('DATABASE_LOST', 'The database does not respond', error);
       const pause = backoffMs(RETRY_PAUSE_MS, tries, RETRY_PAUSE_MAX_MS);
       await wait(systemClock, pause * systemRandom.fraction());
     }
   }
 }
 
-function lost(cause: unknown): OperatorError {
+function withReason(code: 'DATABASE_LOST' | 'DATABASE_BUSY', message: string, cause: unknown): OperatorError {
   const reason = cause instanceof Error ? `: ${cause.message}` : '';
-  return new OperatorError('DATABASE_LOST', `The database does not respond${reason}`, cause);
+  return new OperatorError(code, `${message}${reason}`, cause);
 }
 
 /** One snapshot for the whole of `work`. */

@@ -236,7 +236,7 @@ it('fails a write with the error of its first failed statement, whichever answer
   // PostgreSQL refuses the second statement because of the first one.
   const both = async (transaction: Transaction): Promise<unknown> =>
     Promise.all([transaction.lock(['session a']), transaction.all('SELECT name FROM note')]);
-  const LOCK_NOT_AVAILABLE = { code: '55P03' };
+  const LOCK_NOT_AVAILABLE = { code: 'DATABASE_BUSY', cause: { code: '55P03' } };
   await expect(hasty.write(both)).rejects.toMatchObject(LOCK_NOT_AVAILABLE);
   await expect(hasty.write((transaction) => transaction.attempt(both))).rejects.toMatchObject(LOCK_NOT_AVAILABLE);
   // A failure that was caught with its step is over.

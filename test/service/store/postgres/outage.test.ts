@@ -97,6 +97,58 @@ describe('a service whose PostgreSQL is down', () => {
   });
 });
 
+describe('a service whose PostgreSQL responds but refuses a write', () => {
+  let service: TestService;
+  let alice: Actor;
+  let session: string;
+  let client: pg.Client;
+  beforeEach(async () => {
+    const databaseLimits = { lockTimeoutMs: 300, statementTimeoutMs: 3_000 };
+    service = await startTestService({ databaseUrl: schema.url, databaseLimits, areLimitsOn: false, log });
+    alice = await service.createAgent('alice');
+    session = await alice.mustCreate();
+    client = new pg.Client({ connectionString: schema.url });
+    await client.connect();
+    await client.query(`SET search_path = ${new URL(schema.url).searchParams.get('search_path')}`);
+  });
+  afterEach(async () => {
+    await client.end();
+    await service.stop();
+  });
+
+  /** The status of a write, and of the same write with the same key once nothing is in its way. */
+  const writeTwice = async (clear: () => Promise<unknown>): Promise<readonly number[]> => {
+    const send = (): Promise<Answer> => alice.post(`/sessions/${session}/messages`, { content: 'x' }, { key: 'k' });
+    const refused = await send();
+    if (refused.status === 503) expect(Number(refused.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+    expect(field(refused.json, 'error.code')).toBe('INTERNAL_ERROR');
+    await clear();
+    return [refused.status, (await send()).status];
+  };
+  const countMessages = async (): Promise<number> => {
+    const { rows } = await client.query(`SELECT COUNT(*)::int AS count FROM event WHERE type = 'session.message'`);
+    return rows[0]?.count;
+  };
+
+  it('answers with 503 and writes nothing while someone else holds a lock', async () => {
+    await client.query('BEGIN; LOCK TABLE event IN ACCESS EXCLUSIVE MODE');
+    expect(await writeTwice(() => client.query('ROLLBACK'))).toEqual([503, 201]);
+    expect(await countMessages()).toBe(1);
+    expect(lines.filter((line) => line.startsWith('database_failed '))).toHaveLength(1);
+  });
+
+  it.each(['40001', '40P01', '55P03', '57014', '53100', '53200', '53300', '57P01', '57P02', '57P03', '58030'])(
+    'answers with 503 to a write that fails with %s, and the same write succeeds afterwards',
+    async (code) => {
+      await client.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+          $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '${code}'; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION refuse()`);
+      expect(await writeTwice(() => client.query('DROP FUNCTION refuse CASCADE'))).toEqual([503, 201]);
+      expect(await countMessages()).toBe(1);
+    },
+  );
+});
+
 describe('a role with few connections', () => {
   it('makes calls wait if it has fewer connections than the service opens', async () => {
     const role = `asp_few_${randomBytes(6).toString('hex')}`;
