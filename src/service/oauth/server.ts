@@ -15,6 +15,9 @@ const SHARED_ADDRESS_FACTOR = 100;
 /** How much more a network of 48 bits may do than one network of 64 bits. */
 const WIDER_FACTOR = 5;
 
+const PASSWORDS_AT_ONCE = 2;
+const PASSWORDS_LATER_MAX = 8;
+
 export interface AuthorizationServerOptions {
   readonly keys: SigningKeys;
   /** The secret of the local service record: its holder may approve for local accounts, from this machine. */
@@ -36,6 +39,8 @@ export interface AuthorizationServer {
    */
   readonly rotations: Semaphore;
   readonly clientDocuments: ClientDocuments;
+  /** By network: one network cannot fill the line of all passwords. */
+  readonly passwordChecks: Semaphore;
   /** Wrong passwords for one account from one address, and from one address for any account. */
   readonly signInsOfAccount: Attempts;
   readonly signInsOfAddress: Attempts;
@@ -64,6 +69,11 @@ export function createAuthorizationServer(
       max: 1,
       waitingMax: Number.POSITIVE_INFINITY,
       refusal: 'Too many refreshes are waiting.',
+    }),
+    passwordChecks: createSemaphore({
+      max: PASSWORDS_AT_ONCE,
+      waitingMax: PASSWORDS_LATER_MAX,
+      refusal: 'Too many passwords from this address are being checked.',
     }),
     clientDocuments: createClientDocuments(context, options.outsideNetwork ?? PUBLIC_INTERNET),
     signInsOfAccount: createAttempts(clock, { count: 10, windowMs: 15 * MINUTE_MS }),

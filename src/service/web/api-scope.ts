@@ -18,6 +18,29 @@ export function acceptTypes(scope: FastifyInstance, types: string[]): void {
   );
 }
 
+const PAGES_PER_TURN = 16;
+
+/**
+ * A hook that begins only a few pages in each turn of the event loop. Node.js accepts one connection a turn, and turns
+ * that render hundreds of pages for strangers would make everyone who connects wait for as many turns.
+ */
+export function createPageTurns(): () => Promise<void> {
+  const waiting: (() => void)[] = [];
+  let begun = 0;
+  const endTurn = (): void => {
+    const next = waiting.splice(0, PAGES_PER_TURN);
+    begun = next.length;
+    for (const begin of next) begin();
+    if (begun > 0) setImmediate(endTurn);
+  };
+  return () => {
+    if (begun === 0) setImmediate(endTurn);
+    if (begun >= PAGES_PER_TURN) return new Promise((resolve) => waiting.push(resolve));
+    begun += 1;
+    return Promise.resolve();
+  };
+}
+
 /** Redirects with 303, so that the browser does not post the form to the new address (RFC 9700 §4.12). */
 export function redirect(reply: FastifyReply, location: string): FastifyReply {
   return reply.code(303).headers(HEADERS_OF_REDIRECTS).header('location', location).send();

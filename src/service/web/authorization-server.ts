@@ -27,7 +27,14 @@ import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
 import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
 import { deleteUsedChallengesBefore } from '../store/passkeys.js';
-import { acceptTypes, answerOAuthError, FORM_TYPE, methodRefusal, sendFailurePage } from './api-scope.js';
+import {
+  acceptTypes,
+  answerOAuthError,
+  createPageTurns,
+  FORM_TYPE,
+  methodRefusal,
+  sendFailurePage,
+} from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
 import {
@@ -115,6 +122,7 @@ const GET_ALONE = { exposeHeadRoute: false } as const;
 /** The pages a person sees in a browser, and the addresses of their forms. */
 function registerPages(scope: FastifyInstance, server: AuthorizationServer): void {
   acceptTypes(scope, [FORM_TYPE]);
+  scope.addHook('onRequest', createPageTurns());
   scope.setErrorHandler((error, request, reply) => answerPageError(server, error, request, reply));
   scope.get(PATH.authorize, GET_ALONE, async (request, reply) => showAuthorization(server, request, reply));
   scope.post(PATH.authorize, async (request, reply) =>

@@ -4,6 +4,8 @@ import type { FastifyRequest } from 'fastify';
 import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
+import { hasCode } from '../core/errors.js';
+import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import { closeSockets } from '../messaging/close-sockets.js';
 import { attempt, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
 import { hashSecret } from '../oauth/secret.js';
@@ -76,10 +78,30 @@ const COST: ScryptOptions = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }
 
 const derive = promisify<string, Buffer, number, ScryptOptions, Buffer>(scrypt);
 
-/** A salted scrypt hash (RFC 7914) with its cost, as one text. */
+/** Half of the threads that Node.js has for scrypt, for signatures and for files: many passwords do not hold those up. */
+const DERIVED_AT_ONCE = 2;
+const DERIVED_LATER_MAX = 64;
+const EVERYBODY = 'all';
+const derivations = createSemaphore({
+  max: DERIVED_AT_ONCE,
+  waitingMax: DERIVED_LATER_MAX,
+  refusal: 'Too many passwords are being checked.',
+});
+
+async function inTurn<T>(turns: Semaphore, key: string, work: () => Promise<T>): Promise<T> {
+  const release = await turns.acquire(key);
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+}
+
+/** A salted scrypt hash (RFC 7914) with its cost, as one text. @throws ServiceError RATE_LIMITED, when too many wait. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES);
-  const key = await derive(password.normalize('NFKC'), salt, KEY_BYTES, COST);
+  const text = password.normalize('NFKC');
+  const key = await inTurn(derivations, EVERYBODY, () => derive(text, salt, KEY_BYTES, COST));
   return `scrypt$${COST.N}$${COST.r}$${COST.p}$${salt.toString('base64url')}$${key.toString('base64url')}`;
 }
 
@@ -202,14 +224,36 @@ export type PasswordCheck =
   /** It was not checked: there were too many attempts. */
   | { readonly kind: 'refused'; readonly waitS: number };
 
+interface TypedPassword {
+  readonly username: string;
+  readonly password: string;
+}
+
 /**
  * Every page that asks for a password uses this, so that attempts on one count for all. An unknown account and a wrong
- * password get the same answer, equally slowly.
+ * password get the same answer, equally slowly. One that would have to wait for too many others is not checked, and does
+ * not count as an attempt.
  */
 export async function checkPassword(
   server: AuthorizationServer,
   { ip }: FastifyRequest,
-  { username, password }: { readonly username: string; readonly password: string },
+  typed: TypedPassword,
+): Promise<PasswordCheck> {
+  const check = (): Promise<PasswordCheck> => inTurn(derivations, EVERYBODY, () => checkCounted(server, ip, typed));
+  const { isAddressShared } = server.context.settings;
+  const network = toWiderNetwork(ip) ?? toNetwork(ip);
+  try {
+    return await (isAddressShared ? check() : inTurn(server.passwordChecks, network, check));
+  } catch (error) {
+    if (!hasCode(error, 'RATE_LIMITED')) throw error;
+    return { kind: 'refused', waitS: error.options.retryAfterS ?? 1 };
+  }
+}
+
+async function checkCounted(
+  server: AuthorizationServer,
+  ip: string,
+  { username, password }: TypedPassword,
 ): Promise<PasswordCheck> {
   const network = toNetwork(ip);
   const wider = toWiderNetwork(ip) ?? '';
