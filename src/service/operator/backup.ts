@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, type Dirent, existsSync } from 'node:fs';
-import { type FileHandle, lstat, mkdtemp, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, mkdtemp, open, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isFileError, makeDirectory, publishFile, syncDirectory } from '../../kit/private-file.js';
 import { isId } from '../../wire/id.js';
-import { isBackupError, isUnusable, OperatorError } from '../core/errors.js';
+import { isBackupError, isStartError, isUnusable, OperatorError } from '../core/errors.js';
 import {
   ATTACHMENTS_FOLDER,
   BACKUPS_FILE,
@@ -12,12 +12,14 @@ import {
   IDENTITY_FILE,
   LOCK_FILE,
   TRASH_FOLDER,
+  UNFINISHED_FOLDER,
 } from '../store/data-directory.js';
-import { loadSqlite, lockDataDirectory } from '../store/sqlite-driver.js';
+import { type DataLock, loadSqlite, lockDataDirectory } from '../store/sqlite-driver.js';
 import { checkDatabase, isOwnDatabase, type Snapshot, takeSnapshot } from '../store/sqlite-snapshot.js';
 import { recordBackup } from './backup-records.js';
 
 const OWNER_ONLY = 0o600;
+const OWNER_ONLY_FOLDER = 0o700;
 
 export interface BackupOptions {
   /** The data directory; a service may be using it. */
@@ -186,8 +188,6 @@ function inTheWay(file: string): OperatorError {
   return new OperatorError('EXISTS', `${file} exists and was not changed.`);
 }
 
-const UNFINISHED = '.restoring';
-
 export interface Restored {
   readonly attachments: number;
   readonly schemaVersion: number;
@@ -200,8 +200,12 @@ export interface Restored {
 export async function restoreBackup(file: string, directory: string): Promise<Restored> {
   const archive = await open(file, 'r');
   try {
+    makeDirectory(directory);
+    await removeUnfinished(directory);
     await requireEmpty(directory);
-    const work = join(directory, UNFINISHED);
+    const work = join(directory, UNFINISHED_FOLDER);
+    await mkdir(work, OWNER_ONLY_FOLDER);
+    const lock = await lockWork(directory);
     try {
       const hashes = await unpack(archive, work);
       const snapshot = await check(work);
@@ -209,6 +213,7 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
       await putInPlace(work, directory);
       return { attachments: hashes.size, schemaVersion: snapshot.schemaVersion };
     } finally {
+      lock.release();
       await rm(work, { recursive: true, force: true });
     }
   } finally {
@@ -216,8 +221,29 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
   }
 }
 
+/** A process that ends, however it ends, lets go of the lock. */
+async function lockWork(directory: string): Promise<DataLock> {
+  try {
+    return lockDataDirectory(await loadSqlite(), join(directory, UNFINISHED_FOLDER, LOCK_FILE), directory);
+  } catch (error) {
+    if (!isStartError(error)) throw error;
+    throw new OperatorError('NOT_EMPTY', `A backup is being restored into ${directory}, which was not changed.`, error);
+  }
+}
+
+/** Removes what a restore left that was killed before its database was in place. It had begun in an empty folder. */
+async function removeUnfinished(directory: string): Promise<void> {
+  const work = join(directory, UNFINISHED_FOLDER);
+  const attachments = join(directory, ATTACHMENTS_FOLDER);
+  const isMoved = (await exists(attachments)) && !(await exists(join(work, ATTACHMENTS_FOLDER)));
+  const theirs = isMoved ? [work, attachments] : [work];
+  const found = (await readdir(directory)).map((name) => join(directory, name));
+  if (!(found.includes(work) && found.every((path) => theirs.includes(path)))) return;
+  (await lockWork(directory)).release();
+  for (const path of theirs) await rm(path, { recursive: true, force: true });
+}
+
 async function requireEmpty(directory: string): Promise<void> {
-  makeDirectory(directory);
   const [first] = await readdir(directory);
   if (first !== undefined)
     throw new OperatorError('NOT_EMPTY', `${directory} is not empty (${first} is in it), and was not changed.`);

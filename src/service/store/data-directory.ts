@@ -12,6 +12,9 @@ export const ATTACHMENTS_FOLDER = 'attachments';
 export const TRASH_FOLDER = 'trash';
 export const IDENTITY_FILE = 'identity';
 
+/** Where a backup is unpacked and checked before it is put in place. */
+export const UNFINISHED_FOLDER = '.restoring';
+
 const OWNER_ONLY_FILE = 0o600;
 const OTHERS_MAY_WRITE = 0o022;
 const STICKY = 0o1000;

@@ -5,7 +5,7 @@ import { createMutex, type Mutex } from '../../kit/mutex.js';
 import type { Database, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
-import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory } from './data-directory.js';
+import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory, UNFINISHED_FOLDER } from './data-directory.js';
 import { openEpoch } from './epochs.js';
 import { estimateWaitMs } from './line.js';
 import {
@@ -334,6 +334,11 @@ export async function openSqlite(
   const { directory } = location;
   const path = join(directory, DATABASE_FILE);
   if (options.mustExist === true && !existsSync(path)) throw missingData(`there is no ${path}`);
+  if (!existsSync(path) && existsSync(join(directory, UNFINISHED_FOLDER)))
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      `A backup was being restored into ${directory}, but not to the end. Restore it again, or use another folder.`,
+    );
   prepareDataDirectory(directory);
   const lock = lockDataDirectory(openConnection, join(directory, LOCK_FILE), directory);
   const opened: SqliteConnection[] = [];

@@ -13,11 +13,12 @@ import {
 } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createBackup, restoreBackup } from '../../../src/service/operator/backup.js';
 import { readBackupRecords } from '../../../src/service/operator/backup-records.js';
-import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+import { openSqlite } from '../../../src/service/store/sqlite.js';
+import { loadSqlite, lockDataDirectory } from '../../../src/service/store/sqlite-driver.js';
 import { type Actor, actorOf } from '../../support/actors.js';
 import { request } from '../../support/http.js';
 import { list } from '../../support/json.js';
@@ -313,6 +314,54 @@ describe('a backup', () => {
         now: 0,
       });
       await refuse('newer-again', readFileSync(join(folder, 'newer.tar')), /newer asp \(schema version 9999/);
+    });
+  });
+
+  describe('of which a restore was killed', () => {
+    let target: string;
+    beforeEach(async () => {
+      await backUp('killed.tar');
+      target = await mkdtemp(join(folder, 'killed-'));
+    });
+    afterEach(() => rmSync(join(folder, 'killed.tar')));
+    const restore = () => restoreBackup(join(folder, 'killed.tar'), target);
+    const leave = (...names: readonly string[]): void => {
+      for (const name of names) {
+        mkdirSync(dirname(join(target, name)), { recursive: true });
+        writeFileSync(join(target, name), 'half');
+      }
+    };
+
+    it.each([
+      { when: 'it unpacked', names: ['.restoring/asp.sqlite', '.restoring/attachments/att_1'] },
+      { when: 'it put its files in place', names: ['.restoring/asp.sqlite', 'attachments/att_1'] },
+    ])('while $when: a service refuses the folder, and the next restore succeeds', async ({ names }) => {
+      leave(...names);
+      const refusal = { code: 'DATABASE_NOT_USABLE', message: expect.stringContaining('not to the end') };
+      await expect(openSqlite({ directory: target })).rejects.toMatchObject(refusal);
+      await restore();
+      expect(readdirSync(target).sort()).toEqual(['asp.sqlite', 'attachments']);
+      expect(existsSync(join(target, 'attachments', 'att_1'))).toBe(false);
+    });
+
+    it.each([
+      { what: 'other files', names: ['.restoring/asp.sqlite', 'note.txt'] },
+      { what: 'attachments of other data', names: ['.restoring/attachments/att_1', 'attachments/att_2'] },
+      { what: 'a database', names: ['.restoring/asp.sqlite', 'asp.sqlite'] },
+    ])('keeps a folder that also has $what', async ({ names }) => {
+      leave(...names);
+      await expect(restore()).rejects.toMatchObject({ code: 'NOT_EMPTY' });
+      for (const name of names) expect(readFileSync(join(target, name), 'utf8')).toBe('half');
+    });
+
+    it('is told from one that is running', async () => {
+      leave('.restoring/asp.sqlite');
+      const lock = lockDataDirectory(await loadSqlite(), join(target, '.restoring/asp.lock'), target);
+      const refusal = { code: 'NOT_EMPTY', message: expect.stringContaining('is being restored') };
+      await expect(restore()).rejects.toMatchObject(refusal);
+      expect(existsSync(join(target, '.restoring/asp.sqlite'))).toBe(true);
+      lock.release();
+      await restore();
     });
   });
 
