@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -201,6 +201,20 @@ describe('The package', () => {
 
   it('runs with only the packages it declares', () => {
     expect(runToEnd(process.execPath, [join(folder, 'bin/asp.js'), 'version'], scratch)).toContain(manifest.version);
+  });
+
+  it('says what to run if it was made or linked before the build', () => {
+    const clone = join(scratch, 'clone');
+    mkdirSync(join(clone, 'bin'), { recursive: true });
+    for (const name of ['asp.js', 'package.json']) cpSync(join(ROOT, 'bin', name), join(clone, 'bin', name));
+    const { status, stderr } = spawnSync(process.execPath, [join(clone, 'bin/asp.js')], { encoding: 'utf8' });
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error: asp is not built.*\n.*npm ci && npm run build$/m),
+    ]);
+    mkdirSync(join(clone, 'dist'));
+    writeFileSync(join(clone, 'dist/start.cjs'), "require('./lost.cjs');");
+    expect(spawnSync(process.execPath, [join(clone, 'bin/asp.js')], { encoding: 'utf8' }).stderr).toMatch(/lost\.cjs/);
   });
 
   it('can be imported by a program', () => {
