@@ -354,7 +354,7 @@ describe('a backup', () => {
       for (const name of names) expect(readFileSync(join(target, name), 'utf8')).toBe('half');
     });
 
-    it('is told from one that is running', async () => {
+    it('is not confused with one that is running', async () => {
       leave('.restoring/asp.sqlite');
       const lock = lockDataDirectory(await loadSqlite(), join(target, '.restoring/asp.lock'), target);
       const refusal = { code: 'NOT_EMPTY', message: expect.stringContaining('is being restored') };
