@@ -1,5 +1,6 @@
 import { command } from '../command.js';
 import type { Context } from '../context/context.js';
+import { findRuntimeDirectory } from '../context/runtime-directory.js';
 import { readSessionName, SESSION_ABOUT } from '../values.js';
 import { findSession } from './session/find-session.js';
 
@@ -44,8 +45,9 @@ async function findWebUrl(context: Context): Promise<string> {
   if (webUrl !== undefined) return webUrl;
   const { discover } = await import('../../client/oauth/discover.js');
   const { paths, random, globals, signal } = context;
+  const cacheDirectory = await findRuntimeDirectory(paths);
   const discovery = await discover(
-    { transport: await context.transport(), random, retries: globals.retries, cacheDirectory: paths.runtimeDirectory },
+    { transport: await context.transport(), random, retries: globals.retries, cacheDirectory },
     { baseUrl, authUrl, wsUrl },
     signal,
   );

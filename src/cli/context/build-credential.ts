@@ -1,12 +1,12 @@
 import { accessSync, constants } from 'node:fs';
 
 import type { Credential } from '../../client/credentials/credential.js';
-import { makePrivateDirectory } from '../../kit/private-file.js';
 import { CliError, usageError } from '../errors.js';
 import type { AgentChoice, ResolvedProfile } from '../profile/resolve-profile.js';
 import { childEnvironment } from '../terminal/child-environment.js';
 import type { Context } from './context.js';
 import type { Environment } from './globals.js';
+import { findRuntimeDirectory } from './runtime-directory.js';
 
 /** The kind of credential that a command uses: the first one that the user has set. */
 export type CredentialKind = 'token' | 'client' | 'command' | 'login';
@@ -109,13 +109,12 @@ async function readClientSecret({ environment }: Context): Promise<string> {
  * without a home directory to write to, as in CI, leaves no traces.
  */
 async function findCacheDirectory({ paths, machine, environment }: Context): Promise<string | undefined> {
-  const directory = paths.runtimeDirectory;
   try {
     const { HOME: home = machine.platform === 'win32' ? machine.homeDirectory : undefined } = environment;
     if (home === undefined) return undefined;
     accessSync(home, constants.W_OK);
-    await makePrivateDirectory(directory);
-    return `${directory}/clients`;
+    const directory = await findRuntimeDirectory(paths);
+    return directory && `${directory}/clients`;
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@ import { readIfPresent, writePrivateFile } from '../../kit/private-file.js';
 import { CliError, usageError } from '../errors.js';
 import { findLocalService } from '../profile/local-service.js';
 import type { Context } from './context.js';
+import { findRuntimeDirectory } from './runtime-directory.js';
 
 const CHOICE_FILE = 'store';
 const isKind = (text: string | undefined): text is StoreKind => text === 'keychain' || text === 'file';
@@ -43,7 +44,7 @@ export async function createLoginContext(context: Context, requested?: StoreKind
     random,
     retries: globals.retries,
     kind: await chooseStore(context, requested),
-    directories: { state: paths.stateDirectory, runtime: paths.runtimeDirectory },
+    directories: { state: paths.stateDirectory, runtime: await findRuntimeDirectory(paths) },
     // Treat an empty passphrase as not set: encrypting with it would protect nothing.
     passphrase: environment['ASP_STORE_PASSPHRASE'] === '' ? undefined : environment['ASP_STORE_PASSPHRASE'],
     platform: machine.platform,

@@ -127,7 +127,10 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
       else if ((entry.mode & 0o077 & PERMISSIONS) !== 0) loose.push({ path: entry.path, rights: entry.mode & 0o700 });
     }
   const findings = foreign.map((path) => problem('files', `${path} belongs to another user`));
-  if (loose.length === 0) return foreign.length > 0 ? findings : [ok('files', 'only you can read them')];
+  // Where every user can write, one could have put it there.
+  if ((await lstat(runtimeDirectory).catch(() => undefined))?.isSymbolicLink() === true)
+    findings.push(problem('files', `${runtimeDirectory} is a link, and asp does not use it`));
+  if (loose.length === 0) return findings.length > 0 ? findings : [ok('files', 'only you can read them')];
   if (isFixing) {
     for (const { path, rights } of loose) await chmod(path, rights);
     return [

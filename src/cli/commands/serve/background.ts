@@ -8,6 +8,7 @@ import { parseIfJson } from '../../../kit/parse-json.js';
 import { listPrivateFiles, makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import type { Context } from '../../context/context.js';
+import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, isOwnErrorCode } from '../../errors.js';
 import { localNotRunning } from '../../profile/local-service.js';
 import { readerGone } from '../../terminal/streams.js';
@@ -18,6 +19,7 @@ const READY_POLL_MS = 25;
 export async function detach(context: Context): Promise<void> {
   const { random, signal, clock } = context;
   const folder = detachedFolder(context);
+  await makeRuntimeDirectory(context.paths);
   await makePrivateDirectory(folder);
   const name = randomToken(random, 6);
   const log = join(folder, `${name}.log`);

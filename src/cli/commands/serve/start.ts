@@ -4,7 +4,7 @@ import { RequestError } from '../../../client/http/request-error.js';
 import { orAborted, wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
-import { isUnsafeFile, makePrivateDirectory, readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
+import { readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { createTurnableClock, type TurnableClock } from '../../../kit/turnable-clock.js';
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
@@ -15,6 +15,7 @@ import { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Content } from '../../../wire/schemas/requests.js';
 import type { Context } from '../../context/context.js';
 import { connectAsLocal } from '../../context/operator.js';
+import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, usageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
@@ -513,13 +514,7 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
 }
 
 async function writeRecord({ paths }: Context, path: string, record: LocalServiceRecord): Promise<void> {
-  await makePrivateDirectory(paths.runtimeDirectory).catch((error: unknown) => {
-    if (!isUnsafeFile(error)) throw error;
-    throw new CliError('ASP_CONFIG', {
-      message: `${error.message}.`,
-      why: 'the secret of the service would be stored there: set XDG_RUNTIME_DIR to a folder of your own.',
-    });
-  });
+  await makeRuntimeDirectory(paths);
   return writePrivateFile(path, `${JSON.stringify(record)}\n`);
 }
 
