@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { request } from '../support/http.js';
 import { until } from '../support/until.js';
-import { createHome, type Home, json, jsonLines, startServe } from './program.js';
+import { createHome, type Home, json, jsonLines, type ServiceProcess, startServe } from './program.js';
 
 /** Returns why the test cannot create a small disk, or undefined. */
 function noDisk(directory: string): string | undefined {
@@ -73,6 +73,78 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
       replayed.stdout,
     );
     expect(await again.stop()).toMatchObject({ status: 0 });
+  });
+});
+
+describe.skipIf(reason !== undefined)(`a command whose output goes to a full disk ${reason ?? ''}`, () => {
+  let home: Home;
+  let disk: string;
+  let small: Home;
+  let service: ServiceProcess;
+  let session: string;
+  let attachment: string;
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--seed', 'me.bot,you.bot']);
+    await home.asp(['login', '@me.bot', '--yes']);
+    session = (await home.asp(['session', 'create', '@you.bot'])).stdout.trim();
+    writeFileSync(join(home.directory, 'large.txt'), 'x'.repeat(100_000));
+    expect((await home.asp(['send', session, 'y'.repeat(20_000), '--file', 'large.txt'])).status).toBe(0);
+    const { stdout } = await home.asp(['session', 'events', session, '--after', '0', '--type', 'message']);
+    [attachment = ''] = /att_\w+/.exec(stdout) ?? [];
+    expect(await home.asp(['serve', 'backup', 'backup.tar'])).toMatchObject({ status: 0 });
+    disk = join(home.directory, 'disk');
+    mkdirSync(disk);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k,mode=0700', 'tmpfs', disk]);
+    mkdirSync(join(disk, 'data'), { mode: 0o700 });
+    fill(join(disk, 'filler'));
+    small = createHome({ HOME: disk, XDG_CONFIG_HOME: join(disk, 'config'), XDG_STATE_HOME: join(disk, 'state') });
+  });
+  afterAll(async () => {
+    await service.stop();
+    await small.dispose();
+    execFileSync('umount', ['-l', disk], { stdio: 'ignore' });
+    await home.dispose();
+  });
+
+  const filesOn = (): string[] =>
+    readdirSync(disk, { recursive: true, withFileTypes: true })
+      .filter(
+        (entry) => entry.isFile() && entry.name !== 'filler' && statSync(join(entry.parentPath, entry.name)).size > 0,
+      )
+      .map(({ name }) => name);
+
+  it.each<{ words: (disk: string) => string[]; names: string; elsewhere?: boolean }>([
+    { words: () => ['profile', 'add', 'w', '--base-url', 'https://asp.example/v1'], names: 'config.json' },
+    { words: () => ['alias', 'set', 'up', '--', 'whoami'], names: 'config.json' },
+    { words: () => ['login', '@you.bot', '--yes', '--store', 'file'], names: '.json' },
+    { words: () => ['skill', 'install', 'claude-code'], names: 'connect.json' },
+    { words: () => ['completion', 'bash', '--install'], names: 'completions/asp' },
+    { words: (at) => ['doctor', '--bundle', join(at, 'bundle.json')], names: 'bundle.json', elsewhere: true },
+    { words: (at) => ['serve', 'backup', join(at, 'b.tar')], names: 'asp.sqlite', elsewhere: true },
+    { words: (at) => ['serve', 'restore', 'backup.tar', '--data', join(at, 'data')], names: 'data', elsewhere: true },
+    {
+      words: (at) => ['attachment', 'download', attachment, '--output', join(at, 'a.txt')],
+      names: 'a.txt',
+      elsewhere: true,
+    },
+    {
+      words: (at) => ['tail', session, '--no-follow', '--after', '0', '--cursor-file', join(at, 'c.json')],
+      names: 'c.json',
+      elsewhere: true,
+    },
+  ])('names the file and leaves nothing half written: $names', async ({ words, names, elsewhere = false }) => {
+    const runtime = home.environment['XDG_RUNTIME_DIR'];
+    const ended = elsewhere
+      ? await home.asp(words(disk))
+      : await small.asp(words(disk), { environment: { XDG_RUNTIME_DIR: runtime } });
+    expect(ended.status).not.toBe(0);
+    expect(ended.stderr).toMatch(/^error: /m);
+    expect(ended.stderr).toContain(names);
+    expect(ended.stderr).toMatch(/ENOSPC|the disk is full/);
+    expect(filesOn()).toEqual([]);
+    expect(existsSync(join(disk, 'data', '.restoring'))).toBe(false);
   });
 });
 

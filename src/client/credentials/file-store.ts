@@ -30,25 +30,26 @@ export function createFileStore(directory: string, passphrase: string | undefine
   return {
     kind: 'file',
     get: (key) =>
-      guard(async () => {
-        const text = await readPrivateFile(getPath(toName(key)));
+      guard(getPath(toName(key)), async (path) => {
+        const text = await readPrivateFile(path);
         return text === undefined ? undefined : await unseal(text, passphrase, toName(key));
       }),
     set: (key, secret) =>
-      guard(async () => {
+      guard(getPath(toName(key)), async (path) => {
         const content = passphrase === undefined ? { v: 1, secret } : await seal(secret, passphrase, toName(key));
-        await writePrivateFile(getPath(toName(key)), JSON.stringify(content));
+        await writePrivateFile(path, JSON.stringify(content));
       }),
-    delete: (key) => guard(() => removePrivateFile(getPath(toName(key)))),
+    delete: (key) => guard(getPath(toName(key)), removePrivateFile),
   };
 }
 
-async function guard<Result>(work: () => Promise<Result>): Promise<Result> {
+async function guard<Result>(path: string, work: (path: string) => Promise<Result>): Promise<Result> {
   try {
-    return await work();
+    return await work(path);
   } catch (error) {
     if (error instanceof RequestError) throw error;
-    throw storeUnavailable(`Could not use the login file: ${fileFault(error) ?? 'reading or writing failed'}.`, error);
+    const reason = fileFault(error) ?? 'reading or writing failed';
+    throw storeUnavailable(`Could not use the login file ${path}: ${reason}.`, error);
   }
 }
 

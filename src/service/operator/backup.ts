@@ -205,15 +205,16 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
     await requireEmpty(directory);
     const work = join(directory, UNFINISHED_FOLDER);
     await mkdir(work, OWNER_ONLY_FOLDER);
-    const lock = await lockWork(directory);
+    let lock: DataLock | undefined;
     try {
+      lock = await lockWork(directory);
       const hashes = await unpack(archive, work);
       const snapshot = await check(work);
       requireAttachments(snapshot, hashes);
       await putInPlace(work, directory);
       return { attachments: hashes.size, schemaVersion: snapshot.schemaVersion };
     } finally {
-      lock.release();
+      lock?.release();
       await rm(work, { recursive: true, force: true });
     }
   } finally {

@@ -35,6 +35,14 @@ export function isDamage(error: unknown): error is Error {
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB;
 }
 
+const SQLITE_FULL = 13;
+
+/** SQLite does not say which file it could not write: a full disk as the error of any other file. */
+export function withFile(error: unknown, path: string): unknown {
+  if (sqliteCode(error) !== SQLITE_FULL) return error;
+  return Object.assign(new Error(`ENOSPC: ${path}`, { cause: error }), { code: 'ENOSPC', path });
+}
+
 const FIRST_NODE_WITH_SQLITE = 24;
 /** A variable, so that neither the bundler nor the types of older Node.js versions look for it. */
 const BUILT_IN: string = 'node:sqlite';
@@ -109,7 +117,7 @@ function take(openConnection: (path: string) => SqliteConnection, path: string, 
     connection.close();
     if (sqliteCode(error) === SQLITE_BUSY)
       throw new OperatorError('DATA_IN_USE', `Another process is using the data in ${directory}.`, error);
-    throw error;
+    throw withFile(error, path);
   }
 }
 

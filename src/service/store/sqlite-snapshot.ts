@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { OperatorError } from '../core/errors.js';
 import { DATABASE_FILE } from './data-directory.js';
 import { listPending, VERSION_QUERY, type VersionRow } from './migrations.js';
-import { isDamage, loadSqlite, type SqliteConnection } from './sqlite-driver.js';
+import { isDamage, loadSqlite, type SqliteConnection, withFile } from './sqlite-driver.js';
 
 const BUSY_TIMEOUT_MS = 10_000;
 
@@ -40,7 +40,7 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
       connection.prepare('VACUUM INTO ?1').run(file);
     });
   } catch (error) {
-    throw isDamage(error) ? damaged(error.message, source) : error;
+    throw isDamage(error) ? damaged(error.message, source) : withFile(error, file);
   }
   return using(open(file), (connection) => {
     connection.exec('PRAGMA journal_mode = MEMORY');

@@ -29,6 +29,7 @@ import {
   lockDataDirectory,
   type SqliteConnection,
   type SqliteStatement,
+  withFile,
 } from './sqlite-driver.js';
 import { damaged, findVersion, hasTable } from './sqlite-snapshot.js';
 
@@ -369,7 +370,7 @@ export async function openSqlite(
     return { ...composed, keepLock: lock.keep };
   } catch (error) {
     close();
-    throw isDamage(error) ? damaged(error.message, path) : error;
+    throw isDamage(error) ? damaged(error.message, path) : withFile(error, path);
   }
 }
 

@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import * as z from 'zod/mini';
 import { withProcessLock } from '../../../client/credentials/process-lock.js';
 import {
+  fileFault,
   isFileError,
   isUnsafeFile,
   readPrivateFile,
@@ -115,7 +116,7 @@ async function withRecord(
     const record = (list: readonly Written[]): Promise<void> =>
       writePrivateFile(path, `${JSON.stringify({ version: 1, files: list }, null, 2)}\n`);
     // Recorded before it is written: a change without a record could not be undone.
-    await record([...others, ...gone, ...next]).catch((error: unknown) => Promise.reject(unwritable(error)));
+    await record([...others, ...gone, ...next]).catch((error: unknown) => Promise.reject(unwritable(error, path)));
     await carryOut(plans);
     await record([...others, ...next]);
     for (const { folders } of gone) for (const folder of folders) removeEmpty(folder);
@@ -185,8 +186,10 @@ function planRemoval(written: Written): Plan {
 /** All of them or none: a failure undoes the changes before it. */
 async function carryOut(plans: readonly Plan[]): Promise<void> {
   const done: Plan[] = [];
+  let current: string | undefined;
   try {
     for (const plan of plans) {
+      current = plan.path;
       if (plan.before === plan.after) continue;
       if (readText(plan.path).text !== plan.before)
         throw new CliError('ASP_CONFIG', {
@@ -199,7 +202,7 @@ async function carryOut(plans: readonly Plan[]): Promise<void> {
     }
   } catch (error) {
     for (const { path, before, mode } of done.reverse()) await put(path, before, mode).catch(() => {});
-    throw unwritable(error);
+    throw unwritable(error, current);
   }
 }
 
@@ -213,10 +216,11 @@ async function put(path: string, text: string | undefined, mode: number): Promis
   await promises.chmod(path, mode);
 }
 
-function unwritable(error: unknown): unknown {
-  if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
-  const why = `${(error as Error).message}. Nothing was changed.`;
-  return new CliError('ASP_CONFIG', { message: 'asp cannot read or write a file.', why, cause: error });
+function unwritable(error: unknown, path = 'a file'): unknown {
+  const fault = isUnsafeFile(error) ? undefined : fileFault(error);
+  if (fault === undefined) return error;
+  const message = `asp cannot read or write ${path}.`;
+  return new CliError('ASP_CONFIG', { message, why: `${fault}. Nothing was changed.`, cause: error });
 }
 
 function changedFile(what: string, isOurs: boolean): CliError {

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 
 import { fileFault, isFileError, openNewFile } from '../../../kit/private-file.js';
@@ -35,7 +36,13 @@ export async function writeBundle(
   const text = JSON.stringify(withoutHome(bundle, machine.homeDirectory), null, 2);
   try {
     const file = await openNewFile(path);
-    await file.writeFile(`${text}\n`).finally(() => file.close());
+    await file
+      .writeFile(`${text}\n`)
+      .finally(() => file.close())
+      .catch(async (error: unknown) => {
+        await rm(path, { force: true });
+        throw error;
+      });
   } catch (error) {
     if (isFileError(error, 'EEXIST')) throw usageError(`${path} exists.`, { why: 'choose another file.' });
     const fault = fileFault(error);
