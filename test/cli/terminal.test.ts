@@ -75,6 +75,14 @@ describe('tables', () => {
     );
   });
 
+  it('do not wrap a text into a column of fewer than 24 characters, even on a narrow terminal', () => {
+    const wrapping = [{ ...columns[1], isFlexible: 'wrap' as const }] as typeof columns;
+    // 24 characters, then more.
+    const items = [{ id: 'a', text: 'one two three four fives six' }];
+    for (const width of [24, 23, 20, 1])
+      expect(tableText(items, wrapping, PLAIN, width)).toBe('TEXT\none two three four fives\nsix\n');
+  });
+
   it('are tab-separated and complete in a pipe', () => {
     expect(tsvText([{ id: 'a\tb', text: `x\n${'y'.repeat(200)}` }], columns)).toBe(`a b\tx ${'y'.repeat(200)}\n`);
   });
