@@ -19,7 +19,17 @@ let agent: Agent;
 beforeEach(async () => {
   home = createHome();
   // As people start it: scrypt at its full cost.
-  const words = ['serve', '--port', '0', '--data', join(home.directory, 'data'), '--seed', 'me.bot'];
+  const words = [
+    'serve',
+    '--port',
+    '0',
+    '--data',
+    join(home.directory, 'data'),
+    '--seed',
+    'me.bot',
+    '--metrics-port',
+    '0',
+  ];
   service = home.spawn(process.execPath, [PROGRAM_FILE, ...words]);
   [, baseUrl = ''] = await service.until('stdout', /^(http:\S+)$/m);
   origin = new URL(baseUrl).origin;
@@ -60,6 +70,8 @@ describe('a flood of passwords', { timeout: TIMEOUT_MS }, () => {
     const statuses = await Promise.all(await guess(Array<string>(90).fill('127.0.0.2')));
     expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(0);
     expect(new Set(statuses)).toEqual(new Set([400, 429]));
+    const [, metrics = ''] = await service.until('stderr', /Metrics are at (\S+)\.$/m);
+    expect((await request(metrics)).text).toMatch(/^asp_failed_sign_ins_total 90$/m);
   });
 
   it('from many addresses does not hold up those who are signed in', async () => {

@@ -246,6 +246,8 @@ export async function checkPassword(
     return await (isAddressShared ? check() : inTurn(server.passwordChecks, network, check));
   } catch (error) {
     if (!hasCode(error, 'RATE_LIMITED')) throw error;
+    server.context.meter.signInFailed();
+    server.context.log.security?.('sign_in_failed', { address: ip, outcome: 'too_many' });
     return { kind: 'refused', waitS: error.options.retryAfterS ?? 1 };
   }
 }
