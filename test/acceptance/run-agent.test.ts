@@ -705,6 +705,37 @@ describe('asp run', () => {
     await until('the command is gone', async () => !isRunning(pid));
   });
 
+  it.each(['--exec', '--acp'])('kill -9 right after the start of a command: %s never runs it', async (option) => {
+    const hook = script('kill-at-start.cjs', '');
+    writeFileSync(
+      hook,
+      `const child = require('node:child_process');
+      const { spawn } = child;
+      child.spawn = (...given) => {
+        const started = spawn(...given);
+        if (JSON.stringify(given).includes('touch began')) {
+          require('node:fs').writeFileSync('started', String(started.pid));
+          process.kill(process.pid, 'SIGKILL');
+        }
+        return started;
+      };
+      require('node:module').syncBuiltinESMExports();`,
+    );
+    const agent = home.start(['run', '-a', BOT, '--from', ME, option, 'touch began; exec sleep 600'], {
+      environment: { NODE_OPTIONS: `--require ${hook}` },
+    });
+    agents.push(agent);
+    // An agent program starts before the first message.
+    if (option === '--exec') await agent.until('stderr', /Answering as @alice\.bot/);
+    const sid = await say(BOT, 'one');
+    expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
+    await until('the command is gone', async () => !isRunning(Number(fileText('started'))));
+    expect(home.exists('began')).toBe(false);
+    await start('echo fine');
+    await ask(sid, 'two');
+    await expectOneReplyEach(sid, ['one', 'two']);
+  });
+
   it('--grace: the reply of a command that finishes in time is sent; --ready-file exists while the agent answers', async () => {
     const ready = join(home.directory, 'ready.json');
     const slow = 'cat >/dev/null; touch started; sleep 2; echo slow';

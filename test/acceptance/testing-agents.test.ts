@@ -115,8 +115,7 @@ describe('asp mock and asp replay', () => {
     const pidFile = join(home.directory, 'pid');
     for (const signal of ['SIGINT', 'SIGKILL'] as const) {
       writeFileSync(pidFile, '');
-      // Waits, because asp learns the id of a command only after its start, and a kill before that leaves it running.
-      const exec = `sleep 0.5; echo $$ > ${pidFile}; exec sleep 600`;
+      const exec = `echo $$ > ${pidFile}; exec sleep 600`;
       const one = home.start(['replay', 'slow.jsonl', '-a', BOT, '--exec', exec]);
       const pid = await until('the command runs', async () => Number(readFileSync(pidFile, 'utf8')) || undefined);
       one.kill(signal);

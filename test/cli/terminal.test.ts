@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { startCommandGuard } from '../../src/cli/commands/run/run-command.js';
+import { startCommandGuard } from '../../src/cli/commands/run/command-guard.js';
 import { createPrinter } from '../../src/cli/commands/tail/consume.js';
 import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';

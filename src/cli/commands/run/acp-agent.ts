@@ -16,6 +16,7 @@ import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
 import { HOPS_FILE_VARIABLE } from '../send/hops.js';
 import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess, toShownText } from './acp-process.js';
+import type { CommandGuard } from './command-guard.js';
 import { frameMessage, NO_REPLY } from './frame.js';
 import {
   type AskingTurn,
@@ -27,7 +28,6 @@ import {
   ToolCall,
 } from './permission.js';
 import type { RunRules } from './run.js';
-import type { CommandGuard } from './run-command.js';
 
 const PROTOCOL_VERSION = 1;
 /** Some programs look for updates first, for half a minute where there is no network. */

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import * as z from 'zod/mini';
 import { toJsonLine } from '../../../kit/json-line.js';
@@ -8,7 +7,7 @@ import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import { shorten } from '../../terminal/output.js';
 import { type CommandEnd, describeEnd, passOnErrors } from '../session/event-command.js';
-import type { CommandGuard } from './run-command.js';
+import type { CommandGuard } from './command-guard.js';
 
 const KILL_AFTER_MS = 2_000;
 const LINE_MAX_BYTES = 8 * 1024 * 1024;
@@ -67,31 +66,20 @@ export function startAcpProcess(
   handlers: AcpHandlers,
 ): AcpProcess {
   const { clock, machine, output, streams } = context;
-  const isWindows = machine.platform === 'win32';
-  const child = spawn(command, {
-    shell: isWindows ? true : '/bin/sh',
+  const { child, opened, kill } = guard.start(command, {
     stdio: ['pipe', 'pipe', output.format === 'human' ? 'inherit' : 'pipe'],
     env: childEnvironment(context.environment, environment),
     cwd: machine.workingDirectory,
-    detached: !isWindows,
   });
-  const unwatch = isWindows || child.pid === undefined ? () => {} : guard.watch(child.pid);
   const open = new Map<number, (reply: AcpReply) => void>();
   let lastId = 0;
   let stopped: string | undefined;
   let isGone = false;
   let isNoiseReported = false;
 
-  const kill = (signal: NodeJS.Signals): void => {
-    if (child.pid === undefined) return;
-    try {
-      process.kill(isWindows ? child.pid : -child.pid, signal);
-    } catch {
-      // It ended on its own meanwhile.
-    }
-  };
   const send = (message: object): void => {
-    if (!isGone) child.stdin?.write(`${toJsonLine({ jsonrpc: '2.0', ...message })}\n`);
+    const line = `${toJsonLine({ jsonrpc: '2.0', ...message })}\n`;
+    void opened.then(() => void (isGone || child.stdin?.write(line)));
   };
   const end = async (why: string): Promise<void> => {
     if (stopped === undefined && !isGone) {
@@ -151,7 +139,6 @@ export function startAcpProcess(
     child.stderr === null ? undefined : passOnErrors(child.stderr, { agent_program: command }, streams.stderr);
   const ended = Promise.all([closed, reading, passing]).then(([how]) => {
     isGone = true;
-    unwatch();
     const why = stopped ?? (typeof how === 'string' ? how : `the agent program ${describeEnd(how)}`);
     const end: AcpEnded = { kind: 'ended', why, exitCode: typeof how === 'string' ? null : how.exitCode };
     for (const settle of open.values()) settle(end);

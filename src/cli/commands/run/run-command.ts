@@ -1,16 +1,14 @@
-import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import type { Handover, Incoming, Produced, Responder } from '../../../agent/answer.js';
-import type { ProcessIdentity } from '../../../agent/progress-file.js';
 import { backoffMs, wait } from '../../../kit/clock.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
-import { childEnvironment } from '../../terminal/child-environment.js';
 import { HOPS_VARIABLE } from '../send/hops.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
+import type { CommandGuard } from './command-guard.js';
 
 const KILL_AFTER_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
@@ -95,8 +93,7 @@ async function runOnce(
 ): Promise<Once> {
   signal.throwIfAborted();
   const { clock } = context;
-  const running = startEventCommand(context, command, event, { environment, isApart: true });
-  const unwatch = running.group === undefined ? undefined : guard.watch(running.group);
+  const running = startEventCommand(context, command, event, { environment, start: guard.start });
   const cancels: (() => void)[] = [];
   let stopped: string | undefined;
   const stop = (why: string): void => {
@@ -121,7 +118,6 @@ async function runOnce(
     if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed text that is not UTF-8' };
     return { kind: 'printed', exitCode, text };
   } finally {
-    unwatch?.();
     signal.removeEventListener('abort', onAbort);
     for (const cancel of cancels) cancel();
   }
@@ -146,70 +142,4 @@ function decodeText(bytes: Buffer): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Ends commands that outlive their runner. */
-export interface CommandGuard {
-  /** Undefined if there is none: Windows has no process groups. */
-  readonly identity: ProcessIdentity | undefined;
-  /** Watches over a process group; call the result when the group has ended. */
-  watch(group: number): () => void;
-  close(): void;
-}
-
-/**
- * A shell that receives each process group that begins (+) and ends (-). Its input ends when the runner does, even by
- * `kill -9`: then it ends the remaining groups, with SIGKILL after 2 s.
- */
-const SCRIPT = `
-trap '' HUP INT TERM
-groups=' '
-while read -r what group; do
-  case $what in
-    +) groups="$groups$group " ;;
-    -) groups="\${groups%% $group *} \${groups#* $group }" ;;
-  esac
-done
-is_alive() { for group in $groups; do kill -s 0 -- "-$group" && return 0; done; return 1; }
-for group in $groups; do kill -s TERM -- "-$group"; done
-tries=0
-while is_alive && [ $tries -lt 20 ]; do sleep 0.1; tries=$((tries + 1)); done
-for group in $groups; do kill -s KILL -- "-$group"; done
-`;
-
-export function startCommandGuard({ environment, machine }: Pick<Context, 'environment' | 'machine'>): CommandGuard {
-  if (machine.platform === 'win32') return { identity: undefined, watch: () => () => {}, close: () => {} };
-  const child = spawn('/bin/sh', ['-c', SCRIPT], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    env: childEnvironment(environment),
-    detached: true,
-  });
-  // Commands run even without a guard.
-  child.on('error', () => {});
-  child.stdin.on('error', () => {});
-  child.unref();
-  const { pid } = child;
-  return {
-    identity: pid === undefined ? undefined : { pid, start: machine.processStart(pid) },
-    watch(group) {
-      child.stdin.write(`+ ${group}\n`);
-      return () => void child.stdin.write(`- ${group}\n`);
-    },
-    close: () => void child.stdin.end(),
-  };
-}
-
-const POLL_MS = 50;
-const GONE_WITHIN_MS = 5_000;
-
-/** Waits until the guard of an earlier run has ended the commands that the run left behind. */
-export async function waitForGuard(
-  { machine, clock, output }: Context,
-  { pid, start }: ProcessIdentity,
-  signal: AbortSignal,
-): Promise<void> {
-  const isThere = (): boolean => machine.isProcessAlive(pid) && machine.processStart(pid) === start;
-  const lastAt = clock.monotonic() + GONE_WITHIN_MS;
-  if (isThere()) await output.detail('waiting for the commands of the previous run to end');
-  while (isThere() && clock.monotonic() < lastAt) await wait(clock, POLL_MS, signal);
 }

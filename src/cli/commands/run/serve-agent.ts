@@ -12,14 +12,9 @@ import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
 import { openReadyFile, readyText } from '../../ready-file.js';
+import { type CommandGuard, startCommandGuard, waitForGuard } from './command-guard.js';
 import type { RunOptions } from './run.js';
-import {
-  agentEnvironment,
-  type CommandGuard,
-  respondByCommand,
-  startCommandGuard,
-  waitForGuard,
-} from './run-command.js';
+import { agentEnvironment, respondByCommand } from './run-command.js';
 
 const ADVICE: Advice = {
   admit: 'Add it with asp allowlist add, or answer everyone with --from anyone.',

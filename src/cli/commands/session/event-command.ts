@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
@@ -8,6 +7,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import type { Streams } from '../../terminal/streams.js';
+import type { StartCommand } from '../run/command-guard.js';
 
 /** How a command ended: one of the two is null. */
 export interface CommandEnd {
@@ -25,19 +25,14 @@ export function describeEnd({ exitCode, signal }: CommandEnd): string {
 /** A command that got an event. */
 export interface EventCommand {
   readonly stdout: Readable;
-  /** Its process group, if it runs in one of its own. */
-  readonly group: number | undefined;
   /** Rejects when the command could not be started. */
   readonly ended: Promise<CommandEnd>;
-  /** Also reaches processes that the command started, if it runs `isApart`. */
   kill(signal: NodeJS.Signals): void;
 }
 
 export interface EventCommandOptions {
-  readonly environment?: Readonly<Record<string, string>> | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** In a process group of its own: an interrupt at the terminal does not reach it. */
-  readonly isApart?: boolean | undefined;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly start: StartCommand;
 }
 
 /**
@@ -45,10 +40,10 @@ export interface EventCommandOptions {
  * stderr goes to ours; if ours is JSON, each line becomes a line of JSON that names the event.
  */
 export function startEventCommand(
-  { environment, machine, output, streams }: Context,
+  { environment, output, streams }: Context,
   command: string,
   event: EventEnvelope,
-  options: EventCommandOptions = {},
+  options: EventCommandOptions,
 ): EventCommand {
   const ids = {
     ...options.environment,
@@ -58,14 +53,9 @@ export function startEventCommand(
     ASP_SEQUENCE: String(event.sequence),
     ASP_ACTOR: findActor(event),
   };
-  const isWindows = machine.platform === 'win32';
-  const isApart = options.isApart === true && !isWindows;
-  const child = spawn(command, {
-    shell: isWindows ? true : '/bin/sh',
+  const { child, opened, kill } = options.start(command, {
     stdio: ['pipe', 'pipe', output.format === 'human' ? 'inherit' : 'pipe'],
     env: childEnvironment(environment, ids),
-    signal: options.signal,
-    detached: isApart,
   });
   const closed = new Promise<CommandEnd>((resolve, reject) => {
     child.once('error', reject);
@@ -76,9 +66,8 @@ export function startEventCommand(
   const ended = Promise.all([closed, passedOn]).then(([end]) => end);
   // A command does not have to read its input.
   child.stdin?.on('error', () => {});
-  child.stdin?.end(`${toJsonLine(event)}\n`);
-  const group = isApart ? child.pid : undefined;
-  return { stdout: child.stdout as Readable, group, ended, kill: (signal) => killGroup(child, signal, isApart) };
+  void opened.then(() => child.stdin?.end(`${toJsonLine(event)}\n`));
+  return { stdout: child.stdout as Readable, ended, kill };
 }
 
 /** Each line of a program's errors as a line of JSON that says what it is `about`. */
@@ -89,13 +78,4 @@ export async function passOnErrors(
 ): Promise<void> {
   for await (const line of createInterface({ input: from, crlfDelay: Number.POSITIVE_INFINITY }))
     await to.write(`${toJsonLine({ ...about, stderr: line })}\n`);
-}
-
-function killGroup(child: ChildProcess, signal: NodeJS.Signals, isApart: boolean): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(isApart ? -child.pid : child.pid, signal);
-  } catch {
-    // It ended on its own meanwhile.
-  }
 }

@@ -11,6 +11,7 @@ import { endLine } from '../../terminal/output.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
 import { messageText } from '../message/message-text.js';
+import { startUnguarded } from '../run/command-guard.js';
 import { type CommandEnd, describeEnd, startEventCommand } from '../session/event-command.js';
 import { describeEvent } from '../session/facts.js';
 import type { EventOptions, View } from './tail.js';
@@ -163,7 +164,10 @@ async function runEventCommand(
   const { streams, signal } = context;
   const [{ name }, { handle }] = await Promise.all([context.profile(), context.agent()]);
   const identity = { ASP_PROFILE: name, ASP_TRY: String(attempt), ...(handle !== undefined && { ASP_AGENT: handle }) };
-  const { stdout, ended } = startEventCommand(context, command, event, { environment: identity, signal });
+  const { stdout, ended } = startEventCommand(context, command, event, {
+    environment: identity,
+    start: (line, options) => startUnguarded(line, { ...options, signal }),
+  });
   stdout.setEncoding('utf8');
   const passOn = (async () => {
     for await (const text of stdout) await streams.stdout.write(String(text));
