@@ -7,7 +7,7 @@ import { isMessageEvent } from '../wire/event.js';
 import { AWAITS_REPLY, findChoice, findInReplyTo, listChoices, textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
-import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from './cursors.js';
+import { BegunEvents, type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from './cursors.js';
 
 /** A process, by its number and its start time: numbers are reused. */
 export interface ProcessIdentity {
@@ -54,8 +54,7 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
   const sessions = new Map(found.sessions);
   let sinceMs = found.sinceMs ?? (await nowMs());
   let guard = found.guard;
-  /** The messages that were given to a handler and are not done. */
-  const begun = new Map(Object.entries(found.begun));
+  const begun = new BegunEvents(found);
   let failure: unknown;
 
   const saved = createSavedFile(path, () => ({
@@ -63,7 +62,7 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
     guard,
     ...cursorsToJson(sessions),
     awaited: awaited.toJson(),
-    begun: begun.size === 0 ? undefined : Object.fromEntries(begun),
+    ...begun.toJson(),
   }));
   const note = (): void => {
     if (failure !== undefined) throw failure;
@@ -87,16 +86,14 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
       guard = next;
       note();
     },
-    async begin({ session_id: sessionId, event_id: event }) {
-      const earlier = begun.get(sessionId);
-      const times = (earlier?.event === event ? earlier.times : 0) + 1;
-      begun.set(sessionId, { event, times });
+    async begin(event) {
+      const times = begun.count(event);
       note();
       await file.written();
       return times;
     },
     advance(sessionId, cursor) {
-      begun.delete(sessionId);
+      begun.end(sessionId);
       if (sessions.has(sessionId) && cursor.after <= (sessions.get(sessionId)?.after ?? 0)) return;
       sessions.set(sessionId, cursor);
       note();
@@ -134,14 +131,10 @@ interface Found {
   readonly guard: ProcessIdentity | undefined;
   readonly sessions: readonly (readonly [string, Cursor])[];
   readonly awaited: readonly (readonly [string, readonly AwaitedReply[]])[];
-  readonly begun: Readonly<Record<string, Begun>>;
+  readonly begun: z.infer<typeof CursorsJson>['begun'];
 }
 
 const NOTHING_FOUND: Found = { sinceMs: undefined, guard: undefined, sessions: [], awaited: [], begun: {} };
-
-/** The message of a session that was given to a handler, and how many times. */
-const Begun = z.looseObject({ event: z.string(), times: z.int().check(z.positive()) });
-type Begun = z.infer<typeof Begun>;
 
 /** A message of the agent whose sender waits for the reply, as it is kept. */
 const AwaitedReply = z.looseObject({
@@ -157,14 +150,13 @@ const ProgressJson = z.extend(CursorsJson, {
   since: z.optional(z.int().check(z.nonnegative())),
   guard: z.optional(z.looseObject({ pid: z.int().check(z.positive()), start: z.optional(z.string()) })),
   awaited: z.optional(z.record(z.string(), z.array(AwaitedReply))),
-  begun: z.optional(z.record(z.string(), Begun)),
 });
 
 function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return NOTHING_FOUND;
   const { data } = ProgressJson.safeParse(parseIfJson(text));
   if (data !== undefined) {
-    const { since: sinceMs, guard, awaited = {}, begun = {} } = data;
+    const { since: sinceMs, guard, awaited = {}, begun } = data;
     return { sinceMs, guard, sessions: cursorsFromJson(data), awaited: Object.entries(awaited), begun };
   }
   throw new RequestError({

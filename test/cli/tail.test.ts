@@ -303,6 +303,29 @@ describe('new events', () => {
     expect((await runAs(bob, `tail ${id} --no-follow --on-error skip`)).code).toBe(2);
   });
 
+  it('--exec learns from ASP_TRY that a command of an earlier tail got the same event', async () => {
+    const id = await sessionWith('a');
+    const told = async (words: string): Promise<string> =>
+      (
+        await runAs(bob, [
+          'tail',
+          id,
+          '--no-follow',
+          '--after',
+          '0',
+          '--exec',
+          'echo "$ASP_SEQUENCE:$ASP_TRY"; [ "$ASP_SEQUENCE" != 2 ]',
+          ...words.split(' '),
+        ])
+      ).out;
+    const cursor = join(folder, 'tries.json');
+    expect(await told(`--cursor-file ${cursor}`)).toBe('1:1\n2:1\n');
+    expect(await told(`--cursor-file ${cursor}`)).toBe('2:2\n');
+    expect(await told(`--cursor-file ${cursor} --on-error skip`)).toBe('2:3\n3:1\n');
+    expect(readFileSync(cursor, 'utf8')).not.toContain('begun');
+    expect(await told('--on-error stop')).toBe('1:1\n2:1\n');
+  });
+
   it('--control says as its last line why the tail ended', async () => {
     const id = await sessionWith('x');
     const endOf = ({ out }: Ran): unknown => linesOf(out).at(-1);

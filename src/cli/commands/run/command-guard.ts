@@ -47,7 +47,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 
 /**
  * A shell that runs the command once it has read a line. Its input ends when the runner dies, so a command that the
- * guard never heard of never runs. The command gets a shell of its own, for errors with the usual line numbers.
+ * guard never heard of never runs. The command then runs in its own shell, so its errors have the usual line numbers.
  */
 const GATE = 'read -r _ && exec /bin/sh -c "$0"';
 

@@ -14,6 +14,7 @@ import { messageText } from '../message/message-text.js';
 import { startUnguarded } from '../run/command-guard.js';
 import { type CommandEnd, describeEnd, startEventCommand } from '../session/event-command.js';
 import { describeEvent } from '../session/facts.js';
+import type { CursorFile } from './cursor-file.js';
 import type { EventOptions, View } from './tail.js';
 
 /** Handles one event; resolves once it was processed. */
@@ -124,17 +125,19 @@ const TRIES = 5;
 const PARTIAL = 'the events before it were handled; a cursor file continues with this one.';
 const FIRST_WAIT_MS = 500;
 
-/** Runs `command` for each event and passes on its output. */
+/** Runs `command` for each event and passes on its output. Without `begin`, only this run counts its tries. */
 export function createCommandRunner(
   context: Context,
   command: string,
   onError: EventOptions['onError'],
   reports: TakenReports,
+  begin: CursorFile['begin'] | undefined,
 ): ConsumeEvent {
   const { output, clock, signal } = context;
   return async (event) => {
     for (let attempt = 1; ; attempt += 1) {
-      const end = await runEventCommand(context, command, event, attempt);
+      const time = (await begin?.(event)) ?? attempt;
+      const end = await runEventCommand(context, command, event, time);
       if (end.exitCode === 0) {
         if (isMessageEvent(event)) reports.note(event.session_id, event.sequence);
         return;
@@ -159,11 +162,11 @@ async function runEventCommand(
   context: Context,
   command: string,
   event: EventEnvelope,
-  attempt: number,
+  time: number,
 ): Promise<CommandEnd> {
   const { streams, signal } = context;
   const [{ name }, { handle }] = await Promise.all([context.profile(), context.agent()]);
-  const identity = { ASP_PROFILE: name, ASP_TRY: String(attempt), ...(handle !== undefined && { ASP_AGENT: handle }) };
+  const identity = { ASP_PROFILE: name, ASP_TRY: String(time), ...(handle !== undefined && { ASP_AGENT: handle }) };
   const { stdout, ended } = startEventCommand(context, command, event, {
     environment: identity,
     start: (line, options) => startUnguarded(line, { ...options, signal }),

@@ -1,13 +1,20 @@
 import { dirname } from 'node:path';
+import type * as z from 'zod/mini';
 
-import { type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../../../agent/cursors.js';
+import { BegunEvents, type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../../../agent/cursors.js';
 import { isFileError, makeDirectory, readIfPresent } from '../../../kit/private-file.js';
 import { createSavedFile } from '../../../kit/saved-file.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { CliError, usageError } from '../../errors.js';
 
 /** How far each session was read; written after the events, never before them. */
 export interface CursorFile {
   readonly cursors: Readonly<Record<string, Cursor>>;
+  /**
+   * Records, before an event is given to a command, that it was. Returns how many times it was, also by earlier tails;
+   * the record is in the file then.
+   */
+  begin(event: Pick<EventEnvelope, 'session_id' | 'event_id'>): Promise<number>;
   /** Records that an event was processed. */
   advance(sessionId: string, cursor: Cursor): void;
   /** Records that a session continues earlier, because the service's data was restored. */
@@ -19,7 +26,9 @@ export interface CursorFile {
 }
 
 export async function openCursorFile(path: string): Promise<CursorFile> {
-  const cursors = new Map(parseCursors(path, await readIfPresent(path)));
+  const found = parseCursorFile(path, await readIfPresent(path));
+  const cursors = new Map(cursorsFromJson(found));
+  const begun = new BegunEvents(found);
   try {
     makeDirectory(dirname(path));
   } catch (error) {
@@ -27,7 +36,7 @@ export async function openCursorFile(path: string): Promise<CursorFile> {
   }
   let failure: unknown;
 
-  const saved = createSavedFile(path, () => cursorsToJson(cursors), { isDurable: false });
+  const saved = createSavedFile(path, () => ({ ...cursorsToJson(cursors), ...begun.toJson() }), { isDurable: false });
   const changed = (): void => {
     saved.change();
     saved.written().catch((error: unknown) => {
@@ -39,15 +48,23 @@ export async function openCursorFile(path: string): Promise<CursorFile> {
     cursors.set(sessionId, cursor);
     changed();
   };
-  return {
+  const file: CursorFile = {
     cursors: Object.fromEntries(cursors),
+    async begin(event) {
+      const times = begun.count(event);
+      changed();
+      await file.settle();
+      return times;
+    },
     advance(sessionId, cursor) {
+      begun.end(sessionId);
       if (failure !== undefined) throw unwritable(path, failure);
       if (cursor.after > (cursors.get(sessionId)?.after ?? 0)) put(sessionId, cursor);
     },
     goBack: put,
     forget(sessionId) {
       if (failure !== undefined) throw unwritable(path, failure);
+      begun.end(sessionId);
       if (cursors.delete(sessionId)) changed();
     },
     async settle() {
@@ -55,6 +72,7 @@ export async function openCursorFile(path: string): Promise<CursorFile> {
       if (failure !== undefined) throw unwritable(path, failure);
     },
   };
+  return file;
 }
 
 function unwritable(path: string, error: unknown): unknown {
@@ -63,10 +81,10 @@ function unwritable(path: string, error: unknown): unknown {
   return new CliError('ASP_CONFIG', { message: `Cannot write ${path}.`, why, cause: error });
 }
 
-function parseCursors(path: string, text: string | undefined): [string, Cursor][] {
-  if (text === undefined || text.trim() === '') return [];
+function parseCursorFile(path: string, text: string | undefined): z.infer<typeof CursorsJson> {
+  if (text === undefined || text.trim() === '') return { sessions: {} };
   try {
-    return cursorsFromJson(CursorsJson.parse(JSON.parse(text)));
+    return CursorsJson.parse(JSON.parse(text));
   } catch (error) {
     throw usageError(`${path} is not a cursor file.`, {
       why: 'it must be a JSON object with the sequence of each session under "sessions".',

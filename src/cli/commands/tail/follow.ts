@@ -255,7 +255,7 @@ async function beginTail(
     isForAgent && me !== undefined ? (await import('./agent-lines.js')).createAgentLines(context, me) : undefined;
   await lines?.greet();
   const printer = await createPrinter(context, options.view, options.sessionIds.length === 1);
-  const { command, forwardUrl, types, from, sinceMs, untilMs, cursorFile, last } = options;
+  const { command, forwardUrl, types, from, sinceMs, untilMs, last } = options;
   const filter = {
     types,
     from,
@@ -267,9 +267,10 @@ async function beginTail(
   };
   const isFiltered = types.length + from.length > 0 || filter.notBy !== undefined || filter.isMessageOnly;
   const reports = createTakenReports(context, () => context.client());
+  const cursorFile = options.cursorFile === undefined ? undefined : await openCursorFile(options.cursorFile);
   const consume =
     command !== undefined
-      ? createCommandRunner(context, command, options.onError, reports)
+      ? createCommandRunner(context, command, options.onError, reports, cursorFile?.begin)
       : forwardUrl !== undefined
         ? createForwarder(context, forwardUrl, options.onError, printer)
         : undefined;
@@ -282,7 +283,7 @@ async function beginTail(
     filter,
     printer,
     consume,
-    cursorFile: cursorFile === undefined ? undefined : await openCursorFile(cursorFile),
+    cursorFile,
     readyFile: await openReadyFile(options.readyFile),
     reports,
     recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
