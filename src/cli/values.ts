@@ -173,7 +173,12 @@ export function readSessionName(text: string): string {
     });
   }
   const prefix = SESSION_PREFIX.exec(text)?.[1];
-  return prefix === undefined ? readId('session', text) : `${KINDS.session.prefix}${prefix.toUpperCase()}`;
+  if (prefix !== undefined) return `${KINDS.session.prefix}${prefix.toUpperCase()}`;
+  if (findIdKind(text) !== undefined) return readId('session', text);
+  throw usageError(`'${text}' is not a session.`, {
+    why: `a session is ${SESSION_ABOUT}.`,
+    next: ['asp', 'session', 'list'],
+  });
 }
 
 /** Whether a session's name is a whole id. */

@@ -156,6 +156,19 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
   });
 
+  it('/help and /quit are not sent, and //help sends /help', async () => {
+    const id = await openSession();
+    const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);
+    await terminal.shows(/@alice\.bot joined\n>/);
+    await terminal.type('/help', 'Enter');
+    await terminal.shows(/Every line is sent, except \/help and \/quit/);
+    await terminal.type('//help', 'Enter');
+    await until('the line arrives', async () => (await textsOf(id)).length > 0);
+    await terminal.type('/quit', 'Enter');
+    await terminal.shows(/You left the chat.[\s\S]*\nexit 0/);
+    expect(await textsOf(id)).toEqual(['/help']);
+  });
+
   it('--accessible redraws nothing: new messages wait until the line is sent', async () => {
     const id = await openSession();
     const terminal = await openTerminal(80, ['chat', id, '--accessible', '-a', 'demo.you'], { NO_COLOR: '1' });

@@ -74,6 +74,21 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     );
     expect(await again.stop()).toMatchObject({ status: 0 });
   });
+
+  it('asp skill install names the file that it could not write, and leaves nothing of it', async () => {
+    const project = join(disk, 'project');
+    mkdirSync(project);
+    fill(join(disk, 'filler'));
+    const install = () => home.asp(['skill', 'install', 'claude-code', '--project'], { cwd: project });
+    const file = join(project, '.claude/skills/asp/SKILL.md');
+    const refused = await install();
+    expect(refused).toMatchObject({ status: 2, stdout: '' });
+    expect(refused.stderr).toContain(`asp cannot read or write ${file}.`);
+    expect(refused.stderr).toContain('no space left on device. Nothing was changed.');
+    expect(existsSync(file)).toBe(false);
+    rmSync(join(disk, 'filler'));
+    expect(await install()).toMatchObject({ status: 0 });
+  });
 });
 
 describe.skipIf(reason !== undefined)(`a command whose output goes to a full disk ${reason ?? ''}`, () => {

@@ -159,7 +159,7 @@ describe('A sent message', () => {
   });
 
   it('--lines sends one message per line, the first of them with the creation', async () => {
-    const { received, out } = await runAgainst([CREATED, SENT, SENT], 'send alice.bot --lines', {
+    const { received, out, err } = await runAgainst([CREATED, SENT, SENT], 'send alice.bot --lines', {
       stdin: 'a\n\nb\r\nc',
     });
     expect(bodies(received)).toEqual([
@@ -168,6 +168,7 @@ describe('A sent message', () => {
       { content: 'c' },
     ]);
     expect(out).toBe(`${SESSION}\n${MESSAGE}\n${MESSAGE}\n`);
+    expect(err.split('\n')).toEqual([expect.stringContaining('Sent to @alice.bot'), 'Sent 3 messages.', '']);
   });
 });
 

@@ -118,6 +118,13 @@ describe('A session named by the beginning of its id', () => {
     expect(err).toContain('No session id begins with sess_0000.');
   });
 
+  it('is expected where a word that names nothing stands', async () => {
+    const { code, err } = await asAlice(['chat', 'bob']);
+    expect(code).toBe(2);
+    expect(err).toContain("'bob' is not a session.");
+    expect(err).toContain('@owner.name');
+  });
+
   it.each(['sess_', 'sess_01', 'sess_!!!!', `sess_${'0'.repeat(27)}`])('%s is not valid', async (name) => {
     const { code, err } = await asAlice(['session', 'show', name]);
     expect(code).toBe(2);
@@ -157,6 +164,12 @@ describe('asp session list', () => {
     ];
     await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'bye' }, end_after_send: true });
     expect(await idsOf('--state invited')).toEqual(invitations.reverse());
+  });
+
+  it('names the others in each session, and not the agent itself', async () => {
+    const id = await alice.mustCreate({ invite: [bob.handle] });
+    const { out } = await stage.as(bob, 'session list');
+    expect(out).toMatch(new RegExp(`^${id}\tactive\t\t${alice.handle}\t`, 'm'));
   });
 
   it('--with lists the sessions that an agent is in', async () => {

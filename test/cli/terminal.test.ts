@@ -65,6 +65,13 @@ describe('tables', () => {
     }
   });
 
+  it('leave out what is optional if the rest would not fit', () => {
+    const withIds = [...columns, { title: 'session', value: () => 's'.repeat(31), isOptional: true }];
+    const items = [{ id: 'a', text: 'x'.repeat(20) }];
+    expect(tableText(items, withIds, PLAIN, 45)).toContain('s'.repeat(31));
+    expect(tableText(items, withIds, PLAIN, 44)).toBe(tableText(items, columns, PLAIN, 44));
+  });
+
   it('can continue a text on the next line instead of cutting it', () => {
     const wrapping = [columns[0], { ...columns[1], isFlexible: 'wrap' as const }, columns[0]].flatMap(
       (one) => one ?? [],

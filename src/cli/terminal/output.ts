@@ -12,6 +12,8 @@ export interface Column<Item> {
   readonly paint?: (text: string, item: Item, style: Style) => string;
   /** Shrinks if the terminal is too narrow, from the left; `last`: only after the others; `wrap`: cuts no text. */
   readonly isFlexible?: boolean | 'last' | 'wrap';
+  /** Left out if the terminal is too narrow for the others. */
+  readonly isOptional?: boolean;
   /** The value for machines, when output is piped. */
   readonly piped?: (item: Item) => string;
 }
@@ -42,6 +44,18 @@ export function tableText<Item>(
   style: Style,
   terminalWidth: number,
 ): string {
+  const { text, excess } = layOut(items, columns, style, terminalWidth);
+  const needed = columns.filter(({ isOptional }) => isOptional !== true);
+  return excess > 0 && needed.length < columns.length ? layOut(items, needed, style, terminalWidth).text : text;
+}
+
+/** The table, and by how much it is wider than the terminal. */
+function layOut<Item>(
+  items: readonly Item[],
+  columns: readonly Column<Item>[],
+  style: Style,
+  terminalWidth: number,
+): { text: string; excess: number } {
   const cells = items.map((item) => columns.map((column) => sanitizeLine(column.value(item))));
   const widths = columns.map((column, index) =>
     Math.max(column.title.length, ...cells.map((row) => displayWidth(row[index] ?? ''))),
@@ -86,7 +100,7 @@ export function tableText<Item>(
       line(texts, (text, index) => columns[index]?.paint?.(text, items[at] as Item, style) ?? text),
     ),
   );
-  return `${[head, ...body].join('\n')}\n`;
+  return { text: `${[head, ...body].join('\n')}\n`, excess };
 }
 
 /** One item per line, tabs between its values, nothing cut. */

@@ -8,9 +8,9 @@ export const chat = command({
   path: 'chat',
   summary: 'talk to an agent in the terminal',
   details: [
-    'Shows the latest messages and new ones as they arrive, and sends every line you type. Ctrl-D closes the chat; you',
-    'stay in the session. If you have no session with the agent, your first line starts one. In a pipe, sends the',
-    'lines of standard input and prints messages until the input ends.',
+    'Shows the latest messages and new ones as they arrive, and sends every line you type. /quit or Ctrl-D closes the',
+    'chat, and you stay in the session; /help says what else there is. If you have no session with the agent, your',
+    'first line starts one. In a pipe, sends the lines of standard input and prints messages until the input ends.',
   ].join('\n'),
   arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
   options: [

@@ -44,6 +44,9 @@ interface Chat {
   sending: Promise<unknown>;
 }
 
+const HELP =
+  'Every line is sent, except /help and /quit; //help sends /help. /quit or Ctrl-D leaves the chat, and you stay in the session.';
+
 /** Ends with the input, with the session, or when the agent leaves the session. */
 export async function converse(context: Context, options: ChatOptions): Promise<void> {
   const me = await context.actingHandle();
@@ -81,9 +84,12 @@ export async function converse(context: Context, options: ChatOptions): Promise<
   try {
     if (conversation.isWithPerson) await greet(chat, options.name, found === undefined);
     if (sessionId !== undefined) follow(sessionId, await showHistory(chat, sessionId, options));
-    for await (const line of conversation.lines()) {
-      if (isOver || failure !== undefined) break;
-      if (line.trim() === '') continue;
+    for await (const typed of conversation.lines()) {
+      const word = conversation.isWithPerson ? typed.trim() : undefined;
+      if (isOver || failure !== undefined || word === '/quit') break;
+      if (word === '/help') await conversation.print(chat.style.dim(wrapText(HELP, textWidth(context.streams.stdout))));
+      if (typed.trim() === '' || word === '/help') continue;
+      const line = word === '//help' || word === '//quit' ? word.slice(1) : typed;
       if (sessionId !== undefined) await sendLine(chat, sessionId, line, signal);
       else {
         const started = await startSession(chat, options, line);

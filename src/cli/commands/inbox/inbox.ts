@@ -12,8 +12,6 @@ import type { InboxItem } from './unread.js';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 1000;
-/** A narrower terminal has no room for session ids; the handle names the session, too. */
-const WIDTH_FOR_IDS = 70;
 
 const OPTIONS = [
   { flags: '--invited', about: 'only invitations' },
@@ -58,9 +56,7 @@ export const inbox = command({
   async run(context, options) {
     const { collectInbox } = await import('./unread.js');
     const { items, isCut } = await collectInbox(context, options);
-    const { stdout } = context.streams;
-    const isNarrow = stdout.isTerminal && stdout.columns < WIDTH_FOR_IDS;
-    await context.output.list({ items, next_cursor: null }, listColumns(context, isNarrow));
+    await context.output.list({ items, next_cursor: null }, listColumns(context));
     if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. To check all, add --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
@@ -68,8 +64,8 @@ export const inbox = command({
   },
 });
 
-function listColumns(context: Context, isNarrow: boolean): readonly Column<InboxItem>[] {
-  const columns: Column<InboxItem>[] = [
+function listColumns(context: Context): readonly Column<InboxItem>[] {
+  return [
     {
       title: 'with',
       value: (item) => item.with.join(', ') || '-',
@@ -79,8 +75,8 @@ function listColumns(context: Context, isNarrow: boolean): readonly Column<Inbox
     { title: 'new', value: describeNew, paint: (text, _, style) => style.bold(text) },
     { title: 'last', value: describeLast, isFlexible: true },
     timeColumn('when', ({ last_event: { created_at: at } }) => at, context.clock.now()),
+    { title: 'session', value: (item) => item.session_id, isOptional: true },
   ];
-  return isNarrow ? columns : [...columns, { title: 'session', value: (item) => item.session_id }];
 }
 
 function describeNew({ unread, has_more: hasMore, status, state }: InboxItem): string {

@@ -426,8 +426,11 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
         await rememberSession(context, { ...sent, topic: options.topic });
       }
       target = { kind: 'session', sessionId: sent.session_id };
-      await showSent(context, sent);
+      // One note for many lines.
+      if (sentCount === 1) await noteSent(context, sent);
+      await printSent(context, sent);
     }
+    if (sentCount > 1 && context.output.format === 'human') await context.output.note(`Sent ${sentCount} messages.`);
   } catch (error) {
     throw explainLine(context, error, { sentCount, isKeyGiven: context === outer });
   }

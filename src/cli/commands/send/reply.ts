@@ -80,7 +80,7 @@ function readSession(text: string | undefined): string {
   const isName = parseHandle(text) !== undefined || findIdKind(text) !== undefined || /^https?:/i.test(text);
   if (isName) return readSessionName(text);
   throw usageError(`'${text}' is not a session.`, {
-    why: 'the session comes first; --last answers the latest message.',
+    why: 'the session comes first, as a handle or sess_…; --last answers the latest message.',
     next: ['asp', 'reply', '--last', text],
   });
 }

@@ -10,8 +10,10 @@ export const unseenSession = (sessionId: string): ErrorContext => ({
   next: { NOT_FOUND: ['asp', 'session', 'list'] },
 });
 
-export function participantNames({ participants }: Session): string {
-  return participants.map(({ handle, status }) => (status === 'joined' ? handle : `${handle} (${status})`)).join(', ');
+/** The participants, without the one who reads about them. */
+export function participantNames({ participants }: Session, reader?: string): string {
+  const others = participants.filter(({ handle }) => handle !== reader);
+  return others.map(({ handle, status }) => (status === 'joined' ? handle : `${handle} (${status})`)).join(', ');
 }
 
 /** A short description of any event except a message, for people. */

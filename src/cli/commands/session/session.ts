@@ -74,7 +74,10 @@ async function listOfAgent(context: Context, { state, handle, ...options }: List
   const page = isPlain
     ? await collectPages(options, LIST_LIMIT_MAX, readPage)
     : await collectMatching(options, readPage, (session) => isListed(session, handle, me));
-  await context.output.list(page, sessionColumns(context.clock.now()));
+  // A token may not reveal it.
+  const reader = context.output.format === 'human' ? await context.actingHandle().catch(() => undefined) : undefined;
+  const columns = sessionColumns<Session>(context.clock.now(), (session) => ({ session, acting_handle: reader }));
+  await context.output.list(page, columns);
   await rememberAll(context, page.items);
   return page;
 }
@@ -90,8 +93,7 @@ async function listOfAccount(context: Context, { state, handle, ...options }: Li
     },
     ({ session, acting_handle: me }) => isListed(session, handle, state === 'invited' ? me : undefined),
   );
-  const [first, ...rest] = sessionColumns(context.clock.now());
-  const columns = [first, ...rest].flatMap((column) => (column === undefined ? [] : [ofRow(column)]));
+  const columns = sessionColumns<AccountRow>(context.clock.now(), (row) => row);
   columns.splice(1, 0, { title: 'as', value: ({ acting_handle: me }) => me });
   await context.output.list(page, columns);
   return page;
@@ -112,24 +114,25 @@ function isListed({ participants }: Session, handle: string | undefined, invited
   );
 }
 
-const ofRow = ({ value, piped, paint, ...column }: Column<Session>): Column<AccountRow> => ({
-  ...column,
-  value: ({ session }) => value(session),
-  ...(piped !== undefined && { piped: ({ session }) => piped(session) }),
-  ...(paint !== undefined && { paint: (text, { session }, style) => paint(text, session, style) }),
-});
-
-function sessionColumns(nowMs: number): readonly Column<Session>[] {
+function sessionColumns<Item>(
+  nowMs: number,
+  rowOf: (item: Item) => { readonly session: Session; readonly acting_handle: string | undefined },
+): Column<Item>[] {
+  const names = (item: Item): string => {
+    const { session, acting_handle: me } = rowOf(item);
+    return participantNames(session, me);
+  };
+  const topic = (item: Item): string => rowOf(item).session.topic ?? '';
   return [
-    { title: 'session', value: ({ id }) => id },
+    { title: 'session', value: (item) => rowOf(item).session.id, isOptional: true },
     {
       title: 'state',
-      value: (session) => session.state,
-      paint: (text, session, style) => (session.state === 'active' ? style.green(text) : style.dim(text)),
+      value: (item) => rowOf(item).session.state,
+      paint: (text, _, style) => (text === 'active' ? style.green(text) : style.dim(text)),
     },
-    { title: 'topic', value: ({ topic }) => topic ?? '-', isFlexible: true, piped: ({ topic }) => topic ?? '' },
-    { title: 'with', value: participantNames, isFlexible: true },
-    timeColumn('created', ({ created_at: at }) => at, nowMs),
+    { title: 'topic', value: (item) => topic(item) || '-', isFlexible: true, piped: topic },
+    { title: 'with', value: (item) => names(item) || '-', isFlexible: 'last', piped: names },
+    timeColumn('created', (item) => rowOf(item).session.created_at, nowMs),
   ];
 }
 
