@@ -90,6 +90,28 @@ describe('A session named by the other agent', () => {
     expect(err).toContain('You have no session with @nobody.here.');
   });
 
+  it('means the open session of the two for asp send --continue, never a group', async () => {
+    const carol = await stage.service.createAgent('carol');
+    const group = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+    const sentTo = async (): Promise<string> => {
+      const { out } = await asAlice(['send', bob.handle, 'hi', '--continue', '--json']);
+      return (JSON.parse(out) as { session_id: string }).session_id;
+    };
+    const started = await sentTo();
+    expect(started).not.toBe(group);
+    expect(await sentTo()).toBe(started);
+    const other = await alice.mustCreate({ invite: [bob.handle] });
+    const { code, err } = await asAlice(['send', bob.handle, 'hi', '--continue']);
+    expect(code).toBe(2);
+    for (const id of [started, other]) expect(err).toContain(id);
+    for (const words of [
+      ['--once', 'x'],
+      ['--idempotency-key', 'x'],
+    ])
+      expect((await asAlice(['send', bob.handle, 'hi', '--continue', ...words])).code).toBe(2);
+    expect((await asAlice(['send', started, 'hi', '--continue'])).code).toBe(2);
+  });
+
   it('still starts a new session with asp send', async () => {
     const id = await shared();
     const { session_id: sent } = documentOf(await asAlice(['send', bob.handle, 'new', '--json']));

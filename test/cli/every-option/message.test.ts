@@ -139,6 +139,12 @@ const TABLE: Table = {
       await scene.as(scene.alice, ['send $bob hi', typed]);
       return (await received(scene)).topic;
     }),
+    '--continue': shown('--continue', ['hi'], async (scene, typed) => {
+      const id = await scene.session();
+      await scene.as(scene.alice, ['send $bob hi', typed]);
+      const events = (await scene.bob.mustReplay(id)) as { type: string; payload: { content: string } }[];
+      return events.filter(({ type }) => type === 'session.message').map(({ payload }) => payload.content);
+    }),
     '--message': shown('--message hi', 'hi', sent('send $bob')),
     '--message-file': shown('--message-file $home/note.txt', 'from a file', sent('send $bob', {}, note)),
     '--file': shown('--file $home/note.txt', ['note.txt'], sentFiles('send $bob hi', note)),

@@ -18,7 +18,7 @@ import { showProgress } from '../../terminal/progress.js';
 import { waitText } from '../../terminal/relative-time.js';
 import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
-import { findSession } from '../session/find-session.js';
+import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
 import type { AskOptions } from './ask.js';
@@ -74,6 +74,7 @@ export const PLAIN_MESSAGE = {
   parts: undefined,
   metadata: undefined,
   topic: undefined,
+  continues: false,
   ends: false,
   waits: false,
   waitsFor: undefined,
@@ -154,7 +155,7 @@ type Sending = Omit<SendOptions, 'metadata'> & {
 };
 
 export async function send(outer: Context, named: Sending): Promise<void> {
-  const options = { ...named, target: await findTarget(outer, named.target) };
+  const options = { ...named, target: await findTarget(outer, named) };
   if (options.isByLines) return sendLines(outer, options);
   // Afterwards, no one could tell whether it arrived.
   if (options.waitsFor !== undefined && !outer.globals.isDryRun)
@@ -190,10 +191,20 @@ export async function send(outer: Context, named: Sending): Promise<void> {
   if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
 }
 
-async function findTarget(context: Context, target: Target): Promise<Target> {
-  return target.kind === 'session'
-    ? { kind: 'session', sessionId: await findSession(context, target.sessionId) }
-    : target;
+async function findTarget(context: Context, { target, continues }: Sending): Promise<Target> {
+  if (target.kind === 'session') return { kind: 'session', sessionId: await findSession(context, target.sessionId) };
+  const [handle] = target.handles;
+  if (!continues || handle === undefined) return target;
+  const { idempotencyKey, once } = context.globals;
+  if (idempotencyKey !== undefined || once !== undefined)
+    throw usageError(`--continue cannot be combined with ${once === undefined ? '--idempotency-key' : '--once'}.`, {
+      why: 'a repetition would find the session that the first attempt created, and send another request.',
+    });
+  const found = await findSessionsWith(context, handle);
+  // A message to one agent never goes to a group.
+  const open = found.filter(({ state, participants }) => state === 'active' && participants.length <= 2);
+  if (open.length > 1) throw severalWith(handle, open);
+  return open[0] === undefined ? target : { kind: 'session', sessionId: open[0].id };
 }
 
 /** One key for uploads and message: a repetition with it attaches the same files, and the request is the same. */

@@ -31,6 +31,7 @@ export const MESSAGE_OPTIONS = [
 const OPTIONS = [
   { flags: '--end', about: 'end the session after the message' },
   { flags: '--topic <text>', about: 'topic of the new session' },
+  { flags: '--continue', about: 'with one handle: write in the open session with it; without one, start one' },
   ...MESSAGE_OPTIONS,
   { flags: '--filename <name>', about: 'name for the file from standard input' },
   { flags: '--attach <att_id>', about: 'attach an uploaded file', isRepeatable: true },
@@ -62,6 +63,7 @@ export const messageSend = command({
   examples: [
     { line: 'asp send @alice.bot "hi" --end', about: 'send one message and end the session' },
     { line: 'asp send sess_… "done, see attached" --file report.pdf', about: 'answer in a session, with a file' },
+    { line: 'asp send alice.bot "and one more thing" --continue', about: 'in the session that is open with her' },
     { line: 'git log -1 | asp send ops.bot --once "deploy-$GIT_SHA" --json', about: 'from a pipe, at most once' },
     {
       line: 'asp send alice.bot "what is the status?" --end-after-reply',
@@ -101,6 +103,9 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   if ((text !== undefined || isEdited) && (isByLines || parts !== undefined))
     throw usageError(`--${isByLines ? 'lines' : 'parts'} replaces the text.`);
   for (const other of ['end', 'wait', 'end-after-reply'] as const) args.refuseBoth('wait-for', other);
+  const continues = args.flag('continue');
+  if (continues && (target.kind === 'session' || target.handles.length > 1))
+    throw usageError('--continue needs one handle.', { why: 'it finds the session that is open with this agent.' });
   args.refuseBoth('end', 'wait');
   args.refuseBoth('end', 'end-after-reply');
   refuseSecondReader([
@@ -125,6 +130,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     isEdited,
     isByLines,
     topic: args.text('topic'),
+    continues,
     ends: args.flag('end'),
     waits: args.flag('wait') || args.flag('end-after-reply') || waitsFor === 'reply',
     /** The state that each recipient must reach. */
