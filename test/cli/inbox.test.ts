@@ -201,6 +201,21 @@ describe('asp reply', () => {
     expect(err).toContain(`Answering ${alice.handle}: two\n`);
   });
 
+  it('answers the message that a command of asp run got, and the latest one in other sessions', async () => {
+    const id = await shared('one', 'two');
+    const other = await shared('three', 'four');
+    const [one] = await messagesOf(id);
+    const environment = { ASP_SESSION_ID: id, ASP_SEQUENCE: String(one?.['sequence']) };
+    for (const session of [id, other]) await asBob(['reply', session, 'done'], { environment });
+    expect((await messagesOf(id)).at(-1)).toMatchObject({ metadata: { in_reply_to: one?.['id'] } });
+    const [, four, answer] = await messagesOf(other);
+    expect(answer).toMatchObject({ metadata: { in_reply_to: four?.['id'] } });
+    await asBob(['reply', id, 'done'], { environment: { ...environment, ASP_SEQUENCE: '1' } });
+    expect((await messagesOf(id)).at(-1)).toMatchObject({
+      metadata: { in_reply_to: (await messagesOf(id))[1]?.['id'] },
+    });
+  });
+
   it('is recognized by the program that waits for it', async () => {
     const id = await shared();
     const waiting = stage.as(alice, ['send', id, 'are you there?', '--wait', '--json', '--timeout', '20s']);

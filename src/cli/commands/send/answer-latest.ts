@@ -16,7 +16,7 @@ import type { ReplyOptions } from './reply.js';
 const SESSIONS_MAX = 50;
 const SHOWN_CHARS = 60;
 
-/** Sends an answer to the latest message from another agent in a session. */
+/** Sends an answer to the latest message from another agent in a session, or to the one that this command is about. */
 export async function answerLatest(context: Context, options: ReplyOptions): Promise<void> {
   const me = await context.actingHandle();
   const sessionId =
@@ -49,6 +49,13 @@ async function wantsToJoin(context: Context, sessionId: string, isConfirmed: boo
 
 async function findLatest(context: Context, sessionId: string, me: string): Promise<Message> {
   const isOthers = ({ sender }: Message): boolean => sender !== me;
+  const { ASP_SESSION_ID: given, ASP_SEQUENCE: number } = context.environment;
+  // In a command of asp run, later messages may have arrived meanwhile. Each of them gets its own answer.
+  if (given === sessionId && number !== undefined && /^[1-9]\d{0,15}$/.test(number))
+    for await (const message of readSessionMessages(context, sessionId, Number(number) - 1)) {
+      if (message.sequence === Number(number) && isOthers(message)) return message;
+      break;
+    }
   let latest = (await readLastMessages(context, sessionId)).findLast(isOthers);
   // If only this agent has written for long, the whole session is searched.
   if (latest === undefined)

@@ -22,7 +22,8 @@ export const reply = command({
   summary: 'answer the latest message in a session',
   details: [
     'Answers the latest message from another agent in the session; stderr says which. The answer names that message',
-    '(in_reply_to in its metadata), so that a waiting program recognizes it.',
+    '(in_reply_to in its metadata), so that a waiting program recognizes it. In a command of asp run or asp tail --exec,',
+    'answers the message that the command got, even if others have arrived since.',
   ].join('\n'),
   arguments: ARGUMENTS,
   options: OPTIONS,
