@@ -107,10 +107,10 @@ export interface Progress {
 export interface Inboxes {
   /** Resolves once they contain everything that was committed or delivered before the call. */
   settle(): Promise<void>;
-  /**
-   * The same for the events of one agent, without waiting for the inboxes of others. Its delivery cursors may be behind.
-   */
+  /** The same for one agent, without waiting for the inboxes of others. */
   settleFor(agentId: string): Promise<void>;
+  /** The same for the agents of an account. Their delivery cursors may be behind. */
+  settleForAccount(accountId: string): Promise<void>;
   /** Events sent to an agent have arrived; its delivery cursor follows. */
   delivered(agentId: string, sessionId: string, progress: Progress): void;
 }

@@ -6,7 +6,7 @@ import { RATE_LIMIT, type RateLimitName, UPLOADS_PER_AGENT_MAX, UPLOADS_WAITING_
 import type { QueryInputOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Scope } from '../../wire/scope.js';
 import { receiveUpload, type StagedUpload, UPLOAD_LIMITS } from '../attachments/receive-upload.js';
-import type { Actor, AgentActor, Log, ServiceContext } from '../core/context.js';
+import type { Actor, AgentActor, Inboxes, Log, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { isOutage, ServiceError } from '../core/errors.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
@@ -358,9 +358,12 @@ export async function answerCall(rest: Rest, call: Call): Promise<Answer> {
  * The order of changed sessions comes from inboxes, which follow the log: a caller sees everything that happened
  * before.
  */
-const READS_INBOXES: ReadonlySet<Operation> = new Set(['listAccountSessions', 'getAgent']);
-/** These read only the order of the caller's own inbox. */
-const READS_OWN_INBOX: ReadonlySet<Operation> = new Set(['listSessions', 'searchMessages']);
+const SETTLE: Partial<Record<Operation, (inboxes: Inboxes, subject: string) => Promise<void>>> = {
+  getAgent: (inboxes) => inboxes.settle(),
+  listAccountSessions: (inboxes, accountId) => inboxes.settleForAccount(accountId),
+  listSessions: (inboxes, agentId) => inboxes.settleFor(agentId),
+  searchMessages: (inboxes, agentId) => inboxes.settleFor(agentId),
+};
 
 function answerAdmitted(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
   if (call.row.body === 'file') return answerUpload(rest, call);
@@ -381,8 +384,7 @@ async function runRead(
   if (limit !== undefined) await takeBudget(context, call.actor, limit);
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: {} };
-  if (READS_INBOXES.has(call.operation)) await context.inboxes.settle();
-  else if (READS_OWN_INBOX.has(call.operation)) await context.inboxes.settleFor(getSubject(call.actor));
+  await SETTLE[call.operation]?.(context.inboxes, getSubject(call.actor));
   return await context.database.read((view) => handle(context, call.actor as never, input as never, view as never));
 }
 

@@ -241,7 +241,7 @@ async function findUnread(
   wanted: Wanted,
 ): Promise<FoundPiece | undefined> {
   const { agentId } = actor;
-  await context.inboxes.settle();
+  await context.inboxes.settleFor(agentId);
   let from = afterSessionId;
   for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
     const start = from;
@@ -278,7 +278,7 @@ async function confirm(
   if (found === undefined) return;
   const sent = Math.min(through, found.seen);
   inboxes.delivered(actor.agentId, sessionId, { sent, readThrough: sent === found.seen ? found.last : 0 });
-  await inboxes.settle();
+  await inboxes.settleFor(actor.agentId);
 }
 
 /** A session with events that have not arrived. */
@@ -299,7 +299,7 @@ export async function listUnread(
 ): Promise<{ sessions: readonly UnreadSession[]; has_more: boolean }> {
   const { context } = ground;
   const look = async () => {
-    await context.inboxes.settle();
+    await context.inboxes.settleFor(caller.actor.agentId);
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const rows = await context.database.read((query) => listPending(query, caller.actor.agentId, '', limit + 1));
       const sessions: UnreadSession[] = [];
@@ -366,8 +366,8 @@ export function createLookout(context: ServiceContext, actor: AgentActor): Looko
         visible.set(sessionId, last);
         return last > before;
       }
-      await context.inboxes.settle();
       const { agentId } = actor;
+      await context.inboxes.settleFor(agentId);
       const rows = await context.database.read((query) => listPending(query, agentId, '', WATCHED_PENDING_MAX));
       const before = pending;
       pending = new Map(rows.map((row) => [row.session_id, row.last_sequence]));

@@ -10,6 +10,7 @@ import {
   listLargeSessions,
   listUnspread,
   listUnspreadFor,
+  type Members,
   type Reach,
   spreadToInboxes,
   takeUnspread,
@@ -88,8 +89,22 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
     while (deliveries.size > 0) {
       const rows = [...deliveries.values()].slice(0, inboxesPerStep(database));
       await database.behind.write((transaction) => advanceDeliveries(transaction, rows));
-      for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
+      forget(rows);
     }
+  };
+  const forget = (rows: readonly DeliveryRow[]): void => {
+    for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
+  };
+  /** Resolves once the inboxes of these agents contain every event that was committed before the call. */
+  const spreadTo = async (members: Members): Promise<void> => {
+    if (!mayBeBehind && bus.isReliable && running === undefined) return;
+    const { pageRows } = database;
+    const rows = await database.read((query) => listUnspreadFor(query, members, pageRows));
+    // So far behind that the rest of the page would have to be looked through, too.
+    if (rows.length === pageRows) return run();
+    const theirs = rows.filter((row) => row.is_theirs === 1);
+    if (theirs.length === 0) return;
+    await database.write((transaction) => spreadToInboxes(transaction, toReaches(theirs), members));
   };
   /** A run that begins after this call. */
   const run = (): Promise<void> => {
@@ -111,15 +126,14 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
   return {
     settle: run,
     async settleFor(agentId) {
-      if (!mayBeBehind && bus.isReliable && running === undefined) return;
-      const { pageRows } = database;
-      const rows = await database.read((query) => listUnspreadFor(query, agentId, pageRows));
-      // So far behind that the rest of the page would have to be looked through, too.
-      if (rows.length === pageRows) return run();
-      const its = rows.filter(({ is_its: isIts }) => isIts === 1);
-      const alone = { first: agentId, last: agentId };
-      if (its.length > 0) await database.write((transaction) => spreadToInboxes(transaction, toReaches(its), alone));
+      const own = [...deliveries.values()].filter((row) => row.agent_id === agentId);
+      if (own.length > 0) {
+        await database.write((transaction) => advanceDeliveries(transaction, own));
+        forget(own);
+      }
+      await spreadTo({ first: agentId, last: agentId });
     },
+    settleForAccount: (accountId) => spreadTo({ accountId }),
     delivered(agentId, sessionId, { sent, readThrough }) {
       const row = { agent_id: agentId, session_id: sessionId, sent, read_through: readThrough };
       const known = deliveries.get(toKey(row));

@@ -122,18 +122,30 @@ export function listUnspread(query: Query, limit: number): Promise<UnspreadRow[]
   return query.all(NEXT_UNSPREAD[query.dialect], limit);
 }
 
-/** The same, each with 1 if the agent takes or took part in its session. */
+/** Agents by their ids, or all agents of an account. */
+export type Members = AgentRange | { readonly accountId: string };
+
+const isMember = (members: Members): { readonly condition: string; readonly values: readonly string[] } =>
+  'accountId' in members
+    ? {
+        condition: 'participant.agent_id IN (SELECT id FROM agent WHERE account_id = $2)',
+        values: [members.accountId],
+      }
+    : { condition: 'participant.agent_id BETWEEN $2 AND $3', values: [members.first, members.last] };
+
+/** The same, each with 1 if one of these agents takes or took part in its session. */
 export function listUnspreadFor(
   query: Query,
-  agentId: string,
+  members: Members,
   limit: number,
-): Promise<(UnspreadRow & { readonly is_its: number })[]> {
+): Promise<(UnspreadRow & { readonly is_theirs: number })[]> {
+  const { condition, values } = isMember(members);
   return query.all(
     `SELECT next.*, CASE WHEN EXISTS (SELECT 1 FROM participant
-       WHERE participant.session_id = next.session_id AND participant.agent_id = $2) THEN 1 ELSE 0 END AS is_its
+       WHERE participant.session_id = next.session_id AND ${condition}) THEN 1 ELSE 0 END AS is_theirs
      FROM (${NEXT_UNSPREAD[query.dialect]}) AS next`,
     limit,
-    agentId,
+    ...values,
   );
 }
 
@@ -189,13 +201,14 @@ export async function findNextParticipants(
 /**
  * Updates the inboxes of all participants up to there, by their current status: joined agents see every event, invited
  * agents see an end, and those who left see what happened before. An inbox that is already further is unchanged, so the
- * same events can be distributed twice. Returns how many inboxes changed. With `range`, only those of these agents.
+ * same events can be distributed twice. Returns how many inboxes changed. With `members`, only those of these agents.
  */
 export async function spreadToInboxes(
   transaction: Transaction,
   reaches: readonly Reach[],
-  range?: AgentRange,
+  members?: Members,
 ): Promise<number> {
+  const { condition, values } = members === undefined ? { condition: '1 = 1', values: [] } : isMember(members);
   const requested = recordsIn(transaction.dialect, '$1', {
     session_id: 'TEXT',
     sequence: 'BIGINT',
@@ -212,7 +225,7 @@ export async function spreadToInboxes(
          CASE participant.status WHEN 'joined' THEN asked.changed_at WHEN 'invited' THEN asked.ended_at
            ELSE participant.left_at END AS reached_at
        FROM ${requested} CROSS JOIN participant WHERE participant.session_id = asked.session_id
-         ${range === undefined ? '' : 'AND participant.agent_id BETWEEN $2 AND $3'}
+         AND ${condition}
      ) AS reached WHERE NOT EXISTS (
        SELECT 1 FROM inbox AS its WHERE its.agent_id = reached.agent_id AND its.session_id = reached.session_id
          AND its.last_sequence >= reached.reach AND its.session_state = reached.session_state)
@@ -227,7 +240,7 @@ export async function spreadToInboxes(
        last_sequence = CASE WHEN excluded.last_sequence > inbox.last_sequence THEN excluded.last_sequence
          ELSE inbox.last_sequence END`,
     JSON.stringify(reaches),
-    ...(range === undefined ? [] : [range.first, range.last]),
+    ...values,
   );
 }
 

@@ -133,9 +133,11 @@ describe('an inbox', () => {
     expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 3, is_pending: 1 });
   });
 
-  it('of one agent is filled without waiting for those of others', async () => {
+  /** Two messages in each of two sessions, of twelve agents and of two, that are in no inbox while others are filled. */
+  async function fallBehind() {
     const [crowd, pair] = [await addAgents(12), await addAgents(2)];
     const [loud, quiet] = [await talk(crowd), await talk(pair)];
+    const before = (await inboxOf(pair[1], quiet))?.last_sequence ?? 0;
     const { database } = stage.context;
     let isFilling = false;
     const never = new Promise<never>(() => {});
@@ -154,7 +156,11 @@ describe('an inbox', () => {
     }
     inboxes.settle().catch(() => {});
     await until('the others are being filled', async () => isFilling);
-    const { last_sequence: before } = (await inboxOf(pair[1], quiet)) as InboxRow;
+    return { inboxes, crowd, pair, loud, quiet, before };
+  }
+
+  it('of one agent is filled without waiting for those of others', async () => {
+    const { inboxes, pair, quiet, before } = await fallBehind();
     await inboxes.settleFor(pair[1].agentId);
     expect((await inboxOf(pair[1], quiet))?.last_sequence).toBe(before + 2);
     expect(await inboxOf(pair[0], quiet)).toMatchObject({ last_sequence: before });
@@ -164,6 +170,26 @@ describe('an inbox', () => {
       last_sequence: before + 2,
       changed_at: stage.clock.now() - 1_000,
     });
+  });
+
+  it('of one account are filled without waiting for those of others', async () => {
+    const { inboxes, crowd, pair, loud, quiet, before } = await fallBehind();
+    await inboxes.settleForAccount(pair[0].accountId);
+    for (const agent of pair) expect((await inboxOf(agent, quiet))?.last_sequence).toBe(before + 2);
+    const [host, guest] = crowd;
+    const { last_sequence: joined } = (await inboxOf(guest, loud)) as InboxRow;
+    expect(await inboxOf(host, loud)).toMatchObject({ last_sequence: joined });
+    await stage.context.inboxes.settle();
+    expect(await inboxOf(guest, loud)).toMatchObject({ last_sequence: joined + 2 });
+  });
+
+  it('of one agent follows what has arrived without waiting for others', async () => {
+    const { inboxes, pair, quiet, before } = await fallBehind();
+    await inboxes.settleFor(pair[1].agentId);
+    expect(await inboxOf(pair[1], quiet)).toMatchObject({ is_pending: 1 });
+    inboxes.delivered(pair[1].agentId, quiet, { sent: before + 2, readThrough: before + 2 });
+    await inboxes.settleFor(pair[1].agentId);
+    expect(await inboxOf(pair[1], quiet)).toMatchObject({ is_pending: 0, delivered_sequence: before + 2 });
   });
 
   it('of one agent is filled by the others if there is more than a batch', async () => {

@@ -113,7 +113,7 @@ async function overviewWith(
   const { context, note } = visit;
   const { mistakes } = refusal;
   const now = context.clock.now();
-  await context.inboxes.settle();
+  await context.inboxes.settleForAccount(visit.account.id);
   const { row, sessions, waitingCount, traffic, grants } = await context.database.read(async (view) => {
     const found = await requireAgent(visit, view);
     return {

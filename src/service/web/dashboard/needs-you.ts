@@ -132,7 +132,7 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, csrf, note } = visit;
   const isPushOffered = context.settings.webPush !== undefined;
   const now = context.clock.now();
-  await context.inboxes.settle();
+  await context.inboxes.settleForAccount(account.id);
   const { rows, mark } = await context.database.read(async (query): Promise<{ rows: TimedRow[]; mark: string }> => {
     const questions = await readQuestions(context, account.id, query);
     const knocks = await readKnocksOfAccount(context, account.id, query, SHOWN_MAX);

@@ -81,7 +81,7 @@ const BEFORE_ALL = 'sess_Z';
 export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const asked = readFilter(visit.query);
-  await context.inboxes.settle();
+  await context.inboxes.settleForAccount(account.id);
   return context.database.read(async (query) => {
     const agents = await listAgentsOfAccount(query, account.id);
     const agent = agents.find(({ name }) => name === asked.agent);

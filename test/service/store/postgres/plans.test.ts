@@ -86,12 +86,13 @@ it('events that wait for inboxes or for search are looked up one by one, however
   const plan = await planOf(async (query) => {
     await takeUnspread(query as Transaction, 500, 'free');
     await listUnspread(query, 500);
-    await listUnspreadFor(query, 'agt_1', 500);
+    await listUnspreadFor(query, { first: 'agt_1', last: 'agt_1' }, 500);
+    await listUnspreadFor(query, { accountId: 'acc_1' }, 500);
     await listUnindexed(query, 200);
     await listUnindexedOf(query, { agentId: 'agt_1', counterpart: undefined, sessionId: undefined }, 0, 16);
     await listUnindexedOfAccount(query, 'acc', 0, 16);
   });
-  expect(plan.match(/Index Scan using event_pkey on event .*\n\s+Index Cond/g)).toHaveLength(6);
+  expect(plan.match(/Index Scan using event_pkey on event .*\n\s+Index Cond/g)).toHaveLength(7);
 });
 
 it('a session is found by its age, and deleted, without reading the tables that hold everyone’s', async () => {
