@@ -633,6 +633,28 @@ describe('The sender', () => {
     }
   });
 
+  it('accounts that fill all places with slow push services do not stop the message of another', async () => {
+    const { webPush, outcomes, browsers, close } = await openSender([4, 4, 4, 4, 4, 1]);
+    const [single] = browsers.at(-1) ?? [];
+    const crowds = browsers.slice(0, -1).flat();
+    if (single === undefined) throw new Error('no browser');
+    const slow: ServerResponse[] = [];
+    try {
+      for (const to of crowds) push.answerNext(to, ...Array(9).fill((reply: ServerResponse) => void slow.push(reply)));
+      for (let count = 0; count < 3; count += 1) for (const to of crowds) webPush.sendTest(to);
+      await until('all places are taken', async () => slow.length >= 16);
+      webPush.sendTest(single);
+      await until('it arrives', async () => outcomes.length > 0);
+      // No slow one has been answered, nor has one timed out.
+      expect([outcomes, sentTo(single).length]).toEqual([['sent'], 1]);
+    } finally {
+      for (const reply of slow) reply.writeHead(410).end();
+      for (const to of crowds) push.answerNext(to);
+      push.answerAll((reply) => void reply.writeHead(410).end());
+      await close();
+    }
+  });
+
   it('drops what does not fit into its queue, and sends the rest', async () => {
     const stage = await openDomain();
     const { context } = stage;

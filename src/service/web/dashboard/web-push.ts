@@ -45,6 +45,8 @@ const OLD_PROTOCOL = 'https://android.googleapis.com/gcm/send';
 const LIFETIME_S = 24 * 60 * 60;
 const TIMEOUT_MS = 5_000;
 const SENT_AT_ONCE_MAX = 16;
+/** A message that takes longer no longer counts as one of these: whoever names a slow server must not delay others. */
+const TURN_MS = 1_000;
 /** Of one account: the servers that it names may be slow. */
 const SENT_AT_ONCE_OF_ACCOUNT_MAX = 4;
 const WAITING_MAX = 1_000;
@@ -279,6 +281,8 @@ async function createSender(
   ).split(' ');
   const queue: Outgoing[] = [];
   const sending = new Map<Promise<void>, string>();
+  /** Those of them that are counted. */
+  let turns = 0;
   /** Those that wait for their next try, by the function that cancels it. */
   const resting = new Map<() => void, string>();
   let isStopping = false;
@@ -351,19 +355,47 @@ async function createSender(
       report(error, to);
     }
   };
-  const isFree = ({ to }: Outgoing): boolean =>
-    [...sending.values()].filter((accountId) => accountId === to.account_id).length < SENT_AT_ONCE_OF_ACCOUNT_MAX;
+  /** The first message of the account that has the fewest on their way. */
+  const takeNext = (): Outgoing | undefined => {
+    const counts = new Map<string, number>();
+    for (const accountId of sending.values()) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
+    let [index, fewest] = [-1, SENT_AT_ONCE_OF_ACCOUNT_MAX];
+    for (const [at, { to }] of queue.entries()) {
+      const count = counts.get(to.account_id) ?? 0;
+      if (count < fewest) [index, fewest] = [at, count];
+    }
+    return index < 0 ? undefined : queue.splice(index, 1)[0];
+  };
+  /** Returns what ends a turn, which also ends by itself. */
+  const beginTurn = (): (() => void) => {
+    turns += 1;
+    const end = (): void => {
+      cancel?.();
+      if (cancel !== undefined) turns -= 1;
+      cancel = undefined;
+    };
+    let cancel: (() => void) | undefined = clock.schedule(
+      TURN_MS,
+      () => {
+        end();
+        pump();
+      },
+      true,
+    );
+    return end;
+  };
   const pump = (): void => {
-    while (sending.size < SENT_AT_ONCE_MAX) {
-      const index = queue.findIndex(isFree);
-      const [message] = index < 0 ? [] : queue.splice(index, 1);
+    while (turns < SENT_AT_ONCE_MAX) {
+      const message = takeNext();
       if (message === undefined) break;
+      const endTurn = beginTurn();
       const work: Promise<void> = deliver(message)
         .catch((error: unknown) => {
           meter.pushed('failed');
           if (!isOutage(error)) report(error, message.to);
         })
         .finally(() => {
+          endTurn();
           sending.delete(work);
           pump();
         });
