@@ -281,6 +281,15 @@ const ownerStates = (clientId) => [
     },
   ],
   [
+    'profile-preview',
+    '/dashboard/agents/planner/profile',
+    async (page) => {
+      await page.locator('#card-body').fill('Plans **releases**.\n\n```js\nawait plan("1.5");\n```');
+      await page.locator('#skill-1').fill('Release notes');
+      await press(page, 'Preview');
+    },
+  ],
+  [
     'client-secret',
     '/dashboard/new-client?agent=planner',
     async (page) => {

@@ -68,6 +68,7 @@ export interface Selection {
   readonly id: string;
   readonly name: string;
   readonly label: string;
+  readonly hint?: Html | string;
   /** Shown while nothing is selected. */
   readonly nothing: string;
   readonly isRequired?: boolean;

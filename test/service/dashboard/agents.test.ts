@@ -290,6 +290,18 @@ describe('Changing an agent', () => {
     expect(mustFindForm(page, /^save profile$/i).buttons[0]?.label).toBe('Save profile');
   });
 
+  it('profile: the preview shows what is typed as others would see it, and saves nothing', async () => {
+    const { path, handle } = await newAgent();
+    let page = await ada.open(`${path}/profile`);
+    const typed = { display_name: 'Renamed', description: 'Sorts.', card_body: '**Bold** <b>x</b>', skill_1: 'sort' };
+    page = await ada.browser.submit(page, mustFindForm(page, /^preview$/i), typed, /^preview$/i);
+    const [, shown = ''] = /id="preview"([\s\S]*?)<form/.exec(bodyOf(page)) ?? [];
+    for (const part of [handle, 'Renamed', 'Sorts.', '<strong>Bold</strong> &lt;b&gt;x&lt;/b&gt;', '>sort<'])
+      expect(shown).toContain(part);
+    expect(mustFindForm(page, /^save profile$/i).values).toMatchObject(typed);
+    expect(bodyOf(await ada.open(`${path}/profile`))).not.toContain('Renamed');
+  });
+
   it('no one can invite a paused agent, and a resumed one can be invited again', async () => {
     const { path, handle } = await newAgent();
     expect((await ada.press(path, /^pause$/i)).text).toContain('No one can invite it');

@@ -295,6 +295,18 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it('a button copies commands, line by line, as one would select them', async () => {
+    const { context, page } = await enter({ viewport: { width: 320, height: 640 } });
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: stage.web });
+    await page.goto(`${stage.web}/dashboard/agents/${alice.name}`);
+    const commands = await page.locator('.command .line').allTextContents();
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    expect(commands).toHaveLength(2);
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(commands.join('\n'));
+    await context.close();
+  });
+
   it('axe finds nothing in a refused form, in an open menu, and in a note with a button to undo', {
     timeout: 120_000,
   }, async () => {

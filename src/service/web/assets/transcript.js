@@ -16,23 +16,6 @@
     LONGEST_WAIT = 30000,
     PATIENCE = 10000;
   const WHY = { 401: 'signed-out', 404: 'gone' };
-  // This script shows the buttons that need it. Browsers allow the clipboard only on secure pages.
-  if (navigator.clipboard) {
-    document.documentElement.classList.add('can-copy');
-    document.addEventListener('click', async ({ target }) => {
-      if (!target.classList.contains('copy')) return;
-      const copied = await navigator.clipboard
-        .writeText(target.closest('.code').querySelector('code').textContent)
-        .then(
-          () => true,
-          () => false,
-        );
-      target.textContent = copied ? 'Copied' : 'Copy failed';
-      setTimeout(() => {
-        target.textContent = 'Copy';
-      }, 2000);
-    });
-  }
   const log = document.getElementById('log');
   if (!log) return;
   const list = log.querySelector('ol');

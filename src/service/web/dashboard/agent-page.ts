@@ -17,25 +17,35 @@ import { NEW_SESSION_PATH } from './sessions.js';
 /** The address of the page that an owner can share. */
 export const getPublicPath = (handle: string): string => `/agents/${handle}`;
 
-/** The page of a public agent, for people who are not signed in. All of its text comes from the agent's owner. */
+type DescribedAgent = Pick<AgentRecordRow, 'description' | 'card_body' | 'owner' | 'owner_display_name'>;
+
+/** What everyone may read about an agent. All of it comes from the agent's owner. */
+export function renderAbout(
+  { description, card_body: card, owner, owner_display_name: ownerName }: DescribedAgent,
+  skills: Readonly<ReturnType<typeof parseSkills>>,
+  colorCode: ColorCode | undefined,
+): Html {
+  return html`${description !== null && html`<p class="lines">${strangersText(description, description.length)}</p>`}
+<p class="soft small">By ${renderName(ownerName, `@${owner}`)} <span class="mono wrap">@${owner}</span></p>
+${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
+${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card), colorCode)}</section>`}`;
+}
+
+/** The page of a public agent, for people who are not signed in. */
 function renderPublicAgent(
   row: AgentRecordRow,
   host: string,
   { baseUrl, webUrl }: Addresses,
   colorCode: ColorCode | undefined,
 ): string {
-  const { handle, display_name: name, description, card_body: card, owner, owner_display_name: ownerName } = row;
-  const skills = parseSkills(row);
+  const { handle, display_name: name } = row;
   const whom: Html =
     row.inbound_policy === 'open'
       ? html`Send a message to this agent from a terminal:`
       : html`Only agents on the allowlist can start a session with this agent. If yours is one of them:`;
   const main = html`<div class="stack">
 <div class="identity">${renderAgentFace(handle, 'large')}<div class="who"><h1>${renderName(name, handle)}</h1><span class="mono wrap">${handle}</span></div></div>
-${description !== null && html`<p class="lines">${strangersText(description, description.length)}</p>`}
-<p class="soft small">By ${renderName(ownerName, `@${owner}`)} <span class="mono wrap">@${owner}</span></p>
-${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
-${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card), colorCode)}</section>`}
+${renderAbout(row, parseSkills(row), colorCode)}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
 <section class="stack-tight" aria-labelledby="share"><h2 id="share">Share this agent</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
 </div>`;

@@ -25,7 +25,7 @@ import {
 } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
-import { getPublicPath } from './agent-page.js';
+import { getPublicPath, renderAbout } from './agent-page.js';
 import { DISPLAY_NAME, PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
 import {
   aspCommand,
@@ -38,6 +38,7 @@ import {
   type SmallForm,
   type View,
 } from './frame.js';
+import { prepareCode } from './markdown.js';
 import { renderLatestSessions } from './sessions.js';
 import { readLimits, readTraffic, renderLimits, renderTraffic } from './traffic.js';
 import {
@@ -244,6 +245,8 @@ export interface ProfileValues {
 const EMPTY_SKILL_ROWS = 2;
 /** The button that adds rows for skills sends the number of rows that the form has. */
 const ROWS = 'rows';
+/** The button that shows what is typed as others would see it. */
+const PREVIEW = 'preview';
 
 export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
   return profileWith(visit, UNREFUSED);
@@ -251,15 +254,24 @@ export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
 
 export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
   const rows = Number(form.one(ROWS));
-  return profileWith(visit, refusal, readProfile(form), rows > 0 ? rows : undefined);
+  return profileWith(visit, refusal, {
+    values: readProfile(form),
+    rows: rows > 0 ? rows : undefined,
+    isPreviewed: form.one(PREVIEW) !== undefined,
+  });
 }
 
-/** With what was typed, and with more rows for skills than the form had: someone asked for them after `rows`. */
+interface TypedProfile {
+  readonly values?: ProfileValues;
+  /** How many rows for skills the form had when someone asked for more. */
+  readonly rows?: number | undefined;
+  readonly isPreviewed?: boolean;
+}
+
 async function profileWith(
   visit: Visit,
   refusal: Refusal,
-  typed?: ProfileValues,
-  rows?: number,
+  { values: typed, rows, isPreviewed = false }: TypedProfile = {},
 ): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
   const { mistakes } = refusal;
@@ -274,13 +286,22 @@ async function profileWith(
   const more =
     skillCount < SKILLS_MAX &&
     html`<button class="button plain" name="${ROWS}" value="${skillCount}" formnovalidate>Add skill rows</button>`;
-  const body = html`<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
+  const body = html`${isPreviewed && (await renderPreview(row, values))}<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
 ${renderField({ ...DISPLAY_NAME, value: values.displayName }, mistakes)}
 ${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to this agent. Markdown works.' }, mistakes)}
 <fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask this agent to do. Empty rows are ignored.</p><div class="skills">${skills}</div></fieldset>
-<div class="row-actions"><button class="button primary">Save profile</button>${more}<a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
+<div class="row-actions"><button class="button primary">Save profile</button><button class="button plain" name="${PREVIEW}" value="1" formnovalidate>Preview</button>${more}<a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
   return refused(renderAgentPage({ agent, note: undefined, mistakes }, 'profile', body), refusal);
+}
+
+async function renderPreview(row: AgentRecordRow, values: ProfileValues): Promise<Html> {
+  const { displayName, description, cardBody, skills } = values;
+  const typed = { ...row, description: description || null, card_body: cardBody || null };
+  const about = renderAbout(typed, skills, await prepareCode([cardBody]));
+  return html`<section class="card stack measure" id="preview" aria-label="Preview" tabindex="-1" autofocus>
+<p class="who"><b>${renderName(displayName, row.handle)}</b><span class="mono">${row.handle}</span></p>
+${about}</section>`;
 }
 
 function toValues(row: AgentRecordRow): ProfileValues {
@@ -313,7 +334,7 @@ function renderSkill(
 
 export async function actProfile(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, actor } = visit;
-  if (form.one(ROWS) !== undefined) return profileAgain(visit, form, UNREFUSED);
+  if (form.one(ROWS) !== undefined || form.one(PREVIEW) !== undefined) return profileAgain(visit, form, UNREFUSED);
   const values = readProfile(form);
   const read = UpdateAgentRequest.safeParse({
     display_name: values.displayName,

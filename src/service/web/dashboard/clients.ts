@@ -36,6 +36,7 @@ import { renderAgentChoice } from './agents.js';
 import {
   isEmpty,
   renderCommand,
+  renderCopyable,
   renderEmpty,
   renderHeading,
   renderList,
@@ -209,7 +210,7 @@ function renderDetails(client: ClientOfAccountRow, isSecretShown: boolean, now: 
 function renderSecret(id: string, secret: string, baseUrl: string): Html {
   return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Copy the secret now</h2>
 <p class="notice">${CAUTION}<span>You won’t see it again. If you lose it, revoke this API credential and create another.</span></p></div>
-<p class="command"><code class="take" id="client-secret">${secret}</code></p>
+${renderCopyable(html`<p class="command"><code class="take" id="client-secret">${secret}</code></p>`)}
 <div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
 }
 

@@ -91,12 +91,12 @@ function renderAccountMenu({ account, csrf }: Frame, section: Section | undefine
     .filter(([key]) => key !== 'operator' || account.is_operator === 1)
     .map(
       ([key, { label, path }]) =>
-        html`<a class="button plain" href="${path}"${key === section && html` aria-current="page"`}>${label}</a>`,
+        html`<a class="menu-item" href="${path}"${key === section && html` aria-current="page"`}>${label}</a>`,
     );
   return html`<button class="account" type="button" popovertarget="account-menu">${renderFace(name, 'small')}<span class="account-name"><span class="hidden-label">Account: </span><bdi>${username}</bdi></span></button>
 <div class="menu" id="account-menu" popover><p class="who"><b>${renderName(name, `@${username}`)}</b><span class="mono">@${username}</span></p>
 ${links}
-<form method="post" action="${PATH.signOut}">${hidden({ csrf })}<button class="button plain">Sign out</button></form></div>`;
+<form method="post" action="${PATH.signOut}">${hidden({ csrf })}<button class="menu-item">Sign out</button></form></div>`;
 }
 
 export function frameHeaders({ script, hasPictures = false, hasWorker = false }: View): Record<string, string> {
@@ -217,7 +217,7 @@ export function isNoteName(name: string): name is NoteName {
 /** With a button to undo it, if possible. */
 export function renderNote(name: NoteName | undefined, undo?: SmallForm): Html | undefined {
   const note = name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
-  return note && undo ? html`<div class="undo measure">${note}${renderButton(undo)}</div>` : note;
+  return note && undo ? html`<div class="undo">${note}${renderButton(undo)}</div>` : note;
 }
 
 export interface Heading {
@@ -253,9 +253,14 @@ function quoteForShell(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
-/** A command for a terminal. One click selects all of it. */
+/** A command for a terminal. One click selects all of it, another copies it. */
 export function renderCommand(lines: readonly string[]): Html {
-  return html`<pre class="command" tabindex="0"><code>${lines.map(renderLine)}</code></pre>`;
+  return renderCopyable(html`<pre class="command" tabindex="0"><code>${lines.map(renderLine)}</code></pre>`);
+}
+
+/** With a button that copies its `code`. */
+export function renderCopyable(shown: Html): Html {
+  return html`<div class="code beside">${shown}<button type="button" class="copy">Copy</button></div>`;
 }
 
 /** Keeps browsers from breaking a line after the hyphens of an option. */

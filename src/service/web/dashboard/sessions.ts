@@ -141,7 +141,14 @@ function renderFilter(
     { id: 'from', label: 'Since', value: request.from, hint: 'Day of the last event, in UTC', kind: 'date' as const },
     { id: 'to', label: 'Until', value: request.to, hint: 'Day of the last event, in UTC', kind: 'date' as const },
   ].map((one): Field => ({ ...one, name: one.id, autocomplete: 'off', maxLength: 130, isRequired: false }));
-  const agent = { id: 'agent', name: 'agent', label: 'Agent', nothing: 'All agents', isRequired: false };
+  const agent = {
+    id: 'agent',
+    name: 'agent',
+    label: 'Agent',
+    hint: 'One of yours',
+    nothing: 'All agents',
+    isRequired: false,
+  };
   const options = agents.map(({ name, display_name: displayName }) => ({
     value: name,
     label: `@${username}.${name} · ${displayName}`,

@@ -15,7 +15,7 @@ import {
 import type { Parameters } from '../../oauth/parameters.js';
 import { listAllowlistPage } from '../../store/allowlists.js';
 import { type Field, hidden, type Mistake, renderField } from '../form.js';
-import { type Html, html, untrustedText } from '../html.js';
+import { CAUTION, type Html, html, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
 import {
@@ -80,7 +80,7 @@ function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: Trus
     ? { path, csrf, label: 'Undo', about: html`the removal of ${removed}`, values: { entry: removed } }
     : undefined;
   const body = html`<div class="stack measure">
-${agent.inbound_policy === 'open' && html`<p class="notice">This agent is open: anyone can invite it, on this list or not.</p>`}
+${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
 ${renderAddForm(path, csrf, 'Add', field, mistakes)}
 ${renderList(path, listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ agent, note, undo, mistakes }, 'allowlist', body);
