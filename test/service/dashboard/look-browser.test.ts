@@ -295,6 +295,20 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it('no tab moves from page to page', async () => {
+    const { context, page } = await enter({ viewport: { width: 1280, height: 500 } });
+    const places = new Set<string>();
+    for (const name of ['needs-you', 'agents', 'sessions', 'clients', 'applications']) {
+      await page.goto(`${stage.web}/dashboard/${name}`);
+      places.add(
+        await page.evaluate(`[...document.querySelectorAll('.bar nav a')].map((tab) => tab.offsetLeft).join()`),
+      );
+    }
+    expect(await page.locator('.bar .count').count()).toBe(1);
+    expect([...places]).toHaveLength(1);
+    await context.close();
+  });
+
   it('a button copies commands, line by line, as one would select them', async () => {
     const { context, page } = await enter({ viewport: { width: 320, height: 640 } });
     await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: stage.web });

@@ -27,7 +27,9 @@ async function newOwner(): Promise<{ mine: Actor; owner: Visitor }> {
 
 /** Returns the number next to the section as a screen reader announces it, or undefined. */
 const countOn = (page: Page): string | undefined =>
-  /<a href="\/dashboard\/needs-you"[^>]*><span>Needs you(?: <span class="count">([^<]+)<)?/.exec(bodyOf(page))?.[1];
+  /<a href="\/dashboard\/needs-you"[^>]*><span[^>]*>Needs you<\/span>(?: <span class="count">([^<]+)<)?/.exec(
+    bodyOf(page),
+  )?.[1];
 
 const press = async (owner: Visitor, button: RegExp): Promise<Page> => pressOn(owner, await owner.open(PATH), button);
 const pressOn = async (owner: Visitor, page: Page, button: RegExp): Promise<Page> => {

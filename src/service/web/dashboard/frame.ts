@@ -82,7 +82,7 @@ ${renderAccountMenu(frame, section)}
 function renderSection(label: string, path: string, isCurrent: boolean, count: number): Html {
   const shown = count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count);
   const badge = count > 0 && html` <span class="count">${shown}<span class="hidden-label"> waiting</span></span>`;
-  return html`<li><a href="${path}" data-label="${count > 0 ? `${label} ${shown}` : label}"${isCurrent && html` aria-current="page"`}><span>${label}${badge}</span></a></li>`;
+  return html`<li><a href="${path}"${isCurrent && html` aria-current="page"`}><span class="tab" data-label="${label}">${label}</span>${badge}</a></li>`;
 }
 
 function renderAccountMenu({ account, csrf }: Frame, section: Section | undefined): Html {
