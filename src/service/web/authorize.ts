@@ -42,6 +42,8 @@ import {
   matchesCsrf,
   meetBrowser,
   readBrowser,
+  rememberAnswer,
+  remembersAnswer,
   requireSameOrigin,
 } from './browser.js';
 import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
@@ -205,6 +207,9 @@ export async function showAuthorization(
   if (read.kind === 'refused') return answerUnaskedError(server, reply, read.address, read.error);
   await takeForAddress(context, 'authorize', request);
   const browser = meetBrowser(server, request, reply);
+  const { client, state, codeChallenge } = read.request;
+  if (remembersAnswer(server, request, { client_id: client.id, state, code_challenge: codeChallenge }))
+    throw answeredRequest();
   const { id, row } = await storeRequest(context, read.request, browser.hash);
   return showRequest(server, reply, { browser, id, row, client: read.request.client });
 }
@@ -374,6 +379,7 @@ export async function decide(
       await record(transaction, 'app-denied');
     });
     logOutcome('denied');
+    rememberAnswer(server, reply, row);
     return answerWithError(server, reply, address, denied('The request was denied.'));
   }
   const approved = await context.database.write(async (transaction) => {
@@ -383,6 +389,7 @@ export async function decide(
   });
   if ('code' in approved) {
     logOutcome('allowed');
+    rememberAnswer(server, reply, row);
     return answerWithCode(server, reply, address, approved.code);
   }
   return sendConsentPage(server, reply.code(400), { browser, id, row, client }, account, {

@@ -1,11 +1,13 @@
 import { createHmac } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { AUTHORIZATION_REQUEST_LIFETIME_S } from '../../wire/limit.js';
 import type { Query } from '../core/database.js';
 import { PATH } from '../oauth/metadata.js';
 import { OAuthError } from '../oauth/parameters.js';
 import { createSecret, hashSecret, isSameSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import type { AccountRow } from '../store/accounts.js';
+import type { AuthorizationRequestRow } from '../store/authorizations.js';
 import { findSignedInAccount } from '../store/browser-sessions.js';
 
 /** How long a browser stays signed in. */
@@ -78,6 +80,26 @@ function getCookie({ context }: PageServer): { name: string; isSecure: boolean }
   const { protocol, port } = new URL(context.settings.addresses.webUrl);
   if (protocol === 'https:') return { name: '__Host-asp_session', isSecure: true };
   return { name: `asp_session_${port || '80'}`, isSecure: false };
+}
+
+/** What a browser has answered: only this request of this client has its challenge (RFC 7636). */
+type AnsweredRequest = Pick<AuthorizationRequestRow, 'client_id' | 'state' | 'code_challenge'>;
+
+/** Lets the browser remember its last answer as long as a request waits for one. */
+export function rememberAnswer(server: PageServer, reply: FastifyReply, answered: AnsweredRequest): void {
+  const parts = [answerCookie(server, answered), `Path=${PATH.authorize}`, 'HttpOnly', 'SameSite=Lax'];
+  if (getCookie(server).isSecure) parts.push('Secure');
+  reply.header('set-cookie', [...parts, `Max-Age=${AUTHORIZATION_REQUEST_LIFETIME_S}`].join('; '));
+}
+
+/** Whether the browser went back to a request that it has answered. The program that asked no longer waits. */
+export function remembersAnswer(server: PageServer, request: FastifyRequest, answered: AnsweredRequest): boolean {
+  return (request.headers.cookie ?? '').split(/; */).includes(answerCookie(server, answered));
+}
+
+function answerCookie({ context }: PageServer, { client_id, state, code_challenge }: AnsweredRequest): string {
+  const { port } = new URL(context.settings.addresses.webUrl);
+  return `asp_answered_${port || '0'}=${hashSecret(JSON.stringify([client_id, state, code_challenge]))}`;
 }
 
 /** Refuses a form from a page of another origin. */

@@ -48,7 +48,7 @@ const newAgent = (name: string) => ({ decision: 'allow', agent: 'new', agent_nam
 /** Opens the consent page as a person who has an agent called `main`. */
 async function atConsent(): Promise<Person & { page: Answer; handle: string }> {
   const person = await signUp();
-  const first = await person.browser.get(urlOf());
+  const first = await person.browser.get(urlOf({ code_challenge: createVerifier().challenge }));
   expect((await person.browser.submit(first, AUTHORIZE, newAgent('main'))).status).toBe(303);
   return { ...person, page: await person.browser.get(urlOf()), handle: `@${person.username}.main` };
 }
@@ -166,6 +166,17 @@ describe('Consent, one stored request', () => {
     );
     expect(answers.filter(({ status }) => status === 303)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(7);
+  });
+
+  it.each(['allow', 'deny'])('whoever goes back after “%s” learns that it was answered', async (decision) => {
+    const { browser, handle } = await atConsent();
+    const page = await browser.get(urlOf({ state: 'back' }));
+    expect((await browser.submit(page, AUTHORIZE, { decision, agent: handle })).status).toBe(303);
+    const back = await browser.get(urlOf({ state: 'back' }));
+    expect(back.status).toBe(400);
+    expect(back.text).toContain('was already answered');
+    expect(back.text).toMatch(/href="[^"]*\/dashboard"/);
+    expect((await browser.get(urlOf({ state: 'new' }))).text).toContain('Act as');
   });
 
   it('expires after 10 minutes', async () => {
