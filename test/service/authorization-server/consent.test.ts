@@ -168,7 +168,7 @@ describe('Consent, one stored request', () => {
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(7);
   });
 
-  it.each(['allow', 'deny'])('whoever goes back after “%s” learns that it was answered', async (decision) => {
+  it.each(['allow', 'deny'])('a person who goes back after “%s” learns that it was answered', async (decision) => {
     const { browser, handle } = await atConsent();
     const page = await browser.get(urlOf({ state: 'back' }));
     expect((await browser.submit(page, AUTHORIZE, { decision, agent: handle })).status).toBe(303);

@@ -45,7 +45,7 @@ const OLD_PROTOCOL = 'https://android.googleapis.com/gcm/send';
 const LIFETIME_S = 24 * 60 * 60;
 const TIMEOUT_MS = 5_000;
 const SENT_AT_ONCE_MAX = 16;
-/** A message that takes longer no longer counts as one of these: whoever names a slow server must not delay others. */
+/** A message that takes longer no longer counts as one of these: an account that names a slow server must not delay others. */
 const TURN_MS = 1_000;
 /** Of one account: the servers that it names may be slow. */
 const SENT_AT_ONCE_OF_ACCOUNT_MAX = 4;
@@ -366,7 +366,7 @@ async function createSender(
     }
     return index < 0 ? undefined : queue.splice(index, 1)[0];
   };
-  /** Returns what ends a turn, which also ends by itself. */
+  /** Returns what ends a turn, which also ends on its own. */
   const beginTurn = (): (() => void) => {
     turns += 1;
     const end = (): void => {
