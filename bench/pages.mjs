@@ -1,8 +1,8 @@
 /**
- * Measures what the dashboard costs a browser: `npm run build && node bench/pages.mjs [messages]`. For each page, it
+ * Measures what the dashboard costs a browser: `npm run build && node bench/pages.mjs [messages [arriving]]`. For each page, it
  * prints the bytes that arrive and the largest contentful paint on a CPU slowed down four times; then the longest tasks
- * while someone reads a session of 10,000 messages from its end, and while that many messages arrive in an open page,
- * first at its end and then while someone reads above.
+ * while someone reads a session of 10,000 messages from its end, and while as many messages arrive in an open page,
+ * first at its end and then while someone reads above; and what eight tabs of one browser cost that show this session.
  * Tasks are counted by the CPU time of the page's main thread, because other programs on the machine lengthen their wall time.
  * CHROMIUM names the browser if it is not /usr/bin/chromium. Needs a built program.
  */
@@ -18,7 +18,9 @@ const SLOWDOWN = 4;
 const ROUNDS = 5;
 /** A trace of more messages would fill its buffer. */
 const ARRIVING_STEP = 1_000;
+const TABS = 8;
 const count = Number(process.argv[2] ?? 10_000);
+const arriving = Number(process.argv[3] ?? count);
 /** Returns text of realistic length, with the markup that people and agents use. */
 const textOf = (number) =>
   number % 10 === 0
@@ -46,14 +48,15 @@ async function recordTasks(browser, page, work) {
     ({ name, ph, pid, tid }) => name === 'RunTask' && ph === 'X' && threads.has(`${pid}/${tid}`),
   );
   if (tasks.length === 0) throw new Error('the trace has no tasks');
-  return tasks.map(({ tdur }) => tdur / 1_000);
+  // A task that the trace cut off has no CPU time.
+  return tasks.map(({ tdur = 0 }) => tdur / 1_000);
 }
 
 const LONG_MS = 50;
 /** The longest of some tasks, and how many are long. */
 function describeTasks(tasks) {
   const long = tasks.filter((task) => task > LONG_MS).length;
-  return `${long === 0 ? 'none' : long} over ${LONG_MS} ms, the longest ${ms(Math.max(...tasks))}`;
+  return `${long === 0 ? 'none' : long} over ${LONG_MS} ms, the longest ${ms(tasks.reduce((longest, task) => Math.max(longest, task), 0))}`;
 }
 
 async function openPage(browser, link) {
@@ -145,7 +148,7 @@ async function measureReading(browser, { page }, address, pages) {
   line(`reading ${pages} pages of ${count} messages: the next page loads`, describeTasks(loading));
 }
 
-async function measureArriving(browser, { page }, address, send, arriving) {
+async function measureArriving(browser, { page }, address, send) {
   await page.goto(address);
   await settle();
   const tasks = [];
@@ -167,7 +170,7 @@ async function measureArriving(browser, { page }, address, send, arriving) {
 }
 
 /** Messages arrive in an open page while someone reads above them, moves up and down there, and then goes to the end. */
-async function measureReadingAbove(browser, { page }, address, send, arriving) {
+async function measureReadingAbove(browser, { page }, address, send) {
   await page.goto(address);
   await settle();
   await page.mouse.move(600, 500);
@@ -202,6 +205,28 @@ async function measureReadingAbove(browser, { page }, address, send, arriving) {
   line('going to the last of these entries, where the page gets more', describeTasks(onward));
 }
 
+/** Several pages of one browser open the same session at once, and show what arrives. */
+async function measureTabs(browser, { page }, address, send) {
+  const tabs = [page];
+  while (tabs.length < TABS) tabs.push(await page.context().newPage());
+  const began = performance.now();
+  await Promise.all(tabs.map((tab) => tab.goto(address, { waitUntil: 'load' })));
+  const opened = performance.now() - began;
+  await settle();
+  let last = 0;
+  const tasks = await recordTasks(browser, page, async () => {
+    const until = await send(ARRIVING_STEP);
+    const sent = performance.now();
+    const shown = (tab) =>
+      tab.getByText(new RegExp(`^(Message|Step) ${until}:`)).waitFor({ state: 'attached', timeout: 60_000 });
+    await Promise.all(tabs.map(shown));
+    last = performance.now() - sent;
+  });
+  line(`${TABS} tabs open the session at once`, ms(opened));
+  line(`${ARRIVING_STEP} messages arrive in all of them`, describeTasks(tasks), `the last shows after ${ms(last)}`);
+  for (const tab of tabs.slice(1)) await tab.close();
+}
+
 const service = await startService(['--limits', 'off']);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -216,6 +241,7 @@ try {
       await service.post(`/v1/sessions/${session}/messages`, (sent % 2 === 0 ? alice : bob).api, {
         content: textOf(sent),
       });
+    return sent - 1;
   };
   await send(count);
   const opened = spawnSync(process.execPath, [OWN_PROGRAM, 'serve', 'open', '--no-browser', '--account', 'alice'], {
@@ -232,9 +258,10 @@ try {
     ['needs you', `${origin}/dashboard/needs-you`],
     ['a transcript: its last 50 messages', transcript],
   ]);
+  await measureTabs(browser, tab, transcript, send);
   await measureReading(browser, tab, transcript, 20);
-  await measureArriving(browser, tab, transcript, send, count);
-  await measureReadingAbove(browser, tab, transcript, send, count);
+  await measureArriving(browser, tab, transcript, send);
+  await measureReadingAbove(browser, tab, transcript, send);
 } finally {
   await browser.close();
   await service.stop();
