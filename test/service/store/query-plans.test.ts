@@ -17,7 +17,7 @@ const MAY_BE_WALKED: readonly RegExp[] = [
 const ASKED_FOR_EVERYTHING =
   /^operator\.ts (countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations) /;
 /** The databases themselves, and queries that only one of them uses. */
-const DATABASES = /^(sql\b|sqlite|postgres|prepare-postgres|schema|epochs|stored-limits)/;
+const DATABASES = /^(sql\b|sqlite|postgres|prepare-postgres|migrate-postgres|schema|epochs|stored-limits)/;
 
 /** Earlier steps of the plan find the rows of a subquery. */
 const isSubquery = (detail: string, sql: string): boolean => sql.includes(`) AS ${detail.slice(5)}`);
