@@ -15,8 +15,8 @@ export interface Node {
 /** Several real services on one database. */
 export interface Cluster {
   readonly nodes: readonly Node[];
-  /** Starts a node again with the port and home of one that has ended. */
-  startAgain(node: Node): Promise<void>;
+  /** Starts a node again with the port and home of one that has ended, as this or a different program. */
+  startAgain(node: Node, program?: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -40,6 +40,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     { home, cutter, busCutter }: Pick<Node, 'home' | 'cutter' | 'busCutter'>,
     port: number,
     publicUrl?: string,
+    program?: string,
   ): Promise<Node> => {
     const url = new URL(database);
     url.port = String(cutter.port);
@@ -56,9 +57,10 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       ...(busCutter === undefined ? [] : ['--bus', `nats://127.0.0.1:${busCutter.port}`]),
       ...(options.options ?? []),
     ];
-    const running = home.start([...words, ...(publicUrl === undefined ? [] : ['--public-url', publicUrl])], {
-      environment: { ASP_DATABASE: url.href },
-    });
+    words.push(...(publicUrl === undefined ? [] : ['--public-url', publicUrl]));
+    const settings = { environment: { ASP_DATABASE: url.href } };
+    const running =
+      program === undefined ? home.start(words, settings) : home.spawn(process.execPath, [program, ...words], settings);
     const [, address = ''] = await running.until('stdout', /^(http:\S+)$/m);
     const [, listening] = publicUrl === undefined ? [] : await running.until('stderr', /Listening on \S+:(\d+)\./);
     const own = Number(listening ?? new URL(address).port);
@@ -81,9 +83,9 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   }
   return {
     nodes,
-    async startAgain(node) {
+    async startAgain(node, program) {
       const index = nodes.indexOf(node);
-      Object.assign(node, await start(node, node.port, publicUrlOf(index)));
+      Object.assign(node, await start(node, node.port, publicUrlOf(index), program));
     },
     async stop() {
       for (const { home, cutter, busCutter } of nodes) {
