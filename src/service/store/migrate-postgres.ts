@@ -1,9 +1,17 @@
 import type { Client } from 'pg';
 import { backoffMs, type Clock, wait } from '../../kit/clock.js';
-import { DEFAULT_POSTGRES_LIMITS, type Query } from '../core/database.js';
+import { DEFAULT_POSTGRES_LIMITS, type Query, type SqlValue } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { readDatabaseAddress } from './database-address.js';
-import { listPending, type Migration, recordVersion, type Step, sqlOf, type VersionRow } from './migrations.js';
+import {
+  fillStatements,
+  listPending,
+  type Migration,
+  recordVersion,
+  type Step,
+  sqlOf,
+  type VersionRow,
+} from './migrations.js';
 import { assertSettings, createDriver, explainUnusable, getCode, readSettings } from './postgres-driver.js';
 import { countOlderProcesses } from './postgres-processes.js';
 import { createQuery, toLockName } from './postgres-query.js';
@@ -89,12 +97,21 @@ async function tryLock(query: Query, schema: string): Promise<boolean> {
 
 async function takeStep(client: Client, query: Query, step: Step, clock: Clock): Promise<void> {
   if (step.kind === 'index') return buildIndex(client, query, step);
+  if (step.kind === 'fill') return fill(query, step, clock);
   const sql = sqlOf(step.sql, 'postgres');
-  if (sql === undefined) return;
-  if (step.kind === 'change') return change(client, toPostgres(sql), step.table, clock);
-  for (;;) {
+  if (sql !== undefined) await change(client, toPostgres(sql), step.table, clock);
+}
+
+async function fill(query: Query, step: Step & { kind: 'fill' }, clock: Clock): Promise<void> {
+  for (let after: SqlValue | undefined; ; ) {
     const startedAt = clock.monotonic();
-    if ((await query.run(sql, FILLED_AT_ONCE)) === 0) return;
+    const statements = fillStatements(step, after === undefined);
+    const before = after === undefined ? [] : [after];
+    const page = await query.get<{ last: SqlValue }>(statements.findEnd, FILLED_AT_ONCE, ...before);
+    const last = page?.last ?? null;
+    if (last === null) return;
+    await query.run(statements.fill, last, ...before);
+    after = last;
     // Services get at least half of the database.
     await wait(clock, clock.monotonic() - startedAt);
   }

@@ -27,9 +27,13 @@ export type Step = {
       readonly columns: string;
     }
   | {
-      /** Changes at most $1 rows, and none once all are done. */
+      /** Changes rows in the order of this key, a page at a time. Rows that services write meanwhile may be left. */
       readonly kind: 'fill';
-      readonly sql: Statement;
+      readonly key: string;
+      /** `day = created_at / 86400000` */
+      readonly set: string;
+      /** Which rows lack it: `day IS NULL`. */
+      readonly where: string;
     }
 );
 
@@ -127,6 +131,18 @@ export async function planSteps(query: Query, pending: readonly Migration[]): Pr
 }
 
 const HAS_TABLE = `SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = $1`;
+
+/**
+ * The statements of a step that fills: one finds the key at the end of the next $1 rows, the other fills up to that
+ * key, $1. Both begin after $2, unless this is the first page.
+ */
+export function fillStatements({ table, key, set, where }: Step & { readonly kind: 'fill' }, isFirst: boolean) {
+  const after = (parameter: string): string => (isFirst ? '' : `AND ${key} > ${parameter}`);
+  return {
+    findEnd: `SELECT MAX(${key}) AS last FROM (SELECT ${key} FROM ${table} WHERE TRUE ${after('$2')} ORDER BY ${key} LIMIT $1) AS page`,
+    fill: `UPDATE ${table} SET ${set} WHERE ${key} <= $1 ${after('$2')} AND ${where}`,
+  };
+}
 
 /** The statements of a step on SQLite or PostgreSQL. */
 export const sqlOf = (sql: Statement, dialect: Dialect): string | undefined =>

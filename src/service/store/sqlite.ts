@@ -518,16 +518,14 @@ export function prepareSchema(connection: SqliteConnection, mustExist = false, m
   }
 }
 
-const FILLED_AT_ONCE = 10_000;
-
 function takeStep(connection: SqliteConnection, step: Step): void {
   const sql =
-    step.kind === 'index' ? `CREATE INDEX ${step.name} ON ${step.table} ${step.columns}` : sqlOf(step.sql, 'sqlite');
-  if (sql === undefined) return;
-  if (step.kind === 'fill') {
-    const fill = connection.prepare(toSqlite(sql));
-    while (Number(fill.run(FILLED_AT_ONCE).changes) > 0);
-  } else connection.exec(sql);
+    step.kind === 'index'
+      ? `CREATE INDEX ${step.name} ON ${step.table} ${step.columns}`
+      : step.kind === 'fill'
+        ? `UPDATE ${step.table} SET ${step.set} WHERE ${step.where}`
+        : sqlOf(step.sql, 'sqlite');
+  if (sql !== undefined) connection.exec(sql);
 }
 
 /** The version of a database file and the steps that it lacks, while a service may be using it. */

@@ -5,9 +5,6 @@ import type { TestService } from '../../support/service.js';
 
 export const NEXT_VERSION = SCHEMA_VERSION + 1;
 
-const FILL = (rows: string) =>
-  `UPDATE event SET day = created_at / 86400000 WHERE position IN (SELECT position FROM event WHERE day IS NULL LIMIT ${rows})`;
-
 /** One step of each kind, as the next release might need them. */
 export const NEXT: Migration = {
   to: NEXT_VERSION,
@@ -23,7 +20,14 @@ export const NEXT: Migration = {
       },
     },
     { kind: 'index', what: 'build event_by_day', table: 'event', name: 'event_by_day', columns: '(day, position)' },
-    { kind: 'fill', what: 'fill event.day', table: 'event', sql: FILL('$1') },
+    {
+      kind: 'fill',
+      what: 'fill event.day',
+      table: 'event',
+      key: 'position',
+      set: 'day = created_at / 86400000',
+      where: 'day IS NULL',
+    },
   ],
 };
 
