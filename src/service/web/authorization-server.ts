@@ -37,6 +37,7 @@ import {
 } from './api-scope.js';
 import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
+import { TOUCH_ICON } from './html.js';
 import {
   enterByLink,
   setNewPassword,
@@ -49,6 +50,8 @@ import {
 } from './sign-in.js';
 
 const PUBLISHED = `public, max-age=${KEY_SET_MAX_AGE_S}`;
+/** Safari asks for this address on its own, so no page names it and the policy of the pages need not allow it. */
+const TOUCH_ICON_PATH = '/apple-touch-icon.png';
 
 /** Mounts the authorization server on the service's app. Everything it installs stays within its own scopes. */
 export function registerAuthorizationServer(
@@ -93,6 +96,11 @@ function registerPublished(scope: FastifyInstance, server: AuthorizationServer):
       reply.headers({ 'cache-control': PUBLISHED, 'x-content-type-options': 'nosniff' }).send(await read()),
     );
   }
+  scope.get(TOUCH_ICON_PATH, async (_request, reply) =>
+    reply
+      .headers({ 'cache-control': PUBLISHED, 'content-type': 'image/png', 'x-content-type-options': 'nosniff' })
+      .send(TOUCH_ICON),
+  );
 }
 
 function registerForms(scope: FastifyInstance, server: AuthorizationServer): void {

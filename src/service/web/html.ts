@@ -59,6 +59,12 @@ export const TAB_ICON = `data:image/svg+xml,${encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b6a4d"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="#fff"/></svg>',
 )}`;
 
+/** The same as a square PNG, for a phone's home screen. */
+export const TOUCH_ICON = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAALQAAAC0CAMAAAAKE/YAAAAAJFBMVEULak0XcVUmemA3hG1GjXiJt6m20snQ4tzo8e7+/v6fxLloo5EKGKXpAAADR0lEQVR42u2cC5LjIAxEzU98dP/77qS2diaZxDYGjERtvwukSxEgtcDbBgAAAAAAAAAAAAAAAAAAAMB/jrHOe2etWUKsDxRjyj8kKsxOrWDP9Kz2hUSBrTrFNuwK/oZYU7YYjrmOoiZROOV6yGuQ7GK+RmTxzCj5OtGukxlPSAabcitiwTYxt5O8C4WohLn7ie3R/Cx/Yq64lEcRZ22DfpzmaQvT5rFMUR0Hi84TMiSM1pzT7XugO5WQYnytq+UT5CA5Ynku+b86GA512tPdh/d+LfSxYnZVpauXCHQ66k3MeZVSBDI6nLQl5ixN4vStgyoWvwmCSZ2a/9rjcmXyMqzfrkgoPahrCfF+93in6PdkvOQM7PZn4c7Sv/Ms8xL79PuGd9GCiQIp7Xt/zQsciNx9kpX55yF3L6BPDXE0c0XzgGWRb+7JecBWZdPkDoBHHAov1VMKt1vA3He2/NSqNNG1duMWvnVuljumy05sP9GCetFF0tga29aS8hzZ6fVSYcWzzoNWLwavVPiJ+fhq16wQ6iflXteI1lSadLqGy3zFDlWTLpet3ke6iKtuGcalIqzbtI0QpXW3Dj5TsIusxl9HvuDC7Jgkkly0Tfu8KAnWV7a0B1uwSHHNsqNkaWVaL30I31VxTMvF+q+vGK4Lp00Bjsu1obmWjvhxc7M+yTW1C9Uhj5syHFfEXGUTb/1x0GnTiuGyG3K7KcbtzMa1G4GOlsqP7xo8Tb+cck8NbvWrZol7Yt3EBS35d3t7lmj7ddZR8GPyY5Lof61hcsuIfp4S8yrpQX2/mCSq09BXxvve6yJNdI4+y9RLYruRumRgeJE2gLuaapsm307Z+3sveFyf3D8vE+nqiS1LNYncbN9+rKbnmAh+/yrxYY25Z1XOKUzj4bx2r0ck2b7Wnj3vdL+78SO/bFYxXTG2SI+HDI8XwkmNLdY+bJH0l4apnurkDVI9udEaonq64zHgYZ/ApKj7CWXZJKCV8vnI41rgObNpnSFG0amFb8nsJO4p8WXZQcMluGuySYtJ6kLt9bGg6saeP9ctfoXpsyt58PmXovq7NaG8SP8qrCnwGh8JstY579b4ohEAAAAAAAAAAAAAAAAAAAAAd/IHP6OmMG+PoggAAAAASUVORK5CYII=',
+  'base64',
+);
+
 const drawn = (shape: Html): Html =>
   html`<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">${shape}</svg>`;
 

@@ -201,6 +201,19 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     });
   });
 
+  it('have an icon for a home screen at the address where Safari looks, square and without transparent parts', async () => {
+    await withPage({}, async (page) => {
+      await page.goto(`${desk.service.webUrl}/apple-touch-icon.png`);
+      const corner = await page.evaluate<number[]>(`(() => {
+        const [image] = document.images;
+        const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight).getContext('2d');
+        canvas.drawImage(image, 0, 0);
+        return [image.naturalWidth, image.naturalHeight, ...canvas.getImageData(0, 0, 1, 1).data];
+      })()`);
+      expect(corner).toEqual([180, 180, 0x0b, 0x6a, 0x4d, 255]);
+    });
+  });
+
   it('leave room between the agent that an app asked for and the choices', async () => {
     const clientId = await mustRegister(desk.place, {});
     await withPage({}, async (page) => {
