@@ -12,6 +12,7 @@ type Asset =
   | 'lists.js'
   | 'notify.js'
   | 'passkey.js'
+  | 'picker.js'
   | 'push.js'
   | 'streams.js'
   | 'tabs.js'
@@ -37,6 +38,9 @@ export const LISTS_SCRIPT = ASP_ASSETS['lists.js'];
 
 /** Asks the browser for a passkey. */
 export const PASSKEY_SCRIPT = ASP_ASSETS['passkey.js'];
+
+/** Narrows the list of agents on the consent page. */
+export const PICKER_SCRIPT = ASP_ASSETS['picker.js'];
 
 /** Subscribes the browser to push notifications. */
 export const PUSH_SCRIPT = ASP_ASSETS['push.js'];

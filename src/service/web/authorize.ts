@@ -24,6 +24,7 @@ import {
 } from '../store/authorizations.js';
 import { markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
 import { redirect } from './api-scope.js';
+import { PICKER_SCRIPT } from './assets.js';
 import {
   type AnswerAddress,
   type AuthorizationRequest,
@@ -56,6 +57,11 @@ const NEW_AGENT = 'new';
 
 /** With more agents than these, the app's permissions would be pushed far down the page. */
 const LISTED_WHOLE_MAX = 6;
+const isLongList = (agents: readonly unknown[] = []): boolean => agents.length > LISTED_WHOLE_MAX;
+
+/** For the script `picker.js`, which shows it. It has no name, so it is not sent. */
+const FINDER = html`<div class="field finder" id="find-agent-field" hidden><label class="hidden-label" for="find-agent">Find an agent</label><input type="search" id="find-agent" placeholder="Find an agent" autocomplete="off" spellcheck="false" autocapitalize="none"></div>`;
+const FOUND = html`<p class="soft small" id="found-agents" role="status"></p>`;
 
 interface ConsentAgent {
   readonly handle: string;
@@ -105,7 +111,8 @@ ${agents !== undefined && renderPicker(page, agents)}
   const below = html`<form method="post" action="${page.signOutPath}">${hidden({ request: page.request, csrf: page.csrf })}
 <span>Signed in as ${renderName(page.account.displayName, `@${page.account.username}`)} <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
   const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
-  return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, below });
+  const script = isLongList(agents) && { script: PICKER_SCRIPT };
+  return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, below, ...script });
 }
 
 /** Who vouches for the name of the app: no one, or the owner of the host in its address. */
@@ -124,7 +131,7 @@ function renderReturn({ answerTarget: { kind, name } }: ConsentPage): Html {
 
 function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html {
   const { account, chosen, missingHandle, mistakes } = page;
-  const isLong = agents.length > LISTED_WHOLE_MAX;
+  const isLong = isLongList(agents);
   // The selected item of a scrolling list must be visible.
   const listed = isLong
     ? agents.toSorted((one, other) => Number(other.handle === chosen) - Number(one.handle === chosen))
@@ -137,7 +144,7 @@ function renderPicker(page: ConsentPage, agents: readonly ConsentAgent[]): Html 
 <legend>${agents.length === 0 ? 'Create an agent for this app' : 'Act as'}</legend>
 ${missingHandle !== undefined && html`<p class="small soft wrap asked">It asked for <span class="mono">${missingHandle}</span>, which is not an agent of @${account.username}.</p>`}
 ${firstTied.notes}
-${isLong ? html`<div class="choices many">${choices}</div>` : ''}<div class="choices">${!isLong && choices}
+${isLong ? html`${FINDER}<div class="choices many">${choices}${FOUND}</div>` : ''}<div class="choices">${!isLong && choices}
 ${renderNewAgent(page, chosen === NEW_AGENT)}
 </div>
 </fieldset>`;
@@ -305,7 +312,8 @@ async function sendConsentPage(
     ...preselect(row.agent_handle, account, agents ?? []),
     ...correction,
   });
-  return reply.headers(pageHeaders([answerTarget.policySource])).send(page);
+  const script = isLongList(agents) ? PICKER_SCRIPT : undefined;
+  return reply.headers(pageHeaders([answerTarget.policySource], script)).send(page);
 }
 
 /** As many agents as the page can show, always including the requested one. */

@@ -214,6 +214,42 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     });
   });
 
+  it('find one of many agents as someone types, keep the chosen one in sight, and need no script for it', async () => {
+    const { operatorUrl: url, operatorSecret: secret } = desk.service;
+    for (const name of ['red-1', 'red-2', 'blue-1', 'blue-2', 'green-1', 'green-2', 'green-3'])
+      await operate({ url, secret }, 'POST', '/agents', { handle: `@filters.${name}` });
+    const clientId = await mustRegister(desk.place, {});
+    const open = async (page: Page) => {
+      await page.goto(text(await operate({ url, secret }, 'POST', '/sign-in-links', { account: 'filters' }), 'url'));
+      await page.goto(authorizationUrl(desk.place, { clientId, challenge: createVerifier().challenge }));
+    };
+    await withPage({}, async (page, complaints) => {
+      await open(page);
+      const shown = () => page.locator('.choices.many .mono:visible').allTextContents();
+      const box = page.getByRole('searchbox', { name: 'Find an agent' });
+      await page.getByText('@filters.red-2').click();
+      await box.fill(' BLUE ');
+      expect((await shown()).sort()).toEqual(['@filters.blue-1', '@filters.blue-2', '@filters.red-2']);
+      await expect.poll(() => page.getByRole('status').textContent()).toBe('2 of 7 agents match.');
+      await box.press('Enter');
+      expect(new URL(page.url()).pathname).toBe('/oauth/authorize');
+      await page.locator('#agent-new').check();
+      await box.fill('violet');
+      expect(await shown()).toEqual([]);
+      await expect.poll(() => page.getByRole('status').textContent()).toBe('No agent matches.');
+      expect(await page.locator('#agent-new').isVisible()).toBe(true);
+      await box.fill('');
+      expect(await shown()).toHaveLength(7);
+      expect(await findViolations(page)).toEqual([]);
+      expect(complaints).toEqual([]);
+    });
+    await withPage(NO_SCRIPT, async (page) => {
+      await open(page);
+      expect(await page.locator('.choices.many .mono:visible').count()).toBe(7);
+      expect(await page.getByRole('searchbox').count()).toBe(0);
+    });
+  });
+
   it('leave room between the agent that an app asked for and the choices', async () => {
     const clientId = await mustRegister(desk.place, {});
     await withPage({}, async (page) => {
