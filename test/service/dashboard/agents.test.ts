@@ -395,6 +395,15 @@ describe('The allowlist of an agent', () => {
     },
   );
 
+  it('the note names what was added to the allowlist, and only that', async () => {
+    const { path } = await newAgent();
+    const add = async (entry: string) => (await ada.press(`${path}/allowlist`, /^add$/i, { entry })).text;
+    expect(await add('@bob.helper')).toContain('Added @bob.helper to the allowlist.');
+    expect(await add('@bob.* @eve.bot, @eve.bot')).toContain('Added @bob.* and @eve.bot to the allowlist.');
+    expect(await add('@c.a @c.b @c.c @c.d')).toContain('Added @c.a and 3 others to the allowlist.');
+    expect((await ada.open(`${path}/allowlist`)).text).not.toContain('Added');
+  });
+
   it('a removed entry can be restored with one button, once', async () => {
     const { path } = await newAgent();
     const list = `${path}/allowlist`;
@@ -403,7 +412,7 @@ describe('The allowlist of an agent', () => {
     expect(removed.text).toContain('Removed from the allowlist.');
     const form = mustFindForm(removed, /^undo/i);
     const back = await ada.browser.submit(removed, form, {}, /^undo/i);
-    expect([pathOf(back), back.text.includes('Added to the allowlist.')]).toEqual([list, true]);
+    expect([pathOf(back), back.text.includes('Added @bob.* to the allowlist.')]).toEqual([list, true]);
     expect(await entriesOf(list)).toEqual(expect.arrayContaining(['@bob.*', '@eve.bot']));
     await ada.press(list, /^remove @eve\.bot$/i);
     expect((await ada.open(list)).text).not.toContain('Undo');

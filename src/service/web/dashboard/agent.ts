@@ -65,6 +65,8 @@ type Tab = keyof typeof TABS;
 interface AgentFrame {
   readonly agent: Agent;
   readonly note: NoteName | undefined;
+  /** Says more than the note's own words. */
+  readonly noteText?: string | undefined;
   /** Undoes the change that the note reports. */
   readonly undo?: SmallForm | undefined;
   readonly mistakes: readonly Mistake[];
@@ -73,12 +75,12 @@ interface AgentFrame {
 export const getPath = ({ local_name: name }: Agent): string => `/dashboard/agents/${name}`;
 
 /** One page of an agent, below its name and its tabs. */
-export function renderAgentPage({ agent, note, undo, mistakes }: AgentFrame, tab: Tab, body: Html): View {
+export function renderAgentPage({ agent, note, noteText, undo, mistakes }: AgentFrame, tab: Tab, body: Html): View {
   const path = getPath(agent);
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
 <div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1>${renderName(agent.display_name, agent.canonical_handle)}</h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
 <nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
-${renderNote(note, undo)}${renderMistakes(mistakes)}
+${renderNote(note, undo, noteText)}${renderMistakes(mistakes)}
 ${body}</div>`;
   const title = `${tab === 'overview' ? '' : `${TABS[tab].label} · `}${agent.canonical_handle}`;
   return { title: toTitle(title, mistakes), section: 'agents', main };

@@ -214,9 +214,9 @@ export function isNoteName(name: string): name is NoteName {
   return Object.hasOwn(NOTE, name);
 }
 
-/** With a button to undo it, if possible. */
-export function renderNote(name: NoteName | undefined, undo?: SmallForm): Html | undefined {
-  const note = name && html`<p class="done" role="status">${TICK}<span>${NOTE[name]}</span></p>`;
+/** With a button to undo it, if possible; `text` says more than the note's own words. */
+export function renderNote(name: NoteName | undefined, undo?: SmallForm, text?: string): Html | undefined {
+  const note = name && html`<p class="done" role="status">${TICK}<span>${text ?? NOTE[name]}</span></p>`;
   return note && undo ? html`<div class="undo">${note}${renderButton(undo)}</div>` : note;
 }
 

@@ -51,7 +51,7 @@ interface TrustPage<Item> {
 }
 
 function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: TrustPage<string>): View {
-  const { context, csrf, note, noteAbout: removed } = visit;
+  const { context, csrf, note, noteAbout = '' } = visit;
   const path = `${getPath(agent)}/allowlist`;
   const field: Field = {
     id: 'entry',
@@ -75,15 +75,36 @@ function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: Trus
     'No one is on the list',
     html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
   );
-  const canUndo = note === 'unlisted' && removed !== undefined && AllowlistEntry.safeParse(removed).success;
-  const undo = canUndo
-    ? { path, csrf, label: 'Undo', about: html`the removal of ${removed}`, values: { entry: removed } }
-    : undefined;
+  const undo =
+    note === 'unlisted' && isEntry(noteAbout)
+      ? { path, csrf, label: 'Undo', about: html`the removal of ${noteAbout}`, values: { entry: noteAbout } }
+      : undefined;
+  const added = note === 'listed' ? sayAdded(noteAbout) : undefined;
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
 ${renderAddForm(path, csrf, 'Add', field, mistakes)}
 ${renderList(path, listed, renderRow, nobody)}</div>`;
-  return renderAgentPage({ agent, note, undo, mistakes }, 'allowlist', body);
+  return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
+}
+
+const isEntry = (text: string): boolean => AllowlistEntry.safeParse(text).success;
+
+/** With more entries than these, the note names the first and counts the others. */
+const ADDED_NAMED_MAX = 3;
+
+/** What was added, for the cookie of the note, which has no room for a thousand entries. */
+function toAdded(entries: readonly string[]): string {
+  return entries.length > ADDED_NAMED_MAX ? `${entries[0]}+${entries.length - 1}` : entries.join('+');
+}
+
+/** Undefined: the cookie names no entry. */
+function sayAdded(added: string): string | undefined {
+  const [first = '', ...rest] = added.split('+');
+  const [count = ''] = rest;
+  if (!isEntry(first)) return undefined;
+  if (rest.length === 1 && /^[1-9]\d{0,3}$/.test(count)) return `Added ${first} and ${count} others to the allowlist.`;
+  if (!rest.every(isEntry)) return undefined;
+  return `Added ${new Intl.ListFormat('en').format([first, ...rest])} to the allowlist.`;
 }
 
 function renderBlocks(visit: Visit, { agent, listed, filled, mistakes }: TrustPage<Block>): View {
@@ -181,14 +202,19 @@ export async function showAllowlist(visit: Visit): Promise<DashboardAnswer> {
 
 export async function actAllowlist(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const typed = (form.one('entry') ?? '').split(/[\s,]+/).filter((entry) => entry !== '');
-  const wrong = typed.find((entry) => !AllowlistEntry.safeParse(entry).success);
+  const wrong = typed.find((entry) => !isEntry(entry));
   if (wrong !== undefined) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: malformed(wrong) }));
   const read = AddAllowlistRequest.safeParse({ entries: typed });
   if (!read.success) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: MISSING }));
-  const input = { path: getAgentPath(visit), body: read.data };
+  const entries = [...new Set(read.data.entries)];
+  const input = { path: getAgentPath(visit), body: { entries } };
   try {
-    return await changeTrustList(visit, ALLOWLIST, 'listed', (actor, transaction) =>
-      addToAllowlist(visit.context, actor, input, transaction),
+    return await changeTrustList(
+      visit,
+      ALLOWLIST,
+      'listed',
+      (actor, transaction) => addToAllowlist(visit.context, actor, input, transaction),
+      toAdded(entries),
     );
   } catch (error) {
     if (!hasCode(error, 'VALIDATION_ERROR')) throw error;
@@ -207,7 +233,7 @@ export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Re
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const entry = form.one('entry') ?? '';
   const input = { path: { ...getAgentPath(visit), entry } };
-  const about = AllowlistEntry.safeParse(entry).success ? entry : undefined;
+  const about = isEntry(entry) ? entry : undefined;
   return changeTrustList(
     visit,
     ALLOWLIST,

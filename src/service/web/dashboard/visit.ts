@@ -32,7 +32,7 @@ export function noNoteCookie(webUrl: string): string {
 interface ShownNote {
   /** The result of the previous form. */
   readonly note: NoteName | undefined;
-  /** The object of that form, if it can be undone. */
+  /** The object of that form, if it can be undone or the note names it. */
   readonly noteAbout: string | undefined;
 }
 
