@@ -106,7 +106,7 @@ const TASKS: Readonly<Record<string, Task>> = {
       await hand.press('link', 'Allowlist');
       await hand.type('Add to allowlist', friend.handle);
       await hand.press('button', 'Add');
-      await hand.see('Added to the allowlist.');
+      await hand.see(`Added ${friend.handle} to the allowlist.`);
       await friend.mustCreate({ invite: [main.handle] });
     },
   },

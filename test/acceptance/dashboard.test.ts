@@ -95,7 +95,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await go('Allowlist');
     await page.getByLabel('Add to allowlist').fill('@demo.echo');
     await press('Add');
-    await told('Added to the allowlist.');
+    await told('Added @demo.echo to the allowlist.');
     await page.getByLabel('Add to allowlist').fill('@bob.helper not-a-handle @carol.*');
     await press('Add');
     await page.getByRole('alert').filter({ hasText: '“not-a-handle” is not a handle.' }).waitFor();
