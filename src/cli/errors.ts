@@ -1,4 +1,5 @@
 import type { OwnErrorCode as ClientErrorCode, Outcome } from '../client/http/request-error.js';
+import { hidePasswords } from '../kit/hide-passwords.js';
 
 /** Codes of failures that arise on this side, those of the client among them, and their exit codes. */
 export const OWN_ERROR = {
@@ -52,7 +53,7 @@ export interface ErrorFacts {
   readonly cause?: unknown;
 }
 
-/** A failure that a command detected itself. */
+/** A failure that a command detected itself. It may quote what the user typed, but never the password of an address. */
 export class CliError extends Error {
   override readonly name = 'CliError';
   readonly code: OwnErrorCode;
@@ -62,10 +63,10 @@ export class CliError extends Error {
   readonly isRetryable: boolean;
 
   constructor(code: OwnErrorCode, facts: ErrorFacts) {
-    super(facts.message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    super(hidePasswords(facts.message), facts.cause === undefined ? undefined : { cause: facts.cause });
     this.code = code;
-    this.why = facts.why;
-    this.next = facts.next;
+    this.why = facts.why === undefined ? undefined : hidePasswords(facts.why);
+    this.next = facts.next?.map(hidePasswords);
     this.outcome = facts.outcome ?? 'not_applied';
     this.isRetryable = facts.isRetryable ?? false;
   }

@@ -6,6 +6,7 @@ import { notFound } from '../context/explain.js';
 import { usageError } from '../errors.js';
 import {
   type Config,
+  isAddress,
   LOCAL,
   LOCAL_AGENT_SETTING,
   PROFILE_NAME,
@@ -102,8 +103,7 @@ function withSetting(config: Config, key: Key, value: string | undefined): Confi
 
 function change(config: Config, key: Key, value: string | undefined): Config {
   if (key.kind === 'default_profile') {
-    const isKnown =
-      value === undefined || value === LOCAL || /^https?:\/\//.test(value) || Object.hasOwn(config.profiles, value);
+    const isKnown = value === undefined || value === LOCAL || isAddress(value) || Object.hasOwn(config.profiles, value);
     if (!isKnown) throw usageError(`There is no profile ${value}.`, { next: ['asp', 'profile', 'list'] });
     return { ...config, default_profile: value };
   }

@@ -1,3 +1,5 @@
+import { hidePasswords } from '../../kit/hide-passwords.js';
+
 /** Commands that do not depend on the service. */
 const EVERYWHERE = ['serve', 'config', 'profile', 'explain', 'help', 'schema', 'completion', 'demo'];
 /** Commands that name their agent themselves. */
@@ -21,5 +23,5 @@ export function withScopeOptions(args: readonly string[], { profile, as }: Scope
   if (EVERYWHERE.includes(noun) || args.includes('--help')) return args;
   const wantsProfile = profile !== undefined && profile !== '' && !hasOption(args, '-p', '--profile');
   const wantsAgent = as !== undefined && !NAMING.includes(noun) && !hasOption(args, '-a', '--as');
-  return [...args, ...(wantsProfile ? ['-p', profile] : []), ...(wantsAgent ? ['--as', as] : [])];
+  return [...args, ...(wantsProfile ? ['-p', hidePasswords(profile)] : []), ...(wantsAgent ? ['--as', as] : [])];
 }

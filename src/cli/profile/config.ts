@@ -39,7 +39,7 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** `https`, or `http` on this machine; without credentials, query or trailing slash. Throws the problem. */
-export function readServiceUrl(text: string, protocols: readonly string[] = ['https:', 'http:']): string {
+export function readServiceUrl(text: string, protocols: readonly string[] = WEB): string {
   let url: URL;
   try {
     url = new URL(text);
@@ -55,6 +55,17 @@ export function readServiceUrl(text: string, protocols: readonly string[] = ['ht
   return text.replace(/\/+$/, '');
 }
 
+function readUrl(where: string, text: string, protocols: readonly string[] = WEB): string {
+  try {
+    return readServiceUrl(text, protocols);
+  } catch (error) {
+    throw new TypeError(`${where} ${error instanceof Error ? error.message : 'is not valid'}`);
+  }
+}
+
+/** Whether the name of a profile is itself the base URL. */
+export const isAddress = (name: string): boolean => /^https?:\/\//.test(name);
+
 const WEB = ['https:', 'http:'];
 const SOCKET = ['wss:', 'ws:'];
 
@@ -67,11 +78,7 @@ function readEntry(where: string, value: unknown): ProfileEntry {
     const text = value[key];
     if (text === undefined) return undefined;
     if (typeof text !== 'string') throw new TypeError(`${where}.${key} must be a string`);
-    try {
-      return readServiceUrl(text, protocols);
-    } catch (error) {
-      throw new TypeError(`${where}.${key} ${error instanceof Error ? error.message : 'is not valid'}`);
-    }
+    return readUrl(`${where}.${key}`, text, protocols);
   };
   const base = url('base_url', WEB);
   if (base === undefined) throw new TypeError(`${where}.base_url is missing`);
@@ -102,6 +109,9 @@ export function parseConfig(text: string): Config {
   if (unknownKey !== undefined) throw new TypeError(`${unknownKey} is not a setting`);
   const { default_profile: standard, profiles = {}, settings = {}, aliases = {} } = value;
   if (standard !== undefined && typeof standard !== 'string') throw new TypeError('default_profile must be a string');
+  if (standard !== undefined && isAddress(standard)) readUrl('default_profile', standard);
+  else if (standard !== undefined && !PROFILE_NAME.test(standard))
+    throw new TypeError('default_profile must be the name of a profile');
   if (!isObject(profiles)) throw new TypeError('profiles must be an object');
   if (!isObject(settings)) throw new TypeError('settings must be an object');
   if (!isObject(aliases)) throw new TypeError('aliases must be an object');

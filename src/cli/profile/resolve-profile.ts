@@ -1,9 +1,10 @@
 import type { Login } from '../../client/credentials/login.js';
+import { hidePasswords } from '../../kit/hide-passwords.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';
 import { parseHandle, readHandle, suggest } from '../values.js';
-import { type Config, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
+import { type Config, isAddress, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
 import { localNotRunning } from './local-service.js';
 import type { ProjectFile } from './project-file.js';
 
@@ -35,7 +36,7 @@ async function choose<Value>(
     const value = chosen === undefined ? await ask() : undefined;
     const isChosen = value !== undefined && chosen === undefined;
     if (isChosen) chosen = { value, place };
-    layers.push({ question, place, said: value === undefined ? null : show(value), isChosen });
+    layers.push({ question, place, said: value === undefined ? null : hidePasswords(show(value)), isChosen });
   }
   return { value: chosen?.value, place: chosen?.place, layers };
 }
@@ -52,7 +53,7 @@ export async function survey<Value>(
     let isChosen = false;
     try {
       const value = await ask();
-      if (value !== undefined) said = show(value);
+      if (value !== undefined) said = hidePasswords(show(value));
       isChosen = said !== null && !isSettled;
     } catch (error) {
       said = `cannot be used: ${getReason(error)}`;
@@ -136,7 +137,7 @@ async function findAddresses(
   place: string | undefined,
   sources: ProfileSources,
 ): Promise<Omit<ResolvedProfile, 'layers'>> {
-  if (/^https?:\/\//.test(name)) return atAddress(name);
+  if (isAddress(name)) return atAddress(name);
   const { profiles, settings } = await sources.config();
   const entry = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   if (entry !== undefined)

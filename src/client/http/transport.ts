@@ -2,6 +2,7 @@ import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../kit/clock.js';
+import { hidePasswords } from '../../kit/hide-passwords.js';
 import { isLoopback, secureUrl } from './address.js';
 import { type Outcome, RequestError, toFailure } from './request-error.js';
 
@@ -22,7 +23,6 @@ const FORM_SECRET_NAME = /^(code|state)$/i;
 const PUBLIC_NAME = /^(token_type|token_type_hint)$/i;
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]*)*/g;
 const BEARER = /\b(Bearer|Basic)\s+(?![\w-]+=")[\w.~+/=-]+/gi;
-const USER_INFO = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"'<>]+@/gi;
 const QUERY = /([?&;][\w.-]+=)[^&\s"'<>]+/g;
 
 const PUBLIC_QUERY = /^[?&;](limit|after_sequence)=\d+$/;
@@ -32,10 +32,9 @@ const SECRET_MIN_LENGTH = 8;
 
 /** `text` without bearer tokens, JSON web tokens, passwords in addresses and query values. */
 export function redactText(text: string): string {
-  return text
+  return hidePasswords(text)
     .replace(BEARER, '$1 [redacted]')
     .replace(TOKEN, '[redacted]')
-    .replace(USER_INFO, '$1[redacted]@')
     .replace(QUERY, (found, name: string) => (PUBLIC_QUERY.test(found) ? found : `${name}[redacted]`));
 }
 
