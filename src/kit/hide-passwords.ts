@@ -1,4 +1,4 @@
-/** After the scheme: up to the last `@` of the host, or of the line if the text after a colon is no port. */
+/** After the scheme: up to the last `@` of the host, or of the line if the text after a colon is not a port. */
 const USER_INFO = /(?<=:\/\/)(?:[^\s/?#"'<>]*|[^\s/:@]*:(?!\d{0,5}(?:[/?#\s]|$)).*)@/g;
 /** `user:password@` where the scheme or a slash is missing. */
 const BARE_USER_INFO = /(?<![\w.+-])(?!mailto:)[\w.+-]+:[^\s/@]+@/gi;
