@@ -166,13 +166,31 @@ export async function markOAuthClientRevoked(
   return changed === 1;
 }
 
-/** Registered before `epochMs` and never approved since. */
-export function deleteUnusedOAuthClients(transaction: Transaction, epochMs: number): Promise<number> {
+/** At most `limit` that were registered before `epochMs` and never approved since, oldest first. */
+export function deleteUnusedOAuthClients(transaction: Transaction, epochMs: number, limit: number): Promise<number> {
   return transaction.run(
-    `DELETE FROM oauth_client WHERE last_used_at IS NULL AND created_at < $1 AND kind = 'public'
-       AND NOT EXISTS (SELECT 1 FROM authorization_request WHERE authorization_request.client_id = oauth_client.id)`,
+    `DELETE FROM oauth_client WHERE id IN (
+       SELECT id FROM oauth_client WHERE last_used_at IS NULL AND created_at < $1 AND kind = 'public'
+         AND NOT EXISTS (SELECT 1 FROM authorization_request WHERE authorization_request.client_id = oauth_client.id)
+       ORDER BY created_at LIMIT $2)`,
+    epochMs,
+    limit,
+  );
+}
+
+/** When the one after the newest `count` was registered, of those since `epochMs` that were never approved. */
+export async function findUnusedOAuthClientAfter(
+  query: Query,
+  count: number,
+  epochMs: number,
+): Promise<number | undefined> {
+  const row = await query.get<{ created_at: number }>(
+    `SELECT created_at FROM oauth_client WHERE last_used_at IS NULL AND created_at >= $2 AND kind = 'public'
+     ORDER BY created_at DESC LIMIT 1 OFFSET $1`,
+    count,
     epochMs,
   );
+  return row === undefined ? undefined : Number(row.created_at);
 }
 
 /** How many confidential clients an account has. */

@@ -8,7 +8,7 @@ import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
 import type { OAuthError } from '../oauth/parameters.js';
-import { answerRegister } from '../oauth/register.js';
+import { answerRegister, UNUSED_CLIENT_KEPT_MS } from '../oauth/register.js';
 import { answerRevoke } from '../oauth/revoke.js';
 import {
   type AuthorizationServer,
@@ -193,7 +193,13 @@ const ENTRY_LINK_KEPT_MS = 30 * DAY_MS;
 const ACTIVITY_KEPT_MS = 90 * DAY_MS;
 /** Their page says so. */
 const OPERATOR_ACTION_KEPT_MS = 365 * DAY_MS;
-const UNUSED_CLIENT_KEPT_MS = 30 * DAY_MS;
+
+const UNUSED_CLIENT_PAGE = 500;
+
+const deletePage = ({ database }: ServiceContext, now: number): Promise<number> =>
+  database.write((transaction) =>
+    deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS, UNUSED_CLIENT_PAGE),
+  );
 
 /** Deletes everything that has expired. */
 export async function sweep(context: ServiceContext): Promise<void> {
@@ -207,6 +213,7 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteOperatorActionsBefore(transaction, now - OPERATOR_ACTION_KEPT_MS);
     await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);
     await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
-    await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_KEPT_MS);
   });
+  // In pages: nothing else can write meanwhile.
+  while ((await deletePage(context, now)) === UNUSED_CLIENT_PAGE);
 }

@@ -1,5 +1,5 @@
 import Fastify from 'fastify';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ServiceContext } from '../../../src/service/core/context.js';
 import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
 import { createOtherMethods } from '../../../src/service/http/other-methods.js';
@@ -7,6 +7,7 @@ import { openSigningKeys, type SigningKeys } from '../../../src/service/oauth/ac
 import { createConfidentialClient, revokeConfidentialClient } from '../../../src/service/oauth/clients.js';
 import { createSignInLinks } from '../../../src/service/oauth/server.js';
 import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
+import { findOAuthClient } from '../../../src/service/store/oauth-clients.js';
 import { registerAuthorizationServer, sweep } from '../../../src/service/web/authorization-server.js';
 import { request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
@@ -46,6 +47,16 @@ describe('What the authorization server forgets', () => {
     await app.close();
     return text(answer.json(), 'client_id');
   };
+  const addUnused = (many: number) =>
+    stage.write((transaction) =>
+      transaction.run(
+        `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, created_at)
+         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1)
+         SELECT 'oac_' || n, 'public', 'app', '[]', 'sessions:read', $2 FROM numbers`,
+        many,
+        stage.clock.now(),
+      ),
+    );
   const count = (table: string) =>
     stage.read(async (query) => (await query.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`))?.n);
 
@@ -68,6 +79,39 @@ describe('What the authorization server forgets', () => {
     stage.clock.advance(1);
     await sweep(stage.context);
     expect(await count('oauth_client')).toBe(1);
+  });
+
+  it('unused registrations in pages', async () => {
+    await addUnused(1_234);
+    stage.clock.advance(30 * DAY_MS + 1);
+    const write = vi.spyOn(stage.context.database, 'write');
+    await sweep(stage.context);
+    expect(await count('oauth_client')).toBe(0);
+    expect(write).toHaveBeenCalledTimes(4);
+  });
+
+  it('unused registrations beyond 10,000, but none of the last hour: then it refuses new ones', async () => {
+    const app = await openApp(stage.context, await openSigningKeys(stage.context));
+    const ask = () =>
+      app.inject({
+        method: 'POST',
+        url: '/register',
+        headers: { 'content-type': 'application/json' },
+        payload: { redirect_uris: ['https://app.example/'] },
+      });
+    await addUnused(9_999);
+    stage.clock.advance(30 * 60_000);
+    const last = await ask();
+    expect(last.statusCode).toBe(201);
+    const refused = await ask();
+    expect([refused.statusCode, field(refused.json(), 'error')]).toEqual([429, 'temporarily_unavailable']);
+    expect(refused.headers['retry-after']).toBe('1800');
+    stage.clock.advance(30 * 60_000 + 1);
+    expect((await ask()).statusCode).toBe(201);
+    expect(await count('oauth_client')).toBe(9_901);
+    const kept = await stage.read((query) => findOAuthClient(query, text(last.json(), 'client_id')));
+    expect(kept).toBeDefined();
+    await app.close();
   });
 
   it('a revoked client, which gets no more tokens and whose sockets are marked to close', async () => {
