@@ -43,10 +43,8 @@ interface Told {
 const ME = '@demo.you';
 const BOT = '@alice.bot';
 
-/** Prints part of the event from standard input, without starting another program. */
-const printing = (what: string): string =>
-  `node -p 'const event=JSON.parse(require("fs").readFileSync(0,"utf8"));${what}'`;
-const SAID = printing('event.payload.content');
+/** Prints the content of the message on standard input, if it has no quotes. Node.js would take 20 times as long. */
+const SAID = `sed 's/.*"content":"\\([^"]*\\)".*/\\1/'`;
 
 describe('asp run', () => {
   let home: Home;
@@ -145,7 +143,7 @@ describe('asp run', () => {
   it('joins, answers in order, and passes the event on stdin and the ids in the environment', async () => {
     const echo = script(
       'echo.sh',
-      `${printing('event.payload.content+"|"+event.event_id')} | sed "s/$/|$ASP_EVENT_ID|$ASP_ACTOR|$ASP_AGENT/"`,
+      `node -p 'const event=JSON.parse(require("fs").readFileSync(0,"utf8"));event.payload.content+"|"+event.event_id' | sed "s/$/|$ASP_EVENT_ID|$ASP_ACTOR|$ASP_AGENT/"`,
     );
     const agent = await start(echo);
     const sid = await say(BOT, 'one');
