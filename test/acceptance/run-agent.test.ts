@@ -712,7 +712,7 @@ describe('asp run', () => {
       child.spawn = (...given) => {
         const started = spawn(...given);
         if (JSON.stringify(given).includes('touch began')) {
-          require('node:fs').writeFileSync('started', String(started.pid));
+          require('node:fs').writeFileSync('process-id', String(started.pid));
           process.kill(process.pid, 'SIGKILL');
         }
         return started;
@@ -727,7 +727,7 @@ describe('asp run', () => {
     if (option === '--exec') await agent.until('stderr', /Answering as @alice\.bot/);
     const sid = await say(BOT, 'one');
     expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
-    await until('the command is gone', async () => !isRunning(Number(fileText('started'))));
+    await until('the command is gone', async () => !isRunning(Number(fileText('process-id'))));
     expect(home.exists('began')).toBe(false);
     await start('echo fine');
     await ask(sid, 'two');

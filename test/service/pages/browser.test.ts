@@ -105,15 +105,19 @@ describe.skipIf(noChromium !== undefined)(`The pages in a real browser ${noChrom
     const callback = await openCallback('127.0.0.1');
     try {
       const clientId = await mustRegister(desk.place, { redirect_uris: [callback.url] });
-      const { challenge } = createVerifier();
-      const url = authorizationUrl(desk.place, { clientId, challenge, redirectUri: callback.url });
+      const newRequest = (): string =>
+        authorizationUrl(desk.place, {
+          clientId,
+          challenge: createVerifier().challenge,
+          redirectUri: callback.url,
+        });
       await withPage(NO_SCRIPT, async (page) => {
-        await page.goto(url);
+        await page.goto(newRequest());
         await createAccount(page, 'keys-only');
         await page.getByLabel('Handle', { exact: true }).fill('first');
         await page.getByLabel('Handle', { exact: true }).press('Enter');
         await page.waitForURL(/code=/);
-        await page.goto(url);
+        await page.goto(newRequest());
         await page.keyboard.press('Tab');
         await page.keyboard.press('ArrowDown');
         expect(await page.locator('#agent-new').isChecked()).toBe(true);
