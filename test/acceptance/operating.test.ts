@@ -102,7 +102,7 @@ describe('A running service', () => {
     await service.stop();
     const { loadSqlite } = await import('../../src/service/store/sqlite-driver.js');
     const connection = (await loadSqlite())(join(service.data, 'asp.sqlite'));
-    connection.exec('INSERT INTO schema_version (version) VALUES (9999)');
+    connection.exec('INSERT INTO schema_version VALUES (9999, 9999)');
     connection.close();
     const { status, stderr } = await home.asp(['serve', '--port', '0', '--data', service.data]);
     expect(status).toBe(2);

@@ -158,7 +158,7 @@ describe('the schema', () => {
     [7, 'written by an early asp, before the first release (schema version 7'],
   ])('of version %i is refused and left unchanged', async (version, message) => {
     await (await openPostgres(schema.url)).close();
-    await ask(`UPDATE schema_version SET version = ${version}`);
+    await ask(`UPDATE schema_version SET version = ${version}, readable_from = ${version}`);
     await expect(openPostgres(schema.url)).rejects.toThrow(message);
     await expect(openPostgres(schema.url)).rejects.toMatchObject({ code: 'DATABASE_NOT_USABLE' });
     expect(await ask('SELECT version FROM schema_version')).toEqual([{ version }]);
