@@ -65,7 +65,7 @@ describe('The examples, with the published package,', () => {
   });
 
   it.for([
-    ['the runner of Node.js', ['--test', 'examples/testing/node-test.test.mjs'], /^# pass 3$/m],
+    ['the runner of Node.js', ['--test', 'examples/testing/node-test.test.mjs'], /^(#|ℹ) pass 3$/m],
     ['Vitest', ['node_modules/vitest/vitest.mjs', 'run', 'examples/testing/vitest.test.mjs'], /3 passed/],
     [
       'Jest',
