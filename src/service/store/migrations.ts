@@ -10,7 +10,7 @@ export type Statement = string | { readonly sqlite: string | undefined; readonly
  * transaction.
  */
 export type Step = {
-  /** What it does, for the operator: `add event.day`. */
+  /** Describes it to the operator: `add event.day`. */
   readonly what: string;
   readonly table: string;
 } & (
@@ -65,11 +65,13 @@ export const VERSION_TABLE =
   'CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, readable_from INTEGER NOT NULL)';
 
 /** The statement that records the version of new data, or of data after a migration. */
-export const recordVersion = (migrations: readonly Migration[]): string =>
-  `INSERT INTO schema_version (version, readable_from)
-   VALUES (${versionAfter(migrations)}, ${migrations.at(-1)?.readableFrom ?? FIRST_VERSION})`;
+export function recordVersion(migrations: readonly Migration[]): string {
+  // A later migration does not bring back what an earlier one removed.
+  const readableFrom = Math.max(FIRST_VERSION, ...migrations.map((migration) => migration.readableFrom));
+  return `INSERT INTO schema_version (version, readable_from) VALUES (${versionAfter(migrations)}, ${readableFrom})`;
+}
 
-/** Without it, `SELECT *` finds the columns that early versions had. */
+/** With `*`, because data before version 34 has no `readable_from`. */
 export const VERSION_QUERY = 'SELECT * FROM schema_version ORDER BY version DESC LIMIT 1';
 
 /** The row of `VERSION_QUERY`. */

@@ -106,6 +106,15 @@ describe('the data in a folder', () => {
     await after.stop();
   });
 
+  it('stays unreadable for a program that lacks what a migration before the last one removed', async () => {
+    const last: Migration = { ...AFTER_NEXT, to: NEXT_VERSION + 2, readableFrom: SCHEMA_VERSION, steps: [] };
+    await withDatabase((connection) => {
+      prepareSchema(connection);
+      prepareSchema(connection, true, [NEXT, AFTER_NEXT, last]);
+    });
+    await isRefused(`by a newer asp (schema version ${NEXT_VERSION + 2}`);
+  });
+
   it('stays as it was if a step fails', async () => {
     await withDatabase((connection) => prepareSchema(connection));
     const broken: Migration = {

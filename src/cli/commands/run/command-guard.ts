@@ -71,7 +71,7 @@ export function startCommandGuard({ environment, machine }: Pick<Context, 'envir
       if (group === undefined) return { child, opened: Promise.resolve(), kill: () => {} };
       child.once('close', () => void shell.stdin.write(`- ${group}\n`));
       const opened = new Promise<void>((resolve) => {
-        // What is written reaches the guard even if this process dies now.
+        // The guard reads the line even if this process dies now.
         shell.stdin.write(`+ ${group}\n`, () => {
           child.stdin?.write('\n');
           resolve();

@@ -92,7 +92,7 @@ const isEntry = (text: string): boolean => AllowlistEntry.safeParse(text).succes
 /** With more entries than these, the note names the first and counts the others. */
 const ADDED_NAMED_MAX = 3;
 
-/** What was added, for the cookie of the note, which has no room for a thousand entries. */
+/** Names what was added in few words: the cookie of the note has no room for a thousand entries. */
 function toAdded(entries: readonly string[]): string {
   return entries.length > ADDED_NAMED_MAX ? `${entries[0]}+${entries.length - 1}` : entries.join('+');
 }
