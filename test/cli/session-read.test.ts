@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { documentOf, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
+import { startScript } from './scripted-service.js';
 
 const SESSION = `sess_${'0'.repeat(26)}`;
 
@@ -71,6 +72,30 @@ describe('a session that is read', () => {
     const found = documentOf(await stage.as(stage.bob, `message search third --session ${session} --json`));
     expect(texts(found)).toEqual(['third']);
     expect(await stage.as(stage.bob, 'message search nothinglikeit')).toMatchObject({ code: 0, out: '' });
+  });
+
+  it('message search follows the cursor, and prints the newest of all pages, each once', async () => {
+    const message = (sequence: number) => ({
+      id: `msg_${String(sequence).padStart(26, '0')}`,
+      session_id: SESSION,
+      sender: '@a.b',
+      sequence,
+      content: `heron ${sequence}`,
+      created_at: sequence,
+    });
+    const page = (query: string, sequences: readonly number[], cursor: string | null | undefined) => ({
+      call: `GET /search/messages?q=heron&limit=3${query}`,
+      reply: { messages: sequences.map(message), ...(cursor !== undefined && { next_cursor: cursor }) },
+    });
+    const service = await startScript([
+      page('', [5, 2], 'one'),
+      page('&cursor=one', [], 'two'),
+      // A service without paging sends no cursor at all.
+      page('&cursor=two', [7, 5, 4], undefined),
+    ]);
+    const { out } = await runWords('message search heron --limit 3 --json', { environment: service.environment });
+    expect(texts(JSON.parse(out))).toEqual(['heron 7', 'heron 5', 'heron 4']);
+    await service.close();
   });
 
   it('export: JSON lines are the events; Markdown quotes what others wrote', async () => {

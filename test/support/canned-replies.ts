@@ -220,7 +220,7 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
     people: [],
     organizations: [],
   }),
-  searchMessages: (wording) => ({ messages: [messageOf(wording), messageOf(wording, 2)] }),
+  searchMessages: (wording) => ({ messages: [messageOf(wording), messageOf(wording, 2)], next_cursor: null }),
   listAllowlist: ({ text }) => ({ entries: [PEER, text] }),
   addToAllowlist: ({ text }) => ({ entries: [PEER, text] }),
   removeFromAllowlist: ({ text }) => ({ entries: [text] }),

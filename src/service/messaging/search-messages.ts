@@ -5,6 +5,7 @@ import type { Message } from '../../wire/schemas/message.js';
 import { type AgentActor, isSearchOn, type ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
+import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import { listPositions } from '../store/events.js';
 import { SEARCH_INDEX_LOCK } from '../store/lock-names.js';
 import {
@@ -94,6 +95,12 @@ const CANDIDATES_MAX = 32;
 const READ_MAX_CHARACTERS = 4 * 1024 * 1024;
 const ANSWER_MAX_CHARACTERS = 1024 * 1024;
 
+/** Sessions in which one request looks, so that it holds up others for milliseconds; a cursor continues after them. */
+const SESSIONS_PER_REQUEST_MAX = 4096;
+/** The sessions in which a search for an account looks, shared among its agents, and the least for each. */
+const SESSIONS_PER_ACCOUNT_MAX = 10_000;
+const SESSIONS_PER_AGENT_MIN = SESSIONS_PER_QUERY;
+
 /**
  * Whole words, ignoring case and accents, in messages of sessions that the caller has joined. The cost of finding
  * nothing grows with those sessions, never with what others say; a search that finds enough in the latest stops there.
@@ -104,24 +111,34 @@ export async function searchMessages(
   actor: AgentActor,
   input: { query: QueryOf<'searchMessages'> },
   query: Query,
+  sessionsMax = SESSIONS_PER_REQUEST_MAX,
 ): Promise<ReplyOf<'searchMessages'>> {
   if (!isSearchOn(context)) throw new ServiceError('FEATURE_NOT_AVAILABLE', SEARCH_OFF);
-  const { q, limit, session_id: sessionId, counterpart } = input.query;
+  const { q, limit, cursor, session_id: sessionId, counterpart } = input.query;
   if (counterpart !== undefined && !isHandle(counterpart)) throw new ServiceError('INVALID_HANDLE');
+  const cursorScope = ['messages', actor.agentId, q, limit, sessionId, counterpart];
+  const start = [LIST_START.changedAt, LIST_START.sessionId, 0, NO_END] as const;
+  const [changedAt, lastSessionId, count, oldest] = decodeCursor(cursorScope, cursor, start);
   const phrases = toSearchPhrases(q);
-  if (phrases.length === 0) return { messages: [] };
+  if (phrases.length === 0) return { messages: [], next_cursor: null };
   const scope = { agentId: actor.agentId, sessionId, counterpart };
   const reader = createReader(phrases);
   const readTail: ReadTail = async (after, count) => ({
     events: await listUnindexedOf(query, scope, after, count),
     isVisible: () => true,
   });
-  const found = [
-    ...(await searchTail(readTail, reader, limit)),
-    ...(await searchIndexed(query, readableBy(query, scope), phrases, reader, limit)),
-  ];
-  const newest = newestFirst(found).slice(0, limit);
-  return { messages: upTo(ANSWER_MAX_CHARACTERS, newest).map((event) => JSON.parse(event.payload) as Message) };
+  const latest = cursor === undefined ? await searchTail(readTail, reader, limit) : [];
+  const { found, next } = await searchIndexed(query, readableBy(query, scope), phrases, reader, {
+    limit,
+    sessionsMax,
+    position: { changedAt, sessionId: lastSessionId },
+    before: { count, oldest },
+  });
+  const newest = newestFirst([...latest, ...found]).slice(0, limit);
+  return {
+    messages: upTo(ANSWER_MAX_CHARACTERS, newest).map((event) => JSON.parse(event.payload) as Message),
+    next_cursor: next ? encodeCursor(cursorScope, [next.changedAt, next.sessionId, next.count, next.oldest]) : null,
+  };
 }
 
 /** The next sessions after a position, in the order of their last change, with what the searcher may see of them. */
@@ -154,20 +171,18 @@ export interface FoundMessage {
   readonly message: Message;
 }
 
-/** Sessions in which one search looks, for each agent of the account. */
-const SESSIONS_PER_AGENT_MAX = 10_000;
-
 /**
  * The same for an account: messages that any of its agents could see while it took part in sessions that
- * these of its agents list.
+ * these of its agents list. Partial: some of an agent's sessions were not searched.
  */
 export async function searchAccountMessages(
   query: Query,
   accountId: string,
   { q, agentIds, limit }: { readonly q: string; readonly agentIds: readonly string[]; readonly limit: number },
-): Promise<FoundMessage[]> {
+  sessionsMax = SESSIONS_PER_ACCOUNT_MAX,
+): Promise<{ readonly messages: readonly FoundMessage[]; readonly isPartial: boolean }> {
   const phrases = toSearchPhrases(q);
-  if (phrases.length === 0) return [];
+  if (phrases.length === 0) return { messages: [], isPartial: false };
   const reader = createReader(phrases);
   const views = new Map<string, AccountView | undefined>();
   const readViews = async (sessionIds: readonly string[]): Promise<void> => {
@@ -186,13 +201,12 @@ export async function searchAccountMessages(
     return { events, isVisible };
   };
   let found = await searchTail(readTail, reader, limit);
+  let isPartial = false;
   const searched = new Set<string>();
+  const share = Math.max(SESSIONS_PER_AGENT_MIN, Math.floor(sessionsMax / Math.max(1, agentIds.length)));
   for (const agentId of agentIds) {
-    let count = 0;
     const readSessions: ReadSessions = async (position, wanted) => {
-      if (count >= SESSIONS_PER_AGENT_MAX) return [];
       const rows = await listSessionsOfAgent(query, agentId, undefined, position, wanted);
-      count += rows.length;
       await readViews(rows.map(({ id }) => id));
       const cuts = rows.flatMap(({ id, last_sequence: last }) => {
         const through = views.get(id)?.through ?? 0;
@@ -206,7 +220,13 @@ export async function searchAccountMessages(
         return { session_id: id, changed_at, until };
       });
     };
-    found = newestFirst([...found, ...(await searchIndexed(query, readSessions, phrases, reader, limit))]);
+    const ofAgent = await searchIndexed(query, readSessions, phrases, reader, {
+      ...FROM_START,
+      limit,
+      sessionsMax: share,
+    });
+    found = newestFirst([...found, ...ofAgent.found]);
+    isPartial ||= ofAgent.next !== undefined;
   }
   const messages = found.flatMap((event): FoundMessage[] => {
     const view = views.get(event.session_id);
@@ -214,7 +234,7 @@ export async function searchAccountMessages(
     const message = JSON.parse(event.payload) as Message;
     return [{ session: view.participations[0], sequence: event.sequence, message }];
   });
-  return messages.slice(0, limit);
+  return { messages: messages.slice(0, limit), isPartial };
 }
 
 function newestFirst(events: readonly FoundEventRow[]): FoundEventRow[] {
@@ -251,25 +271,52 @@ function upTo(characters: number, events: readonly FoundEventRow[]): FoundEventR
   });
 }
 
+/** Matches, of which none is older than `oldest`. */
+interface Matches {
+  readonly count: number;
+  readonly oldest: number;
+}
+
+/** Where a search begins, what earlier requests of it have found, and how far it goes. */
+interface Span {
+  readonly position: ListPosition;
+  readonly before: Matches;
+  readonly limit: number;
+  readonly sessionsMax: number;
+}
+
+const FROM_START: Pick<Span, 'position' | 'before'> = { position: LIST_START, before: { count: 0, oldest: NO_END } };
+
+interface Found {
+  readonly found: readonly FoundEventRow[];
+  /** Where to search on; undefined: no other session can contain a wanted message. */
+  readonly next?: ListPosition & Matches;
+}
+
 /** In the order of their last change, so that the first one that cannot contain a newer message ends the search. */
 async function searchIndexed(
   query: Query,
   readSessions: ReadSessions,
   phrases: readonly string[][],
   reader: Reader,
-  limit: number,
-): Promise<FoundEventRow[]> {
+  { position: start, before, limit, sessionsMax }: Span,
+): Promise<Found> {
   let found: FoundEventRow[] = [];
-  let position = LIST_START;
-  while (true) {
+  let position = start;
+  for (let searched = 0; ; searched += SESSIONS_PER_QUERY) {
     const sessions = await readSessions(position, SESSIONS_PER_QUERY);
     const last = sessions.at(-1);
-    const oldest = found[limit - 1];
-    if (last === undefined) return found;
-    if (oldest !== undefined && oldest.created_at > (sessions[0]?.changed_at ?? 0)) return found;
+    const oldest = found.at(-1)?.created_at ?? NO_END;
+    const matches =
+      found.length < limit
+        ? { count: before.count + found.length, oldest: Math.min(before.oldest, oldest) }
+        : { count: limit, oldest };
+    const isEnough = matches.count >= limit && matches.oldest > (sessions[0]?.changed_at ?? 0);
+    if (last === undefined || isEnough) return { found };
+    if (searched >= sessionsMax) return { found, next: { ...position, ...matches } };
     found.push(...(await searchSessions(query, sessions, phrases, reader, limit)));
     found = found.sort((one, other) => other.position - one.position).slice(0, limit);
-    if (sessions.length < SESSIONS_PER_QUERY || reader.isTired) return found;
+    if (sessions.length < SESSIONS_PER_QUERY || reader.isTired) return { found };
     position = { changedAt: last.changed_at, sessionId: last.session_id };
   }
 }

@@ -131,8 +131,11 @@ const SearchDirectoryReply = z.looseObject({
   organizations: z.array(z.looseObject({})),
 });
 
-/** Reply of GET /search/messages: newest first. */
-const SearchMessagesReply = z.looseObject({ messages: z.array(Message) });
+/**
+ * Reply of GET /search/messages: newest first. With a cursor, not all sessions have been searched; the next page may
+ * have newer messages than this one.
+ */
+const SearchMessagesReply = z.looseObject({ messages: z.array(Message), next_cursor: z.nullable(z.string()) });
 
 /** The whole list, sorted. */
 const Allowlist = z.looseObject({ entries: z.array(z.string()) });
@@ -214,6 +217,7 @@ export const AGENT_ANSWERS = {
     ...readShape(SearchDirectoryReply.shape, 'people', 'organizations'),
     agents: z.array(FoundAgentAnswer),
   }),
+  searchMessages: z.looseObject(readShape(SearchMessagesReply.shape, 'messages')),
   addToAllowlist: AllowlistAnswer,
   removeFromAllowlist: AllowlistAnswer,
   listBlocks: z.looseObject({ blocks: z.array(BlockAnswer), next_cursor: z.nullable(z.string()) }),

@@ -366,6 +366,7 @@ export type SearchQuery = z.infer<typeof SearchQuery>;
 export const SearchMessagesQuery = z.strictObject({
   q: SearchText,
   limit: queryLimit(MESSAGE_SEARCH_LIMIT_MAX, SEARCH_LIMIT_DEFAULT),
+  cursor: z.optional(Cursor),
   session_id: z.optional(z.string()),
   counterpart: z.optional(z.string()),
 });

@@ -82,7 +82,13 @@ describe('the pages of a list', () => {
 
   it('are available for exactly the operations with a next page', () => {
     expectTypeOf<PagedOperation>().toEqualTypeOf<
-      'listAgents' | 'listBlocks' | 'listSessions' | 'listAccountSessions' | 'replayEvents' | 'searchAgents'
+      | 'listAgents'
+      | 'listBlocks'
+      | 'listSessions'
+      | 'listAccountSessions'
+      | 'replayEvents'
+      | 'searchAgents'
+      | 'searchMessages'
     >();
   });
 });

@@ -81,7 +81,7 @@ it('the requests of an agent cost the same no matter how many agents, messages a
       expect((await searchMessages(context, alice, { query: filter }, query)).messages).toHaveLength(2);
       const agentIds = [alice.agentId];
       const own = await searchAccountMessages(query, alice.accountId, { q: 'heron', agentIds, limit: 20 });
-      expect(own).toHaveLength(2);
+      expect(own.messages).toHaveLength(2);
       await getAttachment(context, alice, { path: { attachment_id: id } }, query);
       await listAllowlist(context, alice, { path: splitHandle(alice.handle) }, query);
       await listBlocks(context, alice, { query: { limit: 50 } }, query);

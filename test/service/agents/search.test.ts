@@ -58,6 +58,7 @@ interface MessageFilter {
   readonly limit?: number;
   readonly session_id?: string;
   readonly counterpart?: string;
+  readonly cursor?: string;
 }
 const find = (actor: AgentActor, q: string, more: MessageFilter = {}) =>
   stage.read((query) => searchMessages(stage.context, actor, { query: { q, limit: 20, ...more } }, query));
@@ -265,6 +266,40 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     expect(await contents(alice, 'heron 0')).toEqual(['heron 0']);
   });
 
+  it('looks in a limited number of sessions per request; a cursor continues until nothing newer is left', async () => {
+    const sessions: string[] = [];
+    for (let count = 0; count < 200; count += 1) {
+      const content = count % 50 === 0 ? `osprey ${count}` : `heron ${count}`;
+      sessions.push(must(await stage.create(alice, { initial_message: { content } })).session_id);
+      stage.clock.advance(1);
+    }
+    await catchUp();
+    const findPage = (q: string, limit: number, cursor?: string) =>
+      stage.read((query) =>
+        searchMessages(stage.context, alice, { query: { q, limit, ...(cursor && { cursor }) } }, query, 64),
+      );
+    const findPages = async (q: string, limit = 20): Promise<unknown[][]> => {
+      const pages: unknown[][] = [];
+      for (let cursor: string | null | undefined; cursor !== null; ) {
+        const page = await findPage(q, limit, cursor);
+        pages.push(page.messages.map(({ content }) => content));
+        cursor = page.next_cursor;
+      }
+      return pages;
+    };
+    expect(await findPages('osprey')).toEqual([['osprey 150'], ['osprey 100'], ['osprey 50'], ['osprey 0']]);
+    expect(await findPages('nowhere')).toEqual([[], [], [], []]);
+    // Enough is found: older sessions cannot hold anything newer.
+    expect(await findPages('heron', 2)).toEqual([['heron 199', 'heron 198']]);
+    // A message in an older session counts if it is newer than what was found.
+    expect(await findPages('osprey', 1)).toEqual([['osprey 150']]);
+    expect(await findPages('osprey', 2)).toEqual([['osprey 150'], ['osprey 100']]);
+    const { next_cursor: cursor } = await findPage('osprey', 20);
+    expect(await codeOf(findPage('heron', 20, String(cursor)))).toBe('VALIDATION_ERROR');
+    expect(await codeOf(findPage('osprey', 20, 'x'))).toBe('VALIDATION_ERROR');
+    expect((await find(alice, 'osprey')).next_cursor).toBeNull();
+  });
+
   it('finds a phrase behind many messages that contain its words separately', async () => {
     const session = must(await stage.create(alice, {})).session_id;
     await say(alice, session, 'a grey-heron', '青い鳥', 'only grey');
@@ -374,7 +409,7 @@ describe('Search › messages of an account', () => {
       searchAccountMessages(query, owner.id, { q, agentIds: agents.map(({ agentId }) => agentId), limit }),
     );
   const saidIn = async (q: string, agents?: readonly AgentActor[], limit?: number) =>
-    (await findAll(q, agents, limit)).map(({ message }) => message.content);
+    (await findAll(q, agents, limit)).messages.map(({ message }) => message.content);
   /** Expects the same result from the index and from messages not yet indexed. */
   const expectBoth = async (q: string, contents: readonly string[], agents?: readonly AgentActor[]): Promise<void> => {
     expect(await saidIn(q, agents)).toEqual(contents);
@@ -390,7 +425,23 @@ describe('Search › messages of an account', () => {
     await say(second, one, 'second heron');
     await expectBoth('heron', ['second heron', 'first heron']);
     await expectBoth('heron', ['first heron'], [alice]);
-    expect((await findAll('second'))[0]).toMatchObject({ session: { session_id: one, topic: 'One' }, sequence: 2 });
+    expect((await findAll('second')).messages[0]).toMatchObject({
+      session: { session_id: one, topic: 'One' },
+      sequence: 2,
+    });
+  });
+
+  it('shares the number of sessions that it searches among the agents, and says when some are left', async () => {
+    for (let count = 0; count < 65; count += 1) {
+      must(await stage.create(alice, { initial_message: { content: count === 0 ? 'the osprey' : 'a heron' } }));
+      stage.clock.advance(1);
+    }
+    await catchUp();
+    const agentIds = [alice.agentId, second.agentId];
+    const search = (sessionsMax: number) =>
+      stage.read((query) => searchAccountMessages(query, owner.id, { q: 'osprey', agentIds, limit: 20 }, sessionsMax));
+    expect(await search(128)).toEqual({ messages: [], isPartial: true });
+    expect(await search(256)).toMatchObject({ messages: [{ message: { content: 'the osprey' } }], isPartial: false });
   });
 
   it('finds nothing of sessions of others, or of those to which its agents are only invited', async () => {

@@ -1,8 +1,9 @@
 import { MESSAGE_SEARCH_LIMIT_MAX, SEARCH_LIMIT_DEFAULT } from '../../../wire/limit.js';
+import type { QueryInputOf } from '../../../wire/schemas/endpoint.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { command, describeTable } from '../../command.js';
-import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
+import { explain } from '../../context/explain.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
 import { readCount, readHandle, readHandles, readSearchText, readSessionName, SESSION_ABOUT } from '../../values.js';
@@ -80,6 +81,23 @@ function messageColumns(nowMs: number): readonly Column<Message>[] {
   ];
 }
 
+/**
+ * The newest `limit` matches. A later page is about sessions with older activity, but may have newer messages, and some
+ * of the first page again if the service indexed them meanwhile.
+ */
+async function searchAll(
+  context: Context,
+  query: QueryInputOf<'searchMessages'> & { readonly limit: number },
+): Promise<Message[]> {
+  const client = await context.client();
+  let newest: Message[] = [];
+  for await (const { messages } of client.pages('searchMessages', { query, signal: context.signal }))
+    newest = [...new Map([...newest, ...messages].map((message) => [message.id, message])).values()]
+      .sort((one, other) => other.created_at - one.created_at)
+      .slice(0, query.limit);
+  return newest;
+}
+
 const NO_SEARCH = { messages: { ASP_NOT_OFFERED: 'The service does not search messages.' } };
 
 export const messageSearch = command({
@@ -114,7 +132,7 @@ export const messageSearch = command({
     const sessionId = session && (await findSession(context, session));
     const inSession = sessionId === undefined ? {} : { session_id: sessionId };
     const query = { q, limit, ...inSession, ...(counterpart !== undefined && { counterpart }) };
-    const { messages } = await read(context, 'searchMessages', { query }, NO_SEARCH);
+    const messages = await explain(NO_SEARCH, searchAll(context, query));
     const inColumn: Column<Message> = { title: 'session', value: ({ session_id: id }) => id };
     const columns = messageColumns(context.clock.now());
     const page = { items: messages, next_cursor: null };

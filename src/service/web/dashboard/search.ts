@@ -33,6 +33,8 @@ type PublicAgent = ReplyOf<'searchAgents'>['agents'][number];
 interface Found {
   /** Undefined: the service does not search messages. */
   readonly messages: readonly FoundMessage[] | undefined;
+  /** Some sessions were not searched. */
+  readonly isPartial: boolean;
   readonly sessions: readonly TopicRow[];
   readonly ownAgents: readonly Agent[];
   /** Agents of others that anyone may find. */
@@ -66,10 +68,12 @@ function search({ context, account }: Visit, q: string): Promise<Found> {
     const topicsMax = Math.max(TOPICS_PER_AGENT_MIN, Math.floor(TOPICS_MAX / Math.max(1, agentIds.length)));
     const agents = await readFoundAgents(view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
     const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
+    const found = isSearchOn(context)
+      ? await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX })
+      : undefined;
     return {
-      messages: isSearchOn(context)
-        ? await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX })
-        : undefined,
+      messages: found?.messages,
+      isPartial: found?.isPartial === true,
       sessions: await findSessionsByTopic(view, agentIds, q, { walkedMax: topicsMax, limit: OTHERS_MAX }),
       ownAgents: own.map(toAgent),
       agents: agents.filter(({ canonical_handle: handle }) => !handle.startsWith(`@${account.username}.`)),
@@ -77,24 +81,28 @@ function search({ context, account }: Visit, q: string): Promise<Found> {
   });
 }
 
-function renderFound(q: string, { messages, sessions, ownAgents, agents }: Found, now: number): Html {
+const PARTIAL =
+  'Only the latest sessions of your agents were searched, because there are very many. To search all of them, run: asp message search.';
+
+function renderFound(q: string, { messages, isPartial, sessions, ownAgents, agents }: Found, now: number): Html {
   const handle = q.trim().toLowerCase();
   const withHandle =
     isHandle(handle) &&
     html`<p><a href="/dashboard/sessions?with=${encodeURIComponent(handle)}">Sessions with <span class="mono">${handle}</span></a></p>`;
   const isNothing = [messages ?? [], sessions, ownAgents, agents].every(({ length }) => length === 0);
   const notSearched = messages === undefined && html`<p class="soft small">${SEARCH_OFF}</p>`;
+  const partial = isPartial && html`<p class="soft small">${PARTIAL}</p>`;
   if (isNothing && withHandle === false)
     return renderEmpty(
       'Nothing found',
-      html`${notSearched || html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or different words.</p>`}`,
+      html`${notSearched || html`<p>Search looks for whole words, in everything that your agents can see. Try fewer or different words.</p>`}${partial}`,
     );
   const terms = new Set(toSearchTerms(q));
   const cut =
     messages?.length === MESSAGES_MAX
       ? html`<p class="soft small">These are the ${MESSAGES_MAX} newest messages. Add words to find older ones.</p>`
       : '';
-  return html`${withHandle}${notSearched}${renderGroup('Messages', messages ?? [], (one) => renderMessage(one, terms, now))}${cut}
+  return html`${withHandle}${notSearched}${renderGroup('Messages', messages ?? [], (one) => renderMessage(one, terms, now))}${cut || partial}
 ${renderGroup('Sessions', sessions, (one) => renderSession(one, now))}
 ${renderGroup('Your agents', ownAgents, (agent) => renderAgent(agent.canonical_handle, html`<a class="row-link" href="/dashboard/agents/${agent.local_name}">${renderName(agent.display_name, agent.canonical_handle)}</a>`))}
 ${renderGroup('Other agents', agents, ({ canonical_handle: one, display_name: name }) => renderAgent(one, html`<a class="row-link" href="${getPublicPath(one)}">${renderName(name, one)}</a>`))}`;
