@@ -1,7 +1,7 @@
 /**
  * How many durable messages and sessions a service accepts per second, next to one flushed INSERT for each behind bare
  * node:http and ws; and what a message costs services that share a database.
- *   node bench/throughput.mjs [rounds]
+ *   node bench/throughput.mjs [<asp.js of another build>] [rounds]
  *   node bench/throughput.mjs --database <url of an empty PostgreSQL database> [nodes, as 1,2,4] [rounds]
  * All clients are on the same machine. Needs a built program and /proc (Linux).
  */
@@ -17,7 +17,9 @@ import { startService } from './cost/service.mjs';
 import { medianOf, quietEnvironment } from './cpu.mjs';
 
 const database = process.argv[2] === '--database' ? process.argv[3] : undefined;
-const [nodesGiven, roundsGiven] = database === undefined ? [undefined, process.argv[2]] : process.argv.slice(4);
+const other = database === undefined && process.argv[2]?.endsWith('.js') ? process.argv[2] : undefined;
+const [nodesGiven, roundsGiven] =
+  database === undefined ? [undefined, process.argv[other === undefined ? 2 : 3]] : process.argv.slice(4);
 const rounds = Number(roundsGiven ?? 5);
 const CONNECTIONS = [1, 16, 64];
 /** Each session has two members, so that no agent has more requests in progress than a service allows. */
@@ -74,10 +76,10 @@ function postgresMs() {
  * Starts services that share their data. Each entry of `counts` is a separate side, and both members of its sessions
  * are online.
  */
-async function startNodes(counts, options) {
+async function startNodes(counts, options, program = undefined) {
   const crew = Array.from({ length: 2 * SESSIONS }, (_, index) => `member${index}.crew`);
   const shared = ['--limits', 'off', '--seed', crew.join(','), ...options];
-  const first = await startService(shared);
+  const first = await startService(shared, program);
   const nodes = [first];
   while (nodes.length < Math.max(...counts)) {
     const publicUrl = new URL(first.baseUrl).origin;
@@ -165,16 +167,27 @@ async function inTurns(sides, kind, connections) {
 
 async function compareWithFloor() {
   const started = [await startNodes([1], []), await startFloor()];
+  if (other !== undefined) started.push(await startNodes([1], [], other));
   const sides = started.flatMap((one) => one.sides);
   const cpu = ['CPU of its thread (ms)', 'of the floor (ms)', 'floor / asp'];
-  line('requests in progress', 'asp (per second)', 'floor (per second)', 'asp / floor', ...cpu);
-  line(...Array(7).fill('---'));
+  const before = other === undefined ? [] : ['the other build (per second)', 'CPU of its thread (ms)', 'asp / other'];
+  line('requests in progress', 'asp (per second)', 'floor (per second)', 'asp / floor', ...cpu, ...before);
+  line(...Array(7 + before.length).fill('---'));
   for (const [kind, all] of Object.entries({ message: CONNECTIONS, session: CONNECTIONS.slice(0, 2) }))
     for (const connections of all) {
-      const [asp, floor] = await inTurns(sides, kind, connections);
+      const [asp, floor, earlier] = await inTurns(sides, kind, connections);
       const cells = [asp.rate.toFixed(0), floor.rate.toFixed(0), (asp.rate / floor.rate).toFixed(2)];
       const times = [asp, floor].map(({ threadMs }) => threadMs.toFixed(2));
-      line(`${connections}, each a new ${kind}`, ...cells, ...times, (floor.threadMs / asp.threadMs).toFixed(2));
+      const compared = earlier && [earlier.rate.toFixed(0), earlier.threadMs.toFixed(2)];
+      const ratios = [floor.threadMs / asp.threadMs, earlier && asp.threadMs / earlier.threadMs];
+      const [toFloor, toOther] = ratios.map((ratio) => ratio?.toFixed(2));
+      line(
+        `${connections}, each a new ${kind}`,
+        ...cells,
+        ...times,
+        toFloor,
+        ...(compared ? [...compared, toOther] : []),
+      );
     }
   for (const one of started) await one.stop();
 }
