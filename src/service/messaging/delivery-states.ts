@@ -7,7 +7,7 @@ import { type Message, Message as MessageSchema } from '../../wire/schemas/messa
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { findAgent } from '../store/agents.js';
+import { findAgentSettings } from '../store/agents.js';
 import {
   type AnswerRow,
   insertAnswer,
@@ -124,7 +124,7 @@ export async function reportTaken(
 ): Promise<ReplyOf<'reportTaken'>> {
   const sessionId = input.path.session_id;
   await requireJoined(transaction, sessionId, actor.agentId);
-  const agent = await findAgent(transaction, actor.agentId);
+  const agent = await findAgentSettings(transaction, actor.agentId);
   if (agent === undefined || agent.reports_taken === 0) return { taken: [] };
   const taken = await listMessageSequences(transaction, sessionId, [...new Set(input.body.sequences)]);
   if (taken.length > 0) await insertTaken(transaction, sessionId, actor.agentId, taken, context.clock.now());

@@ -12,7 +12,7 @@ import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Budget } from '../core/rate-limits.js';
-import { findAgent } from '../store/agents.js';
+import { findAgentSettings } from '../store/agents.js';
 import { type AttachmentRow, claimAttachmentRow } from '../store/attachments.js';
 import { putInInboxes } from '../store/inboxes.js';
 import { sessionLock } from '../store/lock-names.js';
@@ -174,7 +174,7 @@ export async function createSession(
   transaction: Transaction,
 ): Promise<ReplyOf<'createSession'>> {
   const { body } = input;
-  const creator = await findAgent(transaction, actor.agentId);
+  const creator = await findAgentSettings(transaction, actor.agentId);
   if (creator === undefined || creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
 
   const requested = othersAmong(body.invite ?? [], actor.handle);

@@ -88,6 +88,7 @@ async function weigh(
   inviter: Inviter,
   handles: readonly Handle[],
 ): Promise<Weighed[]> {
+  if (handles.length === 0) return [];
   const question = {
     inviterId: inviter.agentId,
     inviterHandle: inviter.handle,

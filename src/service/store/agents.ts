@@ -74,6 +74,17 @@ export function findAgent(query: Query, agentId: string): Promise<AgentRecordRow
   return query.get<AgentRecordRow>(`${RECORD} WHERE agent.id = $1 AND agent.removed_at IS NULL`, agentId);
 }
 
+/** What its owner lets an agent do, without the rest of the record. */
+export function findAgentSettings(
+  query: Query,
+  agentId: string,
+): Promise<Pick<AgentRow, 'can_initiate_sessions' | 'reports_taken'> | undefined> {
+  return query.get(
+    'SELECT can_initiate_sessions, reports_taken FROM agent WHERE id = $1 AND removed_at IS NULL',
+    agentId,
+  );
+}
+
 export function findAgentByHandle(query: Query, handle: string): Promise<AgentRecordRow | undefined> {
   return query.get<AgentRecordRow>(`${RECORD} WHERE agent.handle = $1 AND agent.removed_at IS NULL`, handle);
 }
