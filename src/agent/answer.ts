@@ -235,6 +235,10 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   }
   // The command printed something different this time; the earlier reply was sent.
   if (sent.error.code === 'IDEMPOTENCY_MISMATCH') return { ...(await answeredBefore(answering, event)), tries };
+  if (sent.error.code === 'LOOP_GUARD') {
+    await noteUnanswered(answering, event, 'loop_guard');
+    return { ...about, ...(await limited(answering, event, 'loop_guard')), exit_code: exitCode, tries };
+  }
   await output.note(`${event.event_id}: the reply was refused: ${sent.error.code}`);
   await noteUnanswered(answering, event, 'refused');
   return { ...about, outcome: 'refused', code: sent.error.code };

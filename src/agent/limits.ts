@@ -22,8 +22,15 @@ export interface LimitRules {
   readonly humans: readonly string[];
 }
 
-/** Which limit stopped the agent. */
-export type LimitName = 'max_replies' | 'max_replies_per_hour' | 'max_hops' | 'max_tokens' | 'max_cost' | 'repeated';
+/** Which limit stopped the agent; `loop_guard` is that of the service. */
+export type LimitName =
+  | 'max_replies'
+  | 'max_replies_per_hour'
+  | 'max_hops'
+  | 'max_tokens'
+  | 'max_cost'
+  | 'repeated'
+  | 'loop_guard';
 
 /** These counts end with the run: the next one starts from zero. */
 export const RUN_LIMITS: readonly LimitName[] = ['max_tokens', 'max_cost'];

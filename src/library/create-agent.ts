@@ -173,6 +173,7 @@ const ADVICE: Advice = {
     max_hops: 'A new message from a person starts a new chain; limits.hops raises the limit.',
     max_tokens: '',
     max_cost: '',
+    loop_guard: 'The service waits for a message from a person: in the dashboard, or with asp chat.',
     repeated: 'The reply was the same three times in a row. A new message from a person resets this.',
   },
 };

@@ -34,6 +34,7 @@ import { attachRealtime, type Realtime } from './http/realtime.js';
 import { BASE_PATH, registerProbes, registerRest } from './http/rest.js';
 import { type McpEndpoint, registerMcp } from './mcp/endpoint.js';
 import { createInboxes, type InboxKeeper } from './messaging/inboxes.js';
+import { createLoopGuard } from './messaging/loop-guard.js';
 import { createTokenVerifier, openSigningKeys } from './oauth/access-tokens.js';
 import { resourceMetadataUrl } from './oauth/metadata.js';
 import { createSignInLinks } from './oauth/server.js';
@@ -199,6 +200,8 @@ export interface ServiceOptions {
   readonly accountPolicy?: Partial<AccountPolicy>;
   /** Maximum participants of a session, including those who left. */
   readonly participantsMax?: number;
+  /** Messages in a session without one from a person; undefined: any number. */
+  readonly loopGuard?: number | undefined;
   readonly presenceGraceMs?: number | undefined;
   /** Ended sessions are deleted this long after their last event; undefined: never. */
   readonly retentionMs?: number | undefined;
@@ -542,6 +545,7 @@ function createContext(
     log,
     ...parts,
     unread: createHeldBytes(UNREAD_MAX_BYTES),
+    loopGuard: options.loopGuard === undefined ? undefined : createLoopGuard(options.loopGuard, parts.meter),
     faults: options.faults && createFaults(options.faults, { clock, random, log, meter: parts.meter }),
     ids: options.ids ?? createIds(clock, random),
     settings: {

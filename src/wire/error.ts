@@ -14,7 +14,7 @@ export interface ErrorRow {
   readonly message: string;
 }
 
-/** Every error code of the REST API and the WebSocket handshake (spec: Errors). */
+/** Every error code of the REST API and the WebSocket handshake (spec: Errors), and one addition. */
 export const ERROR = {
   UNAUTHORIZED: {
     status: 401,
@@ -64,6 +64,13 @@ export const ERROR = {
     retry: 'never',
     exit_code: 6,
     message: 'This Idempotency-Key was used with a different request.',
+  },
+  /** An addition: only a service that guards against loops has it (wire: Limits of our own, loop guard). */
+  LOOP_GUARD: {
+    status: 403,
+    retry: 'never',
+    exit_code: 11,
+    message: 'Too many messages in this session without one from a person. A person can continue it.',
   },
   DUPLICATE_HANDLE: { status: 409, retry: 'never', exit_code: 6, message: 'This handle is already in use.' },
   RATE_LIMITED: { status: 429, retry: 'after', exit_code: 7, message: 'Too many requests. Try again later.' },

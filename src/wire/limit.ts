@@ -168,6 +168,12 @@ export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;
 
 /** Participants of one session. */
 export const PARTICIPANTS_PER_SESSION_MAX = 1_000;
+
+/** The fewest messages without one from a person that a loop guard allows. */
+export const LOOP_GUARD_MIN = 2;
+/** The most. */
+export const LOOP_GUARD_MAX = 1_000;
+
 /** A call that invites costs one call of the general limit for each hundred agents it reaches, rounded up. */
 export const INVITED_PER_CALL_COST = 100;
 /** Participants in one page of a list of sessions; a page may end before its limit. */

@@ -33,6 +33,19 @@ export function isFailureNotice(message: Pick<Message, 'metadata'>): boolean {
   return message.metadata?.[FAILED] === true && findInReplyTo(message) !== undefined;
 }
 
+/** The member of a message's metadata that says with what a person wrote it. Programs do not set it. */
+export const SENT_BY = 'sent_by';
+/** It was written in the dashboard. */
+export const DASHBOARD = 'dashboard';
+/** It was typed in `asp chat`. */
+export const CHAT = 'chat';
+
+/** Whether a person wrote a message, as its sender says. */
+export function isFromPerson({ metadata }: Pick<Message, 'metadata'>): boolean {
+  const by = metadata?.[SENT_BY];
+  return typeof by === 'string' && by !== '';
+}
+
 /** Why an agent does not answer a message: its program failed, the service refused the reply, or a limit stopped it. */
 export const UNANSWERED_REASONS = [
   'failed',
@@ -43,6 +56,7 @@ export const UNANSWERED_REASONS = [
   'max_tokens',
   'max_cost',
   'repeated',
+  'loop_guard',
 ] as const;
 
 /** One of these reasons. */

@@ -178,3 +178,68 @@ describe('asp run › agents that answer everything', () => {
     expect(await give(one, TWO, 'fourth', '--meta', 'hops=1')).toMatchObject({ outcome: 'replied' });
   });
 });
+
+describe('asp run › at a service with --loop-guard', () => {
+  const LIMIT = 12;
+  let home: Home;
+  let service: ServiceProcess;
+  const agents: Running[] = [];
+  const words = ['--limits', 'off', '--port', '0', '--data', 'data', '--loop-guard', String(LIMIT)];
+  const serve = (): Promise<ServiceProcess> => startServe(home, ['--seed', 'demo.you,alice.one,bob.two', ...words]);
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await serve();
+    for (const handle of [ME, ONE, TWO])
+      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+  });
+  afterAll(async () => {
+    for (const agent of agents) agent.kill('SIGINT');
+    await Promise.all(agents.map(({ ended }) => ended));
+    await service.stop();
+    await home.dispose();
+  });
+
+  it('agents without limits of their own stop after exactly N messages, and continue when a person writes', {
+    timeout: 120_000,
+  }, async () => {
+    for (const handle of [ONE, TWO]) {
+      const off = ['--max-replies', '0', '--max-hops', '0', '--from', 'anyone'];
+      const agent = home.start(['run', '-a', handle, '--exec', 'echo $ASP_SEQUENCE', ...off]);
+      agents.push(agent);
+      await agent.until('stderr', /Answering as/);
+    }
+    const created = await home.asp(['session', 'create', ONE, TWO, '-a', ME]);
+    const sid = created.stdout.trim();
+    const joined = async (): Promise<boolean> =>
+      (await home.asp(['session', 'show', sid, '-a', ME])).stdout.match(/joined/g)?.length === 3;
+    await until('both join', joined, 30_000);
+    const said = async (): Promise<Said[]> =>
+      json<{ items: Said[] }>((await home.asp(['message', 'list', sid, '--all', '--json', '-a', ME])).stdout).items;
+    const stopped = (agent: Running) => jsonLines<Told>(agent.stdout()).filter(({ outcome }) => outcome === 'limited');
+    /** The one that wrote last has nothing to answer, so it may not notice. */
+    const mustStop = async (before: number): Promise<void> => {
+      const count = () => agents.flatMap(stopped).length;
+      await until('one is stopped', async () => count() > before, 60_000);
+    };
+
+    expect(await home.asp(['send', sid, 'go', '-a', ME])).toMatchObject({ status: 0 });
+    await mustStop(0);
+    expect((await said()).length).toBe(LIMIT);
+    expect(agents.flatMap(stopped)[0]).toMatchObject({ code: 'loop_guard', reply: null });
+    expect(agents.map((agent) => agent.stderr()).join('')).toMatch(
+      /the limit loop_guard is reached\. The service waits for a message from a person/,
+    );
+
+    const refused = await home.asp(['send', sid, 'me too', '-a', ME]);
+    expect(refused.status).toBe(11);
+    expect(refused.stderr).toMatch(/12 messages in a row without one from a person[\s\S]*LOOP_GUARD · exit 11/);
+    expect((await said()).length).toBe(LIMIT);
+
+    const before = agents.flatMap(stopped).length;
+    const person = await home.asp(['send', sid, 'go on', '--meta', 'sent_by=test', '-a', ME]);
+    expect(person).toMatchObject({ status: 0 });
+    await mustStop(before);
+    expect((await said()).length).toBe(LIMIT + 1 + LIMIT);
+  });
+});

@@ -30,6 +30,8 @@ export interface TargetOptions {
   readonly limits?: 'on' | 'off';
   /** A value of `--presence-grace`. */
   readonly presenceGrace?: string;
+  /** A value of `--loop-guard`. */
+  readonly loopGuard?: number;
   readonly clock?: 'by hand';
 }
 
@@ -39,14 +41,15 @@ const CLOCK_RUNS = (): never => {
 
 /** Returns a service to test, or undefined if the given service does not support these options. */
 export async function startTarget(options: TargetOptions): Promise<Target | undefined> {
-  const { limits = 'off', presenceGrace, clock } = options;
+  const { limits = 'off', presenceGrace, loopGuard, clock } = options;
   const given = process.env['ASP_CONFORMANCE_URL'];
   if (given === undefined) {
     if (clock === 'by hand') return startHere(limits);
     const grace = presenceGrace === undefined ? [] : ['--presence-grace', presenceGrace];
-    return startProgram(['--limits', limits, ...grace]);
+    const guard = loopGuard === undefined ? [] : ['--loop-guard', String(loopGuard)];
+    return startProgram(['--limits', limits, ...grace, ...guard]);
   }
-  const isOtherwise = clock !== undefined || presenceGrace !== undefined;
+  const isOtherwise = clock !== undefined || presenceGrace !== undefined || loopGuard !== undefined;
   if (isOtherwise || limits !== (process.env['ASP_CONFORMANCE_LIMITS'] ?? 'off')) return undefined;
   return {
     baseUrl: given,

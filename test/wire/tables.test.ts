@@ -129,6 +129,7 @@ describe('Errors › the table', () => {
     INVALID_HANDLE: [400, 2, 'never'],
     MISSING_IDEMPOTENCY_KEY: [400, 2, 'never'],
     IDEMPOTENCY_MISMATCH: [400, 6, 'never'],
+    LOOP_GUARD: [403, 11, 'never'],
     DUPLICATE_HANDLE: [409, 6, 'never'],
     RATE_LIMITED: [429, 7, 'after'],
     INTERNAL_ERROR: [500, 9, 'backoff'],

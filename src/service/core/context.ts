@@ -2,11 +2,12 @@ import type { Clock } from '../../kit/clock.js';
 import type { Ids } from '../../kit/ids.js';
 import type { Random } from '../../kit/random.js';
 import type { Handle } from '../../wire/handle.js';
+import type { JsonObject } from '../../wire/schemas/requests.js';
 import type { Scope } from '../../wire/scope.js';
 import type { HeldBytes } from '../core/semaphore.js';
 import type { AttachmentFiles } from './attachment-store.js';
 import type { Bus } from './bus.js';
-import type { Database } from './database.js';
+import type { Database, Query } from './database.js';
 import type { Faults } from './faults.js';
 import type { Meter } from './meter.js';
 import type { RateLimits } from './rate-limits.js';
@@ -115,6 +116,20 @@ export interface Inboxes {
   delivered(agentId: string, sessionId: string, progress: Progress): void;
 }
 
+/** Stops sessions in which only programs write. */
+export interface LoopGuard {
+  /**
+   * Before a message is written after `lastSequence`, the last event of its session, which the transaction has locked.
+   * Throws LOOP_GUARD if only a person may write now.
+   */
+  check(
+    query: Query,
+    sessionId: string,
+    lastSequence: number,
+    message: { readonly metadata?: JsonObject | undefined },
+  ): Promise<void>;
+}
+
 /** The dependencies of every part of the service. */
 export interface ServiceContext {
   readonly clock: Clock;
@@ -133,6 +148,8 @@ export interface ServiceContext {
   readonly meter: Meter;
   /** Undefined: no traces are exported. */
   readonly tracer?: Tracer | undefined;
+  /** Undefined: programs may write to each other without end. */
+  readonly loopGuard?: LoopGuard | undefined;
   /** Undefined: no injected faults. */
   readonly faults?: Faults | undefined;
 }

@@ -21,6 +21,8 @@ export interface Meter {
   socketOpened(): void;
   socketClosed(code: number): void;
   refused(limit: LimitName): void;
+  /** The loop guard refused a message. */
+  loopStopped(): void;
   /** The number of writes that shared one commit. */
   committed(writes: number): void;
   /** Whether the service is ready for requests. */
@@ -52,6 +54,7 @@ export const unmetered: Meter = {
   socketOpened: () => {},
   socketClosed: () => {},
   refused: () => {},
+  loopStopped: () => {},
   committed: () => {},
   readiness: () => {},
   clockOffset: () => {},

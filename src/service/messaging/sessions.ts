@@ -430,6 +430,9 @@ export async function reopenSession(
   const fresh = await admits(transaction, context, actor, strangers);
   const invitees = [...returning, ...fresh.invitees];
   const initialMessage = input.body.initial_message;
+  // A new message must not get past the guard by ending and reopening the session.
+  if (initialMessage !== undefined)
+    await context.loopGuard?.check(transaction, sessionId, participation.last_sequence, initialMessage);
   await recordKnocks(context, transaction, actor, [...absent, ...fresh.refused], initialMessage?.content);
 
   const now = context.clock.now();
@@ -497,6 +500,7 @@ export async function sendMessage(
     context.settings.areLimitsOn ? listJoinedOpenAgents(transaction, sessionId, sender) : [],
   ]);
   let messageId = '';
+  await context.loopGuard?.check(transaction, sessionId, participation.last_sequence, input.body);
   const write = async (first: number): Promise<readonly EventDraft[]> => {
     const position = { sessionId, sequence: first };
     const message = await writeMessage(context, transaction, actor, position, input.body);

@@ -74,6 +74,11 @@ function createMeter(registers: Registry[]): Meter {
     labelNames: ['limit'],
     registers,
   });
+  const loops = new Counter({
+    name: 'asp_loop_guard_refusals_total',
+    help: 'Messages refused because no person wrote in the session for too long.',
+    registers,
+  });
   const batches = new Histogram({
     name: 'asp_commit_writes',
     help: 'Writes that shared one commit.',
@@ -149,6 +154,7 @@ function createMeter(registers: Registry[]): Meter {
       closes.inc({ code: STANDARD_CODES.has(code) ? String(code) : 'other' });
     },
     refused: (limit) => refusals.inc({ limit }),
+    loopStopped: () => loops.inc(),
     committed: (writes) => batches.observe(writes),
     readiness: (isReady) => ready.set(isReady ? 1 : 0),
     clockOffset: (ms) => offset.set(ms / 1000),

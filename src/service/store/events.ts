@@ -1,3 +1,4 @@
+import { SENT_BY } from '../../wire/message.js';
 import type { LoggedEvent } from '../core/bus.js';
 import type { Query, Transaction } from '../core/database.js';
 import { recordsIn } from './sql.js';
@@ -105,6 +106,32 @@ export function listMessageHeads(
     through,
     limit,
     since,
+  );
+}
+
+/** An event, and the payload of a message that may say that a person wrote it. */
+export interface ClaimRow {
+  readonly sequence: number;
+  readonly id: string;
+  readonly type: string;
+  readonly claim: string | null;
+}
+
+/** The events of a session from `from` up to and including `through`, latest first. */
+export function listClaims(
+  query: Query,
+  sessionId: string,
+  from: number,
+  through: number,
+  limit: number,
+): Promise<ClaimRow[]> {
+  return query.all<ClaimRow>(
+    `SELECT sequence, id, type, CASE WHEN type = 'session.message' AND payload LIKE '%"${SENT_BY}":"%' THEN payload END AS claim
+     FROM event WHERE session_id = $1 AND sequence >= $2 AND sequence <= $3 ORDER BY sequence DESC LIMIT $4`,
+    sessionId,
+    from,
+    through,
+    limit,
   );
 }
 

@@ -322,6 +322,18 @@ const TABLE: Table = {
         async (one) => (await asAgent(one, 'a.bot', 'session create b.bot c.bot')).code === 0,
       ),
     ),
+    '--loop-guard': shown(
+      '--loop-guard 2',
+      11,
+      served(`${MEMORY} --seed a.bot,b.bot`, async (one) => {
+        await asAgent(one, 'a.bot', 'send b.bot first');
+        for (const text of ['second', 'third']) {
+          const { code } = await asAgent(one, 'a.bot', `send b.bot ${text} --continue`);
+          if (code !== 0) return code;
+        }
+        return 0;
+      }),
+    ),
     '--presence-grace': shown(
       '--presence-grace 1s',
       'left',

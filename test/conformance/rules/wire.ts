@@ -120,6 +120,9 @@ export const WIRE = {
   'wire/Trust/new-agents': 'allowlist with the owner’s own glob, visible and removable',
   'wire/Trust/blocking': 'forces the blocked out of shared active sessions with an ordinary session.left',
 
+  // Limits of our own
+  'wire/Limits/loop-guard': '403 after that many messages without a person’s; a person continues; nothing is stored',
+
   // 8 Aliases
   'wire/Aliases/agents-me-allowlist': 'the acting agent’s allowlist',
   'wire/Aliases/agents-me-blocks': 'the same as /blocks',

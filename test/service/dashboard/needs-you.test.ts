@@ -248,6 +248,7 @@ describe('An agent that stops answering', () => {
     ['max_tokens', 'Stopped', 'Start the agent again'],
     ['max_cost', 'Stopped', 'Start the agent again'],
     ['repeated', 'Stopped', 'the same reply'],
+    ['loop_guard', 'Stopped', 'no person has written'],
     ['failed', 'Failing', 'Its output on the agent’s machine says why'],
     ['refused', 'Failing', 'The service refused the reply'],
   ])('because of %s is listed with what to do, and with the message', async (reason, badge, about) => {

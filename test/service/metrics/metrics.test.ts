@@ -41,7 +41,7 @@ describe('the metrics of a service', () => {
   let bob: Actor;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'asp-metrics-'));
-    service = await startTestService({ data: { directory: folder }, metricsPort: 0, version: '1.2.3' });
+    service = await startTestService({ data: { directory: folder }, metricsPort: 0, version: '1.2.3', loopGuard: 20 });
     alice = await service.createAgent('alice');
     bob = await service.createAgent('bob');
   });
@@ -120,6 +120,14 @@ describe('the metrics of a service', () => {
     for (let call = 0; call < 31; call += 1) statuses.push((await alice.get('/search/agents?q=bob')).status);
     expect(statuses.at(-1)).toBe(429);
     expect(sampleOf(await read(), 'asp_rate_limit_refusals_total{limit="search"}')).toBe(1);
+  });
+
+  it('count what the loop guard refuses', async () => {
+    const id = await alice.mustCreate();
+    for (let count = 0; count < 20; count += 1) await alice.mustSend(id, 'again');
+    expect(sampleOf(await read(), 'asp_loop_guard_refusals_total')).toBe(0);
+    expect((await alice.post(`/sessions/${id}/messages`, { content: 'again' })).status).toBe(403);
+    expect(sampleOf(await read(), 'asp_loop_guard_refusals_total')).toBe(1);
   });
 
   it('include how many writes share a commit, the database size, and the event loop’s lag', async () => {

@@ -5,7 +5,12 @@ import { createAccount } from '../../../src/service/agents/accounts.js';
 import { createAgentRecord, type NewAgent } from '../../../src/service/agents/agents.js';
 import { openAttachmentFiles } from '../../../src/service/attachments/files.js';
 import type { Signal } from '../../../src/service/core/bus.js';
-import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/core/context.js';
+import {
+  type AgentActor,
+  DEFAULT_ACCOUNT_POLICY,
+  type LoopGuard,
+  type ServiceContext,
+} from '../../../src/service/core/context.js';
 import type { Query, Transaction } from '../../../src/service/core/database.js';
 import { ServiceError } from '../../../src/service/core/errors.js';
 import { unmetered } from '../../../src/service/core/meter.js';
@@ -55,6 +60,7 @@ export async function openStage(
     trust?: 'recipient' | 'symmetric';
     participantsMax?: number;
     search?: 'builtin' | 'off';
+    loopGuard?: LoopGuard;
   } = {},
 ) {
   const clock = createHandClock();
@@ -106,6 +112,7 @@ export async function openStage(
 
       isAddressShared: false,
     },
+    loopGuard: options.loopGuard,
     meter: unmetered,
     log,
   };

@@ -5,7 +5,9 @@ import { randomUuid } from '../../../kit/random.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
+import { CHAT, SENT_BY } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { JsonObject } from '../../../wire/schemas/requests.js';
 import { write } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound, withContext } from '../../context/explain.js';
@@ -227,11 +229,15 @@ async function showEvent(chat: Chat, event: EventEnvelope): Promise<void> {
 }
 
 async function startSession(
-  { context, sent }: Chat,
+  { context, sent, conversation }: Chat,
   { name, topic }: ChatOptions,
   line: string,
 ): Promise<{ sessionId: string; sequence: number }> {
-  const body = { invite: [name], initial_message: { content: line }, ...(topic !== undefined && { topic }) };
+  const body = {
+    invite: [name],
+    initial_message: toMessage(conversation, line),
+    ...(topic !== undefined && { topic }),
+  };
   const { reply } = await write(
     context,
     'createSession',
@@ -250,13 +256,18 @@ async function startSession(
   return { sessionId: reply.session_id, sequence: reply.sequence ?? 0 };
 }
 
+/** Says that a person typed the line, unless it came from a pipe (wire: Content and attachments, replies). */
+function toMessage({ isWithPerson }: Conversation, line: string): { content: string; metadata?: JsonObject } {
+  return { content: line, ...(isWithPerson && { metadata: { [SENT_BY]: CHAT } }) };
+}
+
 /** Sends a line with one key for all attempts, and waits for a service that is down. */
 async function sendLine(chat: Chat, sessionId: string, line: string, signal: AbortSignal): Promise<void> {
-  const { context, client, sent } = chat;
+  const { context, client, sent, conversation } = chat;
   const path = { session_id: sessionId };
   const idempotencyKey = randomUuid(context.random);
   const sending = persist(context, signal, () =>
-    client.call('sendMessage', { path, body: { content: line }, idempotencyKey, signal }),
+    client.call('sendMessage', { path, body: toMessage(conversation, line), idempotencyKey, signal }),
   ).then((settled) => {
     if (settled.kind === 'done') sent.add(settled.reply.reply.message_id);
     return settled;

@@ -165,6 +165,12 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     means: 'The key was used within 24 hours for a different request.',
     helps: 'Use a different --once name or --idempotency-key, or repeat the first request exactly.',
   },
+  LOOP_GUARD: {
+    means:
+      'The session has had too many messages without one from a person. The service stops it (asp serve --loop-guard), in case programs answer each other without end.',
+    helps:
+      'Have a person take a look. The session continues once a person writes in it: in the dashboard, or with asp chat.',
+  },
   DUPLICATE_HANDLE: { means: 'The handle exists, or is reserved.', helps: 'Choose another.' },
   RATE_LIMITED: {
     means: 'Too many requests; asp has already waited and retried as often as --retries allows.',

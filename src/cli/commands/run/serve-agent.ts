@@ -26,6 +26,7 @@ const ADVICE: Advice = {
     max_hops: 'A new message from a person starts a new chain; --max-hops raises the limit.',
     max_tokens: 'Start asp run again, or raise --max-tokens.',
     max_cost: 'Start asp run again, or raise --max-cost.',
+    loop_guard: 'The service waits for a message from a person: in the dashboard, or with asp chat.',
     repeated: 'The reply was the same three times in a row. A new message from a person resets this.',
   },
 };

@@ -69,6 +69,10 @@ const OPTIONS = [
     about: 'maximum number of participants of a session, including those who left (default 1000)',
   },
   {
+    flags: '--loop-guard <n>',
+    about: 'refuse messages after N in a session without one from a person (default: off)',
+  },
+  {
     flags: '--presence-grace <duration>',
     about: 'remove a participant that stays disconnected this long (default: never)',
   },

@@ -9,7 +9,12 @@ import { FAULT_STATUSES, type Fault, type FaultPlan, type Rate } from '../../../
 import { hasBusSecret, readBusAddress } from '../../../service/messaging/bus-address.js';
 import type { ServiceOptions } from '../../../service/service.js';
 import { hasSecret, readDatabaseAddress } from '../../../service/store/database-address.js';
-import { IDEMPOTENCY_KEY_LIFETIME_S, PARTICIPANTS_PER_SESSION_MAX } from '../../../wire/limit.js';
+import {
+  IDEMPOTENCY_KEY_LIFETIME_S,
+  LOOP_GUARD_MAX,
+  LOOP_GUARD_MIN,
+  PARTICIPANTS_PER_SESSION_MAX,
+} from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { durationText, readCount, readDuration, readHandles, readSize, readTime, suggest } from '../../values.js';
@@ -212,6 +217,11 @@ export const SETTING = {
     z.int(),
     (text, source) => readCount(source, text, { min: 2, max: PARTICIPANTS_MAX }),
     PARTICIPANTS_PER_SESSION_MAX,
+  ),
+  'loop-guard': setting<number | undefined>(
+    z.int(),
+    (text, source) => readCount(source, text, { min: LOOP_GUARD_MIN, max: LOOP_GUARD_MAX }),
+    undefined,
   ),
   retention: time<number | undefined>(undefined, RETENTION_MS),
   search: choice(['builtin', 'off'], 'builtin'),

@@ -396,6 +396,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
       },
     },
     participantsMax: settings['max-participants'],
+    loopGuard: settings['loop-guard'],
     presenceGraceMs: settings['presence-grace'],
     retentionMs: settings.retention,
     webPush: settings['web-push'],

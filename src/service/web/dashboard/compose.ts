@@ -7,9 +7,6 @@ import { hidden, type Mistake, renderField, renderProblem } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { renderButton } from './frame.js';
 
-/** The metadata of a message that a person wrote in the dashboard. */
-export const SENT_BY = 'sent_by';
-export const DASHBOARD = 'dashboard';
 export const TEXT_MAX_LENGTH = 200_000;
 export const INVITEES_MAX_LENGTH = 2_000;
 const ACCEPTED = Object.entries(ATTACHMENT_TYPE).flatMap(([type, { extensions }]) => [

@@ -298,6 +298,9 @@ const UNANSWERED: Readonly<Record<UnansweredReason, Unanswered>> = {
   ),
   max_tokens: stopped('It has used up the tokens of its run (max-tokens). Start the agent again, or raise the limit.'),
   max_cost: stopped('It has used up the budget of its run (max-cost). Start the agent again, or raise the limit.'),
+  loop_guard: stopped(
+    'The service stopped this conversation because no person has written in it for too many messages (loop-guard). If this is a loop, end the session. To let the agents continue, write a message.',
+  ),
   repeated: stopped(
     'It was about to send the same reply for the third time in a row. If this is a loop, end the session. To let the agent continue, write a new message.',
   ),

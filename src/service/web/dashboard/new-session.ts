@@ -1,4 +1,5 @@
 import { MESSAGE_BODY_MAX_BYTES, TOPIC_MAX_LENGTH } from '../../../wire/limit.js';
+import { DASHBOARD, SENT_BY } from '../../../wire/message.js';
 import { Handle } from '../../../wire/schemas/requests.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
@@ -9,7 +10,7 @@ import { type Field, hidden, type Mistake, renderArea, renderField, renderProble
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
 import { renderAgentChoice, splitLines } from './agents.js';
-import { DASHBOARD, INVITEES_MAX_LENGTH, SENT_BY, splitHandles, TEXT_MAX_LENGTH } from './compose.js';
+import { INVITEES_MAX_LENGTH, splitHandles, TEXT_MAX_LENGTH } from './compose.js';
 import { renderEmpty, renderTrail } from './frame.js';
 import { NEW_SESSION_PATH, pathOfSession } from './sessions.js';
 import { findSeenSession } from './transcript.js';

@@ -4,12 +4,15 @@ import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
 import {
   AWAITS_REPLY,
+  CHAT,
   CHOICES,
+  DASHBOARD,
   findInReplyTo,
   getAttachmentId,
   IN_REPLY_TO,
   listAttachmentIds,
   listChoices,
+  SENT_BY,
 } from '../../../wire/message.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -50,16 +53,7 @@ import {
 } from '../html.js';
 import { renderClock, renderDay, renderTime, toDay } from '../time.js';
 import { actingAs } from './agent.js';
-import {
-  type Answered,
-  type Composer,
-  DASHBOARD,
-  findRoles,
-  renderComposer,
-  renderManage,
-  SENT_BY,
-  type Typed,
-} from './compose.js';
+import { type Answered, type Composer, findRoles, renderComposer, renderManage, type Typed } from './compose.js';
 import { type NoteName, renderNote, renderTrail, type View } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import { markSeen, pathOfSession, renderState, renderTopic } from './sessions.js';
@@ -312,7 +306,8 @@ function renderMessage(
     writers.length > 0 && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
   const details =
     where.isWhole !== true && html` <a class="reply" href="${path}/events/${sequence}">Details${about('of')}</a>`;
-  const mark = metadata?.[SENT_BY] === DASHBOARD && html` <span class="soft small">via dashboard</span>`;
+  const by = metadata?.[SENT_BY];
+  const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
   const own = sender.startsWith(`@${username}.`) && ' own';
   return renderItem(
     event,
@@ -321,6 +316,9 @@ function renderMessage(
     message,
   );
 }
+
+/** What `asp` itself writes as the tool of a person. Other words are shown as the metadata that they are. */
+const isWrittenWith = (by: unknown): by is string => by === DASHBOARD || by === CHAT;
 
 /** The message that this one answers. The page's script finds those that this part of the page does not hold. */
 function renderReference(message: Message, { path, known }: EntryContext): Html | undefined {
@@ -358,7 +356,7 @@ function withoutMarks(metadata: Record<string, unknown>): object | undefined {
   const hasChoices = listChoices({ metadata }).length > 0;
   const entries = Object.entries(metadata).filter(
     ([name, value]) =>
-      !(name === SENT_BY && value === DASHBOARD) &&
+      !(name === SENT_BY && isWrittenWith(value)) &&
       !(name === IN_REPLY_TO && isId('message', String(value))) &&
       !(name === CHOICES && hasChoices) &&
       !(name === AWAITS_REPLY && value === true),

@@ -1,0 +1,77 @@
+import { parseIfJson } from '../../kit/parse-json.js';
+import { isFromPerson } from '../../wire/message.js';
+import type { Message } from '../../wire/schemas/message.js';
+import type { LoopGuard } from '../core/context.js';
+import type { Query } from '../core/database.js';
+import { ServiceError } from '../core/errors.js';
+import type { Meter } from '../core/meter.js';
+import { listClaims } from '../store/events.js';
+
+const SESSIONS_MAX = 10_000;
+const PAGE_ROWS = 100;
+/** How far back a count looks if few of the events are messages. */
+const EVENTS_MAX = 5_000;
+
+/** How many messages there are up to an event since the last one from a person. */
+interface Counted {
+  readonly sequence: number;
+  readonly id: string;
+  readonly count: number;
+}
+
+/**
+ * Counts in the log, so that it knows nothing that a restart or another process would not know. What it remembers only
+ * saves reading the same events again.
+ */
+export function createLoopGuard(limit: number, meter: Pick<Meter, 'loopStopped'>): LoopGuard {
+  const remembered = new Map<string, Counted>();
+  const remember = (sessionId: string, counted: Counted): void => {
+    remembered.delete(sessionId);
+    remembered.set(sessionId, counted);
+    const [oldest] = remembered.keys();
+    if (remembered.size > SESSIONS_MAX && oldest !== undefined) remembered.delete(oldest);
+  };
+  return {
+    async check(query, sessionId, lastSequence, message) {
+      if (isFromPerson(message)) return;
+      const counted = await countSincePerson(query, sessionId, lastSequence, limit, remembered.get(sessionId));
+      if (counted === undefined) return;
+      remember(sessionId, counted);
+      if (counted.count < limit) return;
+      meter.loopStopped();
+      throw new ServiceError(
+        'LOOP_GUARD',
+        `This session has had ${limit} messages in a row without one from a person. A message that a person writes in the dashboard or with asp chat continues it.`,
+      );
+    },
+  };
+}
+
+/** Reads back from the last event to a person's message, to `limit` messages, or to what an earlier call has counted. */
+async function countSincePerson(
+  query: Query,
+  sessionId: string,
+  lastSequence: number,
+  limit: number,
+  earlier: Counted | undefined,
+): Promise<Counted | undefined> {
+  let last: Omit<Counted, 'count'> | undefined;
+  let count = 0;
+  let through = lastSequence;
+  let from = earlier !== undefined && earlier.sequence <= lastSequence ? earlier.sequence : 1;
+  while (through > 0 && lastSequence - through < EVENTS_MAX) {
+    const rows = await listClaims(query, sessionId, from, through, PAGE_ROWS);
+    for (const { sequence, id, type, claim } of rows) {
+      last ??= { sequence, id };
+      // Another event may have had this sequence: one that was never committed, or that a restore removed.
+      if (earlier?.id === id) return { ...last, count: count + earlier.count };
+      if (type !== 'session.message') continue;
+      if (claim !== null && isFromPerson(parseIfJson(claim) as Message)) return { ...last, count };
+      count += 1;
+      if (count >= limit) return { ...last, count };
+    }
+    through = (rows.at(-1)?.sequence ?? 1) - 1;
+    if (through < from) from = 1;
+  }
+  return last && { ...last, count };
+}
