@@ -38,7 +38,7 @@ interface Result {
     events: Event[];
     next_cursor: string;
     notice: string;
-    error: { code: string; outcome: string; retryable: boolean; hint?: string; exit_code: number };
+    error: { code: string; outcome: string; message: string; retryable: boolean; hint?: string; exit_code: number };
     reply: { content: string };
     event: Event;
     items: { id: string; path: string; canonical_handle: string }[];
@@ -202,12 +202,12 @@ describe('asp mcp › an agent as tools of a language model', () => {
   };
 
   const serve = (url?: string): Promise<ServiceProcess> =>
-    startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot,carol.bot', '--limits', 'off'], url);
+    startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot,carol.bot,dave.bot,erin.bot', '--limits', 'off'], url);
 
   beforeAll(async () => {
     home = createHome();
     service = await serve();
-    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot'])
+    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot', '@dave.bot', '@erin.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     you = await connect('demo.you');
     open.length = 0;
@@ -250,6 +250,33 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(names.sort()).toEqual([...READING, ...WRITING].sort());
   });
 
+  it('send to a handle stays in the open session with that agent, unless the call asks for a new one', async () => {
+    const [one, other] = [await connect('dave.bot'), await connect('erin.bot')];
+    const send = async (more: object = {}, to: unknown = '@erin.bot') =>
+      (await one.call('send', { to, text: 'x', ...more })).value.session_id;
+    const group = await send({}, ['@erin.bot', '@alice.bot']);
+    const first = await send();
+    expect(first).not.toBe(group);
+    expect([await send(), await send({}, 'erin.bot'), await send({}, ['@erin.bot'])]).toEqual(Array(3).fill(first));
+    await other.call('session_join', { session_id: first });
+    expect((await other.call('send', { to: '@dave.bot', text: 'x' })).value.session_id).toBe(first);
+    const apart = [await send({ end: true }), await send({ once: 'a name' }), await send({ new_session: true })];
+    expect(new Set([...apart, first]).size).toBe(4);
+    expect(await send({ once: 'a name' })).toBe(apart[1]);
+    const { error } = (await one.call('send', { to: '@erin.bot', text: 'x' })).value;
+    expect(error).toMatchObject({
+      code: 'ASP_USAGE',
+      outcome: 'not_applied',
+      hint: expect.stringMatching(/new_session/),
+    });
+    expect(error.message).toContain(`3 open sessions with @erin.bot: `);
+    for (const id of [first, ...apart.slice(1)]) expect(error.message).toContain(id);
+    for (const id of apart.slice(1)) await one.call('session_end', { session_id: id });
+    expect(await send()).toBe(first);
+    const wrong = await one.call('send', { to: first, text: 'x', new_session: true });
+    expect(wrong.value.error.code).toBe('ASP_USAGE');
+  });
+
   it('two agents talk: send, read, join, wait, reply, end', async () => {
     const alice = await connect('alice.bot');
     expect((await you.call('whoami')).value.handle).toBe('@demo.you');
@@ -276,7 +303,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
 
   it('calls that wait in one session at once each get the answer to their own message', async () => {
     const alice = await connect('alice.bot');
-    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'hello' })).value;
+    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'hello', new_session: true })).value;
     await alice.call('session_join', { session_id });
     const questions = ['q1', 'q2', 'q3', 'q4'];
     const asking = questions.map((text) => you.call('send', { to: session_id, text, wait_s: 40 }));
@@ -350,7 +377,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
   });
 
   it('unread events stay until they are read, no matter how often the tools are restarted', async () => {
-    const { session_id } = (await you.call('send', { to: '@bob.bot', text: 'psst' })).value;
+    const { session_id } = (await you.call('send', { to: '@bob.bot', text: 'psst', new_session: true })).value;
     const readOnce = async (isRead: boolean): Promise<string[]> => {
       const { call, client } = await connect('bob.bot');
       // By the time a call is answered, everything held back has arrived.
@@ -555,7 +582,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
   it('the inbox and each session are resources, and reading them marks nothing as read', async () => {
     const { client, call } = await connectWide('alice.bot', { pin: '2026-07-28' });
     while ((await call('read', { wait_s: 2 })).value.events.length > 0);
-    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'for you' })).value;
+    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'for you', new_session: true })).value;
     await client.callTool({ name: 'session_join', arguments: { session_id } });
     await you.call('send', { to: session_id, text: 'and this' });
     const { resources } = await client.listResources();
@@ -814,7 +841,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       expect((await client.listTools()).tools).toEqual((await older.client.listTools()).tools);
       expect((await call('whoami')).value).toEqual((await older.call('whoami')).value);
       const alice = await connectWide('alice.bot', mode);
-      const sent = await call('send', { to: '@alice.bot', text: 'shall we?' });
+      const sent = await call('send', { to: '@alice.bot', text: 'shall we?', new_session: true });
       const { session_id } = sent.value;
       await alice.call('session_join', { session_id });
       const asking = call('send', { to: session_id, text: 'well?', wait_s: 40 });

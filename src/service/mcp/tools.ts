@@ -4,6 +4,7 @@ import { randomToken } from '../../kit/random.js';
 import { type ToolResult, toToolError, toToolResult } from '../../kit/tool-result.js';
 import { splitHandle } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
+import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { INBOX_SESSIONS_MAX, MCP_WAIT_MAX_S } from '../../wire/mcp.js';
 import { AWAITS_REPLY, findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
 import { AgentView, SearchAgentsReply } from '../../wire/schemas/agent.js';
@@ -12,11 +13,16 @@ import { Message } from '../../wire/schemas/message.js';
 import { ListSessionsReply, Session } from '../../wire/schemas/session.js';
 import {
   about,
+  describeSeveral,
   EventPage,
+  findContinued,
   findToolMistake,
+  listBetween,
   MESSAGE_CHARS_DEFAULT,
+  OPEN_SESSIONS_SEARCHED,
   READ_LIMIT_DEFAULT,
   READ_MEMBERS,
+  SEND_TARGET,
   TOOL,
   TOOL_INPUT,
   TOOL_KEYS,
@@ -172,16 +178,41 @@ const SEND_INPUT = z.strictObject({
   in_reply_to: TOOL_INPUT.inReplyTo,
   data: TOOL_INPUT.data,
   topic: TOOL_INPUT.topic,
+  new_session: TOOL_INPUT.newSession,
   end: TOOL_INPUT.end,
   wait_s: WaitForReply,
   ...TOOL_KEYS,
 });
 
+/** The open session with an agent, if there is one. Without the right to read sessions, a message starts one. */
+async function findOpenSession(
+  { context }: ToolGround,
+  { actor }: Caller,
+  handle: string | undefined,
+): Promise<string | undefined> {
+  if (handle === undefined || !actor.scopes.includes('sessions:read')) return undefined;
+  const found: Session[] = [];
+  let cursor: string | undefined;
+  for (let searched = 0; searched < OPEN_SESSIONS_SEARCHED; searched += LIST_LIMIT_MAX) {
+    const query = { state: 'active', limit: LIST_LIMIT_MAX, ...(cursor !== undefined && { cursor }) } as const;
+    const page = await readCounted(context, actor, { operation: 'listSessions', path: {}, query });
+    found.push(...listBetween(page.sessions, actor.handle, handle));
+    if (page.next_cursor === null) break;
+    cursor = page.next_cursor;
+  }
+  if (found.length > 1) {
+    const { message, why } = describeSeveral(handle, found);
+    throw new ServiceError('VALIDATION_ERROR', `${message} To choose, ${why}`);
+  }
+  return found[0]?.id;
+}
+
 async function send(ground: ToolGround, caller: Caller, input: z.output<typeof SEND_INPUT>): Promise<object> {
   const { context } = ground;
   const { actor } = caller;
-  const { to, in_reply_to: answered, topic, end: isLast, wait_s: waitS = 0 } = input;
+  const { in_reply_to: answered, topic, end: isLast, wait_s: waitS = 0 } = input;
   refuseWaitAfterEnd(isLast, waitS);
+  const to = (await findOpenSession(ground, caller, findContinued(input))) ?? input.to;
   if (waitS > 0) requireScopes(READS, actor);
   const { key, isChosen } = toKey(ground, input);
   const content = toContent(input);
@@ -191,8 +222,11 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
     ...(waitS > 0 && { [AWAITS_REPLY]: true }),
   };
   if (typeof to === 'string' && to.startsWith(ID_PREFIX.session)) {
-    if (topic !== undefined)
-      throw new ServiceError('VALIDATION_ERROR', `${to} already exists: topic is only for a new session.`);
+    if (topic !== undefined || input.new_session === true)
+      throw new ServiceError(
+        'VALIDATION_ERROR',
+        `${to} already exists: topic and new_session are only for a new session.`,
+      );
     const hops = isChosen || !actor.scopes.includes('sessions:read') ? {} : await countHops(ground, caller, to);
     const metadata = { ...marks, ...hops };
     const body = { content, ...(Object.keys(metadata).length > 0 && { metadata }) };
@@ -324,8 +358,8 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     name: 'send',
     title: 'Send a message',
     description:
-      'Sends a message to a session, or to agents in a new session. Returns session_id and the sequence to read after. ' +
-      'Set once (a name of your own) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence.',
+      SEND_TARGET +
+      'Returns session_id and the sequence to read after. Set once (a name of your own) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence.',
     effect: 'adds',
     input: SEND_INPUT,
     output: SentOutput,

@@ -1,9 +1,11 @@
 import * as z from 'zod/mini';
 
 import { isMessageEvent } from '../event.js';
+import { ID_PREFIX } from '../id.js';
 import { LIST_LIMIT_MAX, SEARCH_QUERY_MAX_LENGTH, SEARCH_QUERY_MIN_LENGTH } from '../limit.js';
 import { EventEnvelope } from './event.js';
 import { Message } from './message.js';
+import type { Session } from './session.js';
 
 /** What a language model knows about a tool. The program and the service serve some of the same. */
 export interface ToolFacts {
@@ -39,8 +41,48 @@ export const TOOL_INPUT = {
   inReplyTo: z.optional(z.string().check(about('the id of the message that this answers: msg_…'))),
   data: z.optional(z.looseObject({}).check(about('a JSON object, sent as a data part'))),
   topic: Topic,
+  newSession: z.optional(z.boolean().check(about('start a new session although one is open with this agent'))),
   end: z.optional(z.boolean().check(about('end the session after this message'))),
 } as const;
+
+/** What `send` does with a handle, for its description. */
+export const SEND_TARGET =
+  'Sends a message to a session, or to agents. For one agent, it goes into the open session of only you two; if none is open, or with new_session, topic, end or once, it starts one. Several agents always get a new session. ';
+
+/** How many of the latest open sessions are searched for the one with an agent. */
+export const OPEN_SESSIONS_SEARCHED = 200;
+
+/**
+ * The handle whose open session a message goes into. A call with a key needs a new session: its repetition would find
+ * the session that it created, and send another request.
+ */
+export function findContinued(input: Readonly<Record<string, unknown>>): string | undefined {
+  const { to, topic, end, new_session: isNew, once, idempotency_key: key } = input;
+  const names: unknown[] = Array.isArray(to) ? to : String(to).split(',');
+  const name = names.length === 1 ? String(names[0]).trim() : '';
+  if (name === '' || name.startsWith(ID_PREFIX.session)) return undefined;
+  if (topic !== undefined || end === true || isNew === true || once !== undefined || key !== undefined)
+    return undefined;
+  return name.startsWith('@') ? name : `@${name}`;
+}
+
+/** Of these sessions, the open ones that only `me` and an agent are in. A message to one agent never goes to a group. */
+export function listBetween(sessions: readonly Session[], me: string, handle: string): readonly Session[] {
+  return sessions.filter(({ state, participants }) => {
+    const has = (name: string, ...statuses: string[]): boolean =>
+      participants.some((one) => one.handle === name && statuses.includes(one.status));
+    return state === 'active' && participants.length === 2 && has(me, 'joined') && has(handle, 'joined', 'invited');
+  });
+}
+
+/** What a model is told if several sessions fit. */
+export function describeSeveral(handle: string, sessions: readonly Session[]): { message: string; why: string } {
+  const shown = sessions.slice(0, 5).map(({ id }) => id);
+  return {
+    message: `You have ${sessions.length} open sessions with ${handle}: ${shown.join(', ')}${sessions.length > shown.length ? ' and more' : ''}.`,
+    why: 'send to the id of one, or start another with new_session.',
+  };
+}
 
 /** For a write: the argument that makes a repetition harmless. */
 export const TOOL_KEYS = {

@@ -264,7 +264,8 @@ describe('the tools for models at a URL', () => {
   it('waiting calls get new events at once, and end when their client leaves', async () => {
     const one = await toolsOf(alice);
     const other = await toolsOf(bob);
-    const { session_id, sequence } = (await one.call('send', { to: bob.handle, text: 'ready?' })).value;
+    const { session_id, sequence } = (await one.call('send', { to: bob.handle, text: 'ready?', new_session: true }))
+      .value;
     await other.call('session_join', { session_id });
     const waiting = Array.from({ length: 8 }, () =>
       one.call('read', { session_id, after: String(sequence + 1), wait_s: 40 }),
@@ -393,6 +394,45 @@ describe('the tools for models at a URL', () => {
     );
     for (const each of open) await each.close();
     await tools.close();
+  });
+
+  it('send to a handle stays in the open session with that agent, unless the call asks for a new one', async () => {
+    const [carol, dave] = [await service.createAgent('carol'), await service.createAgent('dave')];
+    const one = await toolsOf(carol);
+    const other = await toolsOf(dave);
+    const send = async (more: object = {}, to: unknown = dave.handle) =>
+      (await one.call('send', { to, text: 'x', ...more })).value.session_id;
+    const group = await send({}, [dave.handle, bob.handle]);
+    const first = await send();
+    expect(first).not.toBe(group);
+    expect([await send(), await send({}, dave.handle.slice(1)), await send({}, [dave.handle])]).toEqual(
+      Array(3).fill(first),
+    );
+    await dave.mustJoin(first);
+    // The one that was invited writes in the same session.
+    expect((await other.call('send', { to: carol.handle, text: 'x' })).value.session_id).toBe(first);
+    const hops = (await carol.mustReplay(first)).map((event) => field(field(event, 'payload'), 'metadata'));
+    expect(hops.at(-1)).toEqual({ hops: 1 });
+    expect(await send({ end: true })).not.toBe(first);
+    const once = await send({ once: 'a name' });
+    expect(once).not.toBe(first);
+    expect(await send({ once: 'a name' })).toBe(once);
+    await carol.post(`/sessions/${once}/end`, {});
+    expect(await send()).toBe(first);
+    const second = await send({ new_session: true });
+    expect(second).not.toBe(first);
+    const several = (await one.call('send', { to: dave.handle, text: 'x' })).value.error;
+    expect(several).toMatchObject({ code: 'VALIDATION_ERROR' });
+    for (const id of [first, second]) expect(several.message).toContain(id);
+    expect(several.message).toMatch(/2 open sessions.*new_session/);
+    await one.call('session_end', { session_id: first });
+    expect(await send()).toBe(second);
+    await one.call('session_leave', { session_id: second });
+    const fresh = await send();
+    expect([first, second, group, once]).not.toContain(fresh);
+    const wrong = await one.call('send', { to: fresh, text: 'x', new_session: true });
+    expect(wrong.value.error.code).toBe('VALIDATION_ERROR');
+    await Promise.all([one.close(), other.close()]);
   });
 
   it('a write with a name happens once, and wrong arguments change nothing', async () => {

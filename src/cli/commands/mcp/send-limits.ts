@@ -13,6 +13,8 @@ export interface SendLimits {
    * @throws CliError `ASP_LIMIT`
    */
   begin(message: Outgoing, signal: AbortSignal): Promise<Permit>;
+  /** The session that an earlier call with this key wrote in. */
+  findSession(key: unknown): string | undefined;
 }
 
 /** A message that a tool is about to send. */
@@ -41,8 +43,12 @@ export async function openSendLimits(
 ): Promise<SendLimits> {
   const path = context.paths.stateDirectory === undefined ? undefined : await progressPath(context, me, 'mcp');
   const limits = await openLimits({ ...rules, tokens: 0, cost: 0 }, context.clock, path);
-  const sentBefore = new Map<string, readonly string[]>();
+  const sentBefore = new Map<
+    unknown,
+    { readonly metadata: readonly string[]; readonly sessionId: string | undefined }
+  >();
   return {
+    findSession: (key) => sentBefore.get(key)?.sessionId,
     async begin({ sessionId, text, key: given }, signal) {
       const messages = sessionId === undefined ? [] : await readLastMessages({ ...context, signal }, sessionId);
       const own = messages.findLastIndex(({ sender }) => sender === me);
@@ -58,12 +64,12 @@ export async function openSendLimits(
         throw limitError(broken, sessionId);
       }
       const hops = answered === undefined ? [] : [`${HOPS}=${readHops(answered) + 1}`];
-      const metadata = given === undefined ? hops : (sentBefore.get(given) ?? []);
+      const metadata = given === undefined ? hops : (sentBefore.get(given)?.metadata ?? []);
       return {
         metadata,
         async close(wasSent, key) {
           ticket.close(wasSent);
-          if (key !== undefined && given === undefined) sentBefore.set(key, metadata);
+          if (key !== undefined && given === undefined) sentBefore.set(key, { metadata, sessionId });
           const [oldest] = sentBefore.keys();
           if (sentBefore.size > KEYS_MAX && oldest !== undefined) sentBefore.delete(oldest);
           // A count that cannot be saved still applies in this process.

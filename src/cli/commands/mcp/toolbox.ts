@@ -8,11 +8,16 @@ import { type ToolResult, toToolError, toToolResult } from '../../../kit/tool-re
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import {
   cutEvent,
   cutMessage,
+  describeSeveral,
+  findContinued,
   findToolMistake,
+  listBetween,
   MESSAGE_CHARS_DEFAULT,
+  OPEN_SESSIONS_SEARCHED,
   READ_LIMIT_DEFAULT,
 } from '../../../wire/schemas/tool.js';
 import type { OptionValue, ParsedArgs } from '../../command.js';
@@ -27,6 +32,7 @@ import { readId } from '../../values.js';
 import { safeFilename } from '../attachment/transfer.js';
 import type { messageSend } from '../send/send.js';
 import { unseenSession } from '../session/facts.js';
+import { listSessions } from '../session/find-session.js';
 import { type Inbox, type InboxPage, readSession } from './inbox.js';
 import { parseSession, type SendLimits } from './send-limits.js';
 import { type NextCall, READ_INPUT, type ToolArgs, type ToolDefinition, toNextCall } from './tools.js';
@@ -151,9 +157,12 @@ interface Run {
 async function withinLimits(parts: ToolboxParts, tool: ToolDefinition, input: Arguments, run: Run): Promise<object> {
   const { text } = input;
   if (tool.command !== 'message send') return runCommand(parts, tool, await tool.args(input), run);
-  const { positional, options }: ToolArgs<typeof messageSend> = await tool.args(input);
+  const { options, ...args }: ToolArgs<typeof messageSend> = await tool.args(input);
+  const given = parseSession(input['to']);
+  const sessionId = given ?? (await findOpenSession({ ...parts.context, signal: run.signal }, parts, input));
+  const positional = given === undefined && sessionId !== undefined ? [sessionId] : args.positional;
   const message = {
-    sessionId: parseSession(input['to']),
+    sessionId,
     text: typeof text === 'string' ? text : undefined,
     key: run.idempotencyKey ?? run.once,
   };
@@ -171,6 +180,24 @@ async function withinLimits(parts: ToolboxParts, tool: ToolDefinition, input: Ar
     // A message that may have been sent counts: a wait that timed out has sent it.
     await permit.close(outcome !== 'not_applied', key);
   }
+}
+
+/** The open session that a message to a handle goes into; for a repetition, the one that the first attempt went to. */
+async function findOpenSession(
+  context: Context,
+  { me, sendLimits }: ToolboxParts,
+  input: Arguments,
+): Promise<string | undefined> {
+  const known = sendLimits.findSession(input['idempotency_key']);
+  if (known !== undefined) return known;
+  const handle = findContinued(input);
+  if (handle === undefined) return undefined;
+  const found: Session[] = [];
+  for await (const session of listSessions(context, 'active', OPEN_SESSIONS_SEARCHED))
+    found.push(...listBetween([session], me, handle));
+  if (found.length < 2) return found[0]?.id;
+  const { message, why } = describeSeveral(handle, found);
+  throw usageError(message, { why });
 }
 
 /** Runs the command of a tool as one agent; of this process's streams, it uses only the notes. */

@@ -1,10 +1,10 @@
 import * as z from 'zod/mini';
-import { ID_PREFIX } from '../../../wire/id.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
 import {
   about,
   EventPage,
   READ_MEMBERS,
+  SEND_TARGET,
   TOOL,
   TOOL_INPUT,
   TOOL_KEYS,
@@ -28,6 +28,7 @@ import type {
   sessionShow,
   sessionWait,
 } from '../session/session.js';
+import { parseSession } from './send-limits.js';
 import type { SharedFolder } from './toolbox.js';
 
 /** The commands that tools run. */
@@ -111,8 +112,8 @@ const TALK: readonly ToolDefinition[] = [
     name: 'send',
     title: 'Send a message',
     description:
-      'Sends a message to a session, or to agents in a new session. Returns session_id and the sequence to wait or read after. ' +
-      'Set once (a name of your own) for messages that must not be sent twice.',
+      SEND_TARGET +
+      'Returns session_id and the sequence to wait or read after. Set once (a name of your own) for messages that must not be sent twice.',
     command: 'message send',
     effect: 'adds',
     hints: {
@@ -126,14 +127,27 @@ const TALK: readonly ToolDefinition[] = [
       data: TOOL_INPUT.data,
       attachments: z.optional(z.array(z.string()).check(z.maxLength(5), about('ids of uploaded files: att_…'))),
       topic: TOOL_INPUT.topic,
+      new_session: TOOL_INPUT.newSession,
       end: TOOL_INPUT.end,
       wait_s: seconds('wait this many seconds for the reply and return it too'),
     }),
-    args: ({ to, text, in_reply_to: answered, data, attachments, topic: about_, end, wait_s: wait }) => {
+    args: ({
+      to,
+      text,
+      in_reply_to: answered,
+      data,
+      attachments,
+      topic: about_,
+      new_session: isNew,
+      end,
+      wait_s: wait,
+    }) => {
       if (text === undefined && data === undefined && (attachments ?? []).length === 0)
         throw usageError('There is no message.', { why: 'set text, data or attachments.' });
-      if (about_ !== undefined && typeof to === 'string' && to.startsWith(ID_PREFIX.session))
-        throw usageError(`${to} already exists.`, { why: 'topic is only for a new session: leave it out.' });
+      if ((about_ !== undefined || isNew === true) && parseSession(to) !== undefined)
+        throw usageError(`${to} already exists.`, {
+          why: 'topic and new_session are only for a new session: leave them out.',
+        });
       if (end === true && wait !== undefined && wait > 0)
         throw usageError('No one can reply in a session that has ended.', { why: 'leave out end or wait_s.' });
       return {
