@@ -90,8 +90,8 @@ rule('wire/Tools/repetition', 'a repeated write with a name, a key or the same w
   const send = async (given: object) => (await tools.call('send', { to: bob.handle, text: 'x', ...given })).value;
   for (const given of [{ once: 'a name' }, { idempotency_key: 'a key' }])
     expect((await send(given)).session_id).toBe((await send(given)).session_id);
-  const { session_id } = await send({});
-  expect((await send({})).session_id).not.toBe(session_id);
+  const { session_id } = await send({ new_session: true });
+  expect((await send({ new_session: true })).session_id).not.toBe(session_id);
   await bob.mustJoin(session_id);
   await bob.mustSend(session_id, 'well?');
   const replies = [1, 2].map(() => tools.call('reply', { session_id, text: 'yes' }));

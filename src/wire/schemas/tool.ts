@@ -75,7 +75,7 @@ export function listBetween(sessions: readonly Session[], me: string, handle: st
   });
 }
 
-/** What a model is told if several sessions fit. */
+/** The advice to a model if several sessions fit. */
 export function describeSeveral(handle: string, sessions: readonly Session[]): { message: string; why: string } {
   const shown = sessions.slice(0, 5).map(({ id }) => id);
   return {
