@@ -1,3 +1,5 @@
+import { constants } from 'node:os';
+
 import { VERSION } from './cli/version.js';
 
 /** How long a command may take to end on its own after a signal before the process ends without it. */
@@ -20,6 +22,8 @@ async function main(argv: readonly string[]): Promise<void> {
   let impatience: AbortController | undefined;
   const dieBySignal = (signal: NodeJS.Signals): void => {
     for (const name of SIGNALS) process.removeAllListeners(name);
+    // Windows has no signals: there, kill ends the process with 1.
+    if (process.platform === 'win32') process.exit(SIGNAL_EXIT + constants.signals[signal]);
     process.kill(process.pid, signal);
   };
   const onSignal = (name: NodeJS.Signals): void => {
@@ -79,5 +83,7 @@ async function main(argv: readonly string[]): Promise<void> {
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** Like a shell. */
+const SIGNAL_EXIT = 128;
 
 void main(process.argv.slice(2));

@@ -17,6 +17,8 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { systemClock, wait } from './clock.js';
+
 const READ_MAX_BYTES = 4 * 1024 * 1024;
 const isPosix = process.platform !== 'win32';
 
@@ -122,7 +124,7 @@ export async function replaceFile(
     await file.writeFile(contents);
     if (isDurable) await file.sync();
     await file.close();
-    await promises.rename(temporary, path);
+    await renameFile(temporary, path);
   } catch (error) {
     await file.close().catch(() => undefined);
     await promises.rm(temporary, { force: true });
@@ -145,14 +147,33 @@ export function openNewFile(path: string, mode = 0o600): Promise<promises.FileHa
  * unlike a rename, and on file systems without links the name is reserved first. @throws `EEXIST` if the name is taken.
  */
 export async function publishFile(finished: string, path: string, isForced: boolean): Promise<void> {
-  if (isForced) return promises.rename(finished, path);
+  if (isForced) return renameFile(finished, path);
   try {
     await promises.link(finished, path);
     await promises.rm(finished, { force: true });
   } catch (error) {
     if (!isFileError(error, 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV')) throw error;
     await (await promises.open(path, 'wx')).close();
-    await promises.rename(finished, path);
+    await renameFile(finished, path);
+  }
+}
+
+/** Together more than a second: scanners have a new file open for less. */
+const RENAME_TRIES = 50;
+const RENAME_PAUSE_MS = 25;
+
+/**
+ * Gives a file a name that may be taken. Windows refuses this while another program has a file of that name open, if
+ * only to read it, so it is tried again.
+ */
+async function renameFile(from: string, to: string): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await promises.rename(from, to);
+    } catch (error) {
+      if (isPosix || tries >= RENAME_TRIES || !isFileError(error, 'EPERM', 'EACCES', 'EBUSY')) throw error;
+    }
+    await wait(systemClock, RENAME_PAUSE_MS);
   }
 }
 

@@ -56,6 +56,8 @@ describe('what a service calls a file', () => {
     ['-rf', 'rf'],
     ['a\u0000b\u202etxt.exe', 'a b txt.exe'],
     ['CON.txt', '_CON.txt'],
+    ['nul .txt', '_nul .txt'],
+    ['COM¹.txt', '_COM¹.txt'],
     ['a;rm -rf $HOME`x`.txt', 'a_rm -rf _HOME_x_.txt'],
     ['日本.txt', '日本.txt'],
     ['', 'file'],

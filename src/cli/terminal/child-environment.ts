@@ -7,10 +7,11 @@ const SECRETS = [
 
 /**
  * The environment for a program that we start: without our secrets, and without NUL, which variables cannot contain.
+ * On Windows, a secret can have any case.
  */
 export function childEnvironment(environment: Environment, more: Environment = {}): Record<string, string> {
   const entries = Object.entries({ ...environment, ...more }).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && !SECRETS.includes(entry[0]),
+    (entry): entry is [string, string] => entry[1] !== undefined && !SECRETS.includes(entry[0].toUpperCase()),
   );
   return Object.fromEntries(entries.map(([name, value]) => [name, value.replaceAll('\0', '')]));
 }

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type StdioOptions, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CliError } from '../errors.js';
@@ -8,7 +8,7 @@ import type { Streams } from './streams.js';
 /** Dependencies of an editor. */
 export interface EditorHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly machine: { readonly temporaryDirectory: string };
+  readonly machine: { readonly temporaryDirectory: string; readonly platform: NodeJS.Platform };
   readonly streams: Pick<Streams, 'stdin' | 'stdout'>;
   readonly signal: AbortSignal;
   /** Runs with Ctrl-C handled by the editor. */
@@ -66,19 +66,25 @@ interface EditorFailure {
 }
 
 async function runEditor(host: EditorHost, path: string): Promise<EditorFailure | undefined> {
-  const { environment, streams, signal } = host;
+  const { environment, machine, streams, signal } = host;
   const chosen = environment['VISUAL'] || environment['EDITOR'];
+  const isWindows = machine.platform === 'win32';
   // A script would wait forever for vi; an editor that someone chose may need no terminal.
   if (!chosen && !streams.stdin.isTerminal)
     return { message: 'There is no terminal to edit on.', why: 'set EDITOR to a program that needs none.' };
-  const editor = chosen || 'vi';
-  const [program = 'vi', ...words] = editor.split(' ').filter((word) => word !== '');
+  const editor = chosen || (isWindows ? 'notepad' : 'vi');
+  const [program = editor, ...words] = editor.split(' ').filter((word) => word !== '');
   // stdout is for data: an editor draws elsewhere if it is not a terminal.
   const output = streams.stdout.isTerminal ? 'inherit' : 2;
   const env = childEnvironment(environment);
+  const stdio: StdioOptions = ['inherit', output, 'inherit'];
   try {
     const how = await new Promise<string>((resolve, reject) => {
-      const child = spawn(program, [...words, path], { stdio: ['inherit', output, 'inherit'], env, signal });
+      // On Windows, many editors are batch files (code.cmd), which only the shell can start; it also reads the quotes
+      // around a path with spaces.
+      const child = isWindows
+        ? spawn(`${editor} "${path}"`, { stdio, env, signal, shell: true })
+        : spawn(program, [...words, path], { stdio, env, signal });
       child.once('error', reject);
       child.once('exit', (code, name) => resolve(code === null ? String(name) : `exit code ${code}`));
     });

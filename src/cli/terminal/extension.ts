@@ -5,7 +5,8 @@ import { delimiter, isAbsolute, join } from 'node:path';
 /** `asp-deploy` on the PATH is the command `asp deploy`. */
 const PREFIX = 'asp-';
 const NAME = /^[a-z][a-z0-9-]{0,49}$/;
-const WINDOWS_SUFFIX = '.exe';
+/** Packages of npm install batch files. */
+const WINDOWS_SUFFIXES = ['.exe', '.cmd', '.bat'];
 /** Like a shell: if a signal ended the program, its exit code is 128 plus the signal's number. */
 const SIGNAL_EXIT = 128;
 
@@ -19,24 +20,26 @@ export interface ExtensionPlace {
 export function findExtension(name: string, place: ExtensionPlace): string | undefined {
   if (!NAME.test(name)) return undefined;
   return listFolders(place)
-    .map((folder) => join(folder, `${PREFIX}${name}${suffixAt(place)}`))
+    .flatMap((folder) => suffixesAt(place).map((suffix) => join(folder, `${PREFIX}${name}${suffix}`)))
     .find(isProgram);
 }
 
 /** The names of all extensions, sorted. */
 export function listExtensions(place: ExtensionPlace): string[] {
-  const suffix = suffixAt(place);
+  const suffixes = suffixesAt(place);
   const names = listFolders(place).flatMap((folder) =>
     readNames(folder).flatMap((file) => {
+      const suffix = suffixes.find((one) => file.endsWith(one));
+      if (suffix === undefined || !file.startsWith(PREFIX)) return [];
       const name = file.slice(PREFIX.length, file.length - suffix.length);
-      const fits = file.startsWith(PREFIX) && file.endsWith(suffix) && NAME.test(name);
-      return fits && isProgram(join(folder, file)) ? [name] : [];
+      return NAME.test(name) && isProgram(join(folder, file)) ? [name] : [];
     }),
   );
   return [...new Set(names)].sort();
 }
 
-const suffixAt = ({ platform }: ExtensionPlace): string => (platform === 'win32' ? WINDOWS_SUFFIX : '');
+const suffixesAt = ({ platform }: ExtensionPlace): readonly string[] =>
+  platform === 'win32' ? WINDOWS_SUFFIXES : [''];
 
 /** A relative folder could contain anyone's program. */
 function listFolders({ environment }: ExtensionPlace): string[] {
@@ -78,7 +81,13 @@ export function runExtension(file: string, args: readonly string[], host: Extens
   return host.lendTerminal(async () => {
     // Not loaded for completion, which only needs the names.
     const { spawn } = await import('node:child_process');
-    const child = spawn(file, args, { stdio: 'inherit', env: { ...environment } });
+    const options = { stdio: 'inherit', env: { ...environment } } as const;
+    const child = /\.(cmd|bat)$/.test(file)
+      ? spawn(environment['ComSpec'] ?? 'cmd.exe', [batchLine(file, args)], {
+          ...options,
+          windowsVerbatimArguments: true,
+        })
+      : spawn(file, args, options);
     const stop = (): void => void child.kill('SIGTERM');
     signal.addEventListener('abort', stop, { once: true });
     try {
@@ -90,4 +99,15 @@ export function runExtension(file: string, args: readonly string[], host: Extens
       signal.removeEventListener('abort', stop);
     }
   });
+}
+
+/**
+ * The arguments of `cmd.exe` that run a batch file with these arguments unchanged, and never as commands. In quotes, the
+ * shell still expands variables: the odd one expands to nothing, and what follows it has lost its percent sign.
+ * @throws Error for a line break, which a batch file cannot get
+ */
+function batchLine(file: string, args: readonly string[]): string {
+  if (args.some((arg) => /[\r\n]/.test(arg))) throw new Error('a batch file cannot get a line break');
+  const quote = (arg: string): string => `"${arg.replaceAll('%', '%%cd:~,%').replaceAll('"', '""')}"`;
+  return `/e:ON /v:OFF /d /s /c "${[file, ...args].map(quote).join(' ')}"`;
 }

@@ -41,7 +41,10 @@ export async function withDeferredSignals<Result>(work: () => Promise<Result>): 
       for (const listener of listeners) process.on(signal, listener);
       process.removeListener(signal, note);
     }
-    for (const signal of received) process.kill(process.pid, signal);
+    for (const signal of received) {
+      // On Windows, kill would end the process before anything could handle the signal.
+      if (process.platform !== 'win32' || !process.emit(signal, signal)) process.kill(process.pid, signal);
+    }
   }
 }
 

@@ -65,8 +65,8 @@ const UNSAFE_RUN = /[^A-Za-z0-9._ -]+/g;
  */
 const LEADING = '. -';
 const TRAILING = '. ';
-/** Names that Windows opens as devices, whatever their extension. */
-const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+/** Names that Windows opens as devices, whatever their extension, which may follow spaces. */
+const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d) *(\.|$)/i;
 const EXTENSION = /\.[A-Za-z0-9]{1,16}$/;
 
 /**

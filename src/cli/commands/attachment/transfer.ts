@@ -122,8 +122,8 @@ export async function ensureFolder(path: string): Promise<void> {
   }
 }
 
-/** Device names of Windows, with any extension. */
-const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+/** Device names of Windows, with any extension, which may follow spaces. */
+const DEVICE = /^(con|prn|aux|nul|(com|lpt)[\d¹²³]) *(\.|$)/i;
 
 /**
  * A name that stays in its folder on every system, derived from a file name of a service: the last path part, without

@@ -179,15 +179,17 @@ async function planLaunch(context: Context): Promise<Launch & { readonly handle:
   return { handle, command: program, args, scope: ['-p', name, '--as', handle], version: context.version };
 }
 
-/** `asp` if it is on the PATH; otherwise this Node.js with this script. */
+/**
+ * `asp` if it is on the PATH; otherwise this Node.js with this script. Always that on Windows: `asp` is a batch file
+ * there, and not every coding agent starts its tools through a shell.
+ */
 async function findProgram({ environment, machine }: Context): Promise<[string, ...string[]]> {
-  const [{ delimiter, join }, { statSync }] = await Promise.all([import('node:path'), import('node:fs')]);
-  const isWindows = machine.platform === 'win32';
-  const folders = (environment['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
-  const name = isWindows ? 'asp.cmd' : 'asp';
-  if (folders.some((folder) => statSync(join(folder, name), { throwIfNoEntry: false })?.isFile() === true))
-    return ['asp'];
   const [node = process.execPath, script = ''] = machine.commandLine;
+  if (machine.platform === 'win32') return [node, script];
+  const [{ delimiter, join }, { statSync }] = await Promise.all([import('node:path'), import('node:fs')]);
+  const folders = (environment['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  if (folders.some((folder) => statSync(join(folder, 'asp'), { throwIfNoEntry: false })?.isFile() === true))
+    return ['asp'];
   return [node, script];
 }
 

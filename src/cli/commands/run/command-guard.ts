@@ -18,7 +18,10 @@ export type StartCommand = (
   options: SpawnOptions & Required<Pick<SpawnOptions, 'env'>>,
 ) => StartedCommand;
 
-/** Starts commands that do not outlive their runner. Windows has no process groups, and no guard. */
+/**
+ * Starts commands that do not outlive their runner. There is no guard on Windows, where only the shell of a command ends
+ * with the runner: Node.js puts it into a job object.
+ */
 export interface CommandGuard {
   readonly identity: ProcessIdentity | undefined;
   readonly start: StartCommand;
@@ -52,7 +55,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 const GATE = 'read -r _ && exec /bin/sh -c "$0"';
 
 export function startCommandGuard({ environment, machine }: Pick<Context, 'environment' | 'machine'>): CommandGuard {
-  if (machine.platform === 'win32') return { identity: undefined, start: startUnguarded, close: () => {} };
+  if (machine.platform === 'win32') return { identity: undefined, start: startOnWindows, close: () => {} };
   const shell = spawn('/bin/sh', ['-c', SCRIPT], {
     stdio: ['pipe', 'ignore', 'ignore'],
     env: childEnvironment(environment),
@@ -88,6 +91,23 @@ export const startUnguarded: StartCommand = (command, options) => {
   const child = spawn(command, { ...options, shell: true });
   const { pid } = child;
   return { child, opened: Promise.resolve(), kill: (signal) => pid !== undefined && sendSignal(pid, signal) };
+};
+
+/**
+ * Starts a command whose processes Windows ends together. There are no signals, and the shell alone would leave its
+ * program behind, whose output someone would wait for.
+ */
+const startOnWindows: StartCommand = (command, options) => {
+  const child = spawn(command, { ...options, shell: true });
+  const { pid } = child;
+  const kill = (): void => {
+    if (pid === undefined || child.exitCode !== null) return;
+    const taskkill = `${options.env?.['SystemRoot'] ?? 'C:\\Windows'}\\System32\\taskkill.exe`;
+    const ending = spawn(taskkill, ['/T', '/F', '/PID', String(pid)], { stdio: 'ignore', windowsHide: true });
+    ending.once('error', () => void child.kill());
+    ending.once('exit', (status) => status === 0 || child.kill());
+  };
+  return { child, opened: Promise.resolve(), kill };
 };
 
 function sendSignal(target: number, signal: NodeJS.Signals): void {
