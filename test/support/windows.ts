@@ -101,7 +101,7 @@ interface Told {
 }
 
 /**
- * Starts a Windows with a registry, a drive and a home of its own. Wine cannot hand a pipe or a socket of Linux to
+ * Starts a Windows with a separate registry, drive and home. Wine cannot hand a pipe or a socket of Linux to
  * Node.js (`EBADF`), so a program in it starts the others with pipes of Windows, and gets its orders over TCP.
  */
 export async function startWindows(): Promise<Windows> {
