@@ -290,6 +290,52 @@ describe('Changing an agent', () => {
     expect(mustFindForm(page, /^save profile$/i).buttons[0]?.label).toBe('Save profile');
   });
 
+  it('profile: skills move up and down, and keep what was typed; only saving stores the order', async () => {
+    const { path } = await newAgent();
+    const skills = ['plan', 'sort', 'count'];
+    const fill = Object.fromEntries(skills.map((name, at) => [`skill_${at + 1}`, name]));
+    await ada.press(`${path}/profile`, /^save profile$/i, { ...fill, skill_2_about: 'sorts' });
+    const stored = async () => valuesOf(await ada.open(`${path}/profile`));
+    const valuesOf = (page: Page) => {
+      const { values } = mustFindForm(page, /^save profile$/i);
+      return [1, 2, 3, 4].map((row) => [values[`skill_${row}`], values[`skill_${row}_about`]].join(': '));
+    };
+    const move = (page: Page, button: RegExp, values = {}) =>
+      ada.browser.submit(page, mustFindForm(page, button), values, button);
+    let page = await ada.open(`${path}/profile`);
+    page = await move(page, /^move up sort$/i, { display_name: 'Renamed', skill_4: 'typed' });
+    expect(valuesOf(page)).toEqual(['sort: sorts', 'plan: ', 'count: ', 'typed: ']);
+    expect(mustFindForm(page, /^save profile$/i).values['display_name']).toBe('Renamed');
+    expect(page.text).toContain('The order takes effect when you save the profile.');
+    // The button stays under the finger of the person who presses it again, or the other one at an end.
+    expect(page.answer.text).toMatch(/value="1-down" formnovalidate autofocus/);
+    page = await move(page, /^move down plan$/i);
+    expect(page.answer.text).toMatch(/value="3-down" formnovalidate autofocus/);
+    expect(valuesOf(page)).toEqual(['sort: sorts', 'count: ', 'plan: ', 'typed: ']);
+    expect(await stored()).toEqual(['plan: ', 'sort: sorts', 'count: ', ': ']);
+    await move(page, /^save profile$/i, {});
+    expect(await stored()).toEqual(['sort: sorts', 'count: ', 'plan: ', 'typed: ']);
+  });
+
+  it('profile: an order that the form does not offer changes nothing', async () => {
+    const { path } = await newAgent();
+    await ada.press(`${path}/profile`, /^save profile$/i, { skill_1: 'plan', skill_2: 'sort' });
+    const page = await ada.open(`${path}/profile`);
+    const form = mustFindForm(page, /^save profile$/i);
+    for (const move of ['1-up', '20-down', '0-up', '9-sideways', '<b>']) {
+      const again = await ada.browser.submit(page, form, { move });
+      const { values } = mustFindForm(again, /^save profile$/i);
+      expect([move, again.answer.status, values['skill_1'], values['skill_2']]).toEqual([move, 200, 'plan', 'sort']);
+    }
+  });
+
+  it('profile: one skill needs no order', async () => {
+    const { path } = await newAgent();
+    const page = await ada.press(`${path}/profile`, /^save profile$/i, { skill_1: 'plan' });
+    expect((await ada.open(`${path}/profile`)).text).not.toMatch(/move up|order/i);
+    expect(page.answer.status).toBe(200);
+  });
+
   it('profile: the preview shows what is typed as others would see it, and saves nothing', async () => {
     const { path, handle } = await newAgent();
     let page = await ada.open(`${path}/profile`);

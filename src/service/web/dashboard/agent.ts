@@ -26,7 +26,15 @@ import {
 import { type Html, html, renderAgentFace, renderName, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import { getPublicPath, renderAbout } from './agent-page.js';
-import { DISPLAY_NAME, PROFILE_MISTAKE, readMistakes, readProfile, renderBadges, SKILLS_MAX } from './agents.js';
+import {
+  DISPLAY_NAME,
+  PROFILE_MISTAKE,
+  readMistakes,
+  readProfile,
+  renderBadges,
+  SKILLS_MAX,
+  type SkillMove,
+} from './agents.js';
 import {
   aspCommand,
   type NoteName,
@@ -249,6 +257,8 @@ const EMPTY_SKILL_ROWS = 2;
 const ROWS = 'rows';
 /** The button that shows what is typed as others would see it. */
 const PREVIEW = 'preview';
+/** The buttons that change the order of skills send the number of a row and a direction. */
+const MOVE = 'move';
 
 export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
   return profileWith(visit, UNREFUSED);
@@ -256,24 +266,35 @@ export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
 
 export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
   const rows = Number(form.one(ROWS));
+  const move = readMove(form);
   return profileWith(visit, refusal, {
-    values: readProfile(form),
+    values: readProfile(form, move),
     rows: rows > 0 ? rows : undefined,
+    move,
     isPreviewed: form.one(PREVIEW) !== undefined,
   });
+}
+
+function readMove(form: Parameters): SkillMove | undefined {
+  const [, row, direction] = /^(\d{1,2})-(up|down)$/.exec(form.one(MOVE) ?? '') ?? [];
+  const from = Number(row);
+  const to = direction === 'up' ? from - 1 : from + 1;
+  return Math.min(from, to) >= 1 && Math.max(from, to) <= SKILLS_MAX ? { from, to } : undefined;
 }
 
 interface TypedProfile {
   readonly values?: ProfileValues;
   /** How many rows for skills the form had when someone asked for more. */
   readonly rows?: number | undefined;
+  /** How the order of the skills was changed. */
+  readonly move?: SkillMove | undefined;
   readonly isPreviewed?: boolean;
 }
 
 async function profileWith(
   visit: Visit,
   refusal: Refusal,
-  { values: typed, rows, isPreviewed = false }: TypedProfile = {},
+  { values: typed, rows, move, isPreviewed = false }: TypedProfile = {},
 ): Promise<DashboardAnswer> {
   const { context, csrf } = visit;
   const { mistakes } = refusal;
@@ -293,8 +314,24 @@ ${renderField({ ...DISPLAY_NAME, value: values.displayName }, mistakes)}
 ${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to this agent. Markdown works.' }, mistakes)}
 <fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask this agent to do. Empty rows are ignored.</p><div class="skills">${skills}</div></fieldset>
-<div class="row-actions"><button class="button primary">Save profile</button><button class="button plain" name="${PREVIEW}" value="1" formnovalidate>Preview</button>${more}<a class="button plain" href="${getPath(agent)}">Cancel</a></div></form>`;
+<div class="row-actions"><button class="button primary">Save profile</button><button class="button plain" name="${PREVIEW}" value="1" formnovalidate>Preview</button>${more}<a class="button plain" href="${getPath(agent)}">Cancel</a></div>
+${renderOrder(values, move)}</form>`;
   return refused(renderAgentPage({ agent, note: undefined, mistakes }, 'profile', body), refusal);
+}
+
+/** After the button that saves, like every other button of the form. */
+function renderOrder({ skills }: ProfileValues, move: SkillMove | undefined): Html | undefined {
+  if (skills.length < 2) return undefined;
+  const canMove = (row: number, direction: string): boolean => row !== (direction === 'up' ? 1 : skills.length);
+  const focused = move && (move.to < move.from ? 'up' : 'down');
+  const button = (row: number, name: string, direction: string, label: string): Html => {
+    const other = direction === 'up' ? 'down' : 'up';
+    const hasFocus = row === move?.to && (direction === focused || (other === focused && !canMove(row, other)));
+    return html`<button class="button plain small-button" name="${MOVE}" value="${row}-${direction}" formnovalidate${hasFocus && html` autofocus`}${!canMove(row, direction) && html` disabled`}>${label}<span class="hidden-label"> ${strangersText(name)}</span></button>`;
+  };
+  return html`<details class="quiet"${move !== undefined && html` open`}><summary>Change the order of skills</summary>
+<p class="soft small"${move !== undefined && html` role="status"`}>The order takes effect when you save the profile.</p>
+<ol class="order">${skills.map(({ name }, at) => html`<li><span class="grow">${strangersText(name === '' ? `Skill ${at + 1}` : name)}</span>${button(at + 1, name, 'up', 'Move up')}${button(at + 1, name, 'down', 'Move down')}</li>`)}</ol></details>`;
 }
 
 async function renderPreview(row: AgentRecordRow, values: ProfileValues): Promise<Html> {
@@ -336,7 +373,8 @@ function renderSkill(
 
 export async function actProfile(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, actor } = visit;
-  if (form.one(ROWS) !== undefined || form.one(PREVIEW) !== undefined) return profileAgain(visit, form, UNREFUSED);
+  const isSaved = [ROWS, PREVIEW, MOVE].every((name) => form.one(name) === undefined);
+  if (!isSaved) return profileAgain(visit, form, UNREFUSED);
   const values = readProfile(form);
   const read = UpdateAgentRequest.safeParse({
     display_name: values.displayName,

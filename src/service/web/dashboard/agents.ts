@@ -215,12 +215,22 @@ export function splitLines(text: string | undefined): string | null {
   return lines === '' ? null : lines;
 }
 
+/** A skill that changes places with the one before it or after it, by the number of its row. */
+export interface SkillMove {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** The contents of the profile form. Skills without text are left out. */
-export function readProfile(form: Parameters): ProfileValues {
-  const rows = Array.from({ length: SKILLS_MAX }, (_, index) => ({
-    name: (form.one(`skill_${index + 1}`) ?? '').trim(),
-    description: splitLines(form.one(`skill_${index + 1}_about`)) ?? '',
-  }));
+export function readProfile(form: Parameters, move?: SkillMove): ProfileValues {
+  const placeOf = (row: number): number => (row === move?.from ? move.to : row === move?.to ? move.from : row);
+  const rows = Array.from({ length: SKILLS_MAX }, (_, index) => {
+    const row = placeOf(index + 1);
+    return {
+      name: (form.one(`skill_${row}`) ?? '').trim(),
+      description: splitLines(form.one(`skill_${row}_about`)) ?? '',
+    };
+  });
   return {
     displayName: (form.one('display_name') ?? '').trim(),
     description: splitLines(form.one('description')) ?? '',
