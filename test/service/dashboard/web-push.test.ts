@@ -577,13 +577,14 @@ describe('A service that starts again', () => {
 
 describe('The sender', () => {
   /** Opens the domain with push notifications, and an account with that many browsers for each count. */
-  const openSender = async (counts: readonly number[]) => {
+  const openSender = async (counts: readonly number[], waitingMax?: number) => {
     const stage = await openDomain();
     const { context } = stage;
     const outcomes: string[] = [];
     const meter = { ...unmetered, pushed: (outcome: string) => void outcomes.push(outcome) };
     const real = { ...context, clock: systemClock, meter, settings: { ...context.settings, webPush: CONTACT } };
-    const webPush = await startWebPush(real, { contact: CONTACT, network: push.network });
+    const options = { contact: CONTACT, network: push.network, ...(waitingMax !== undefined && { waitingMax }) };
+    const webPush = await startWebPush(real, options);
     const key = await context.database.write((transaction) => claimPushKeys(transaction, 'unused'));
     const browsers: PushSubscriptionRow[][] = [];
     for (const [index, count] of counts.entries()) {
@@ -647,6 +648,44 @@ describe('The sender', () => {
       await until('it arrives', async () => outcomes.length > 0);
       // No slow one has been answered, nor has one timed out.
       expect([outcomes, sentTo(single).length]).toEqual([['sent'], 1]);
+    } finally {
+      for (const reply of slow) reply.writeHead(410).end();
+      for (const to of crowds) push.answerNext(to);
+      push.answerAll((reply) => void reply.writeHead(410).end());
+      await close();
+    }
+  });
+
+  it('a full queue takes the message of an account that has few, in place of one of the account with the most', async () => {
+    const { webPush, outcomes, browsers, close } = await openSender([10, 10, 2], 30);
+    const [one = [], two = [], [single, second] = []] = browsers;
+    if (single === undefined || second === undefined) throw new Error('no browser');
+    const slow: ServerResponse[] = [];
+    const crowds = [...one, ...two];
+    try {
+      for (const to of crowds) push.answerNext(to, ...Array(50).fill((reply: ServerResponse) => void slow.push(reply)));
+      for (let count = 0; count < 2; count += 1) for (const to of one) webPush.sendTest(to);
+      for (const to of two) webPush.sendTest(to);
+      await until('eight are on their way', async () => slow.length === 8);
+      expect(outcomes).toEqual([]);
+      webPush.sendTest(single);
+      webPush.sendTest(second);
+      expect(outcomes).toEqual(['dropped', 'dropped']);
+      await until('both arrive', async () => sentTo(single).length + sentTo(second).length === 2);
+      // The account that has the most gets no place of the other.
+      for (const to of one) webPush.sendTest(to);
+      await until('all that fit', async () => outcomes.filter((outcome) => outcome === 'dropped').length >= 10);
+      const left = slow.splice(0);
+      const arrived = left.map(({ req }) => req.url);
+      push.answerAll((reply) => {
+        arrived.push(reply.req.url);
+        reply.writeHead(201).end();
+      });
+      for (const to of crowds) push.answerNext(to);
+      for (const reply of left) reply.writeHead(201).end();
+      await until('the rest was sent', async () => outcomes.filter((outcome) => outcome === 'sent').length === 32);
+      const isOfTwo = (path = '') => two.some(({ endpoint }) => endpoint.endsWith(path));
+      expect(arrived.filter(isOfTwo)).toHaveLength(10);
     } finally {
       for (const reply of slow) reply.writeHead(410).end();
       for (const to of crowds) push.answerNext(to);

@@ -403,12 +403,33 @@ async function createSender(
     }
     if (sending.size === 0) whenIdle();
   };
+  /** The messages of each account that are sent, or wait for it. */
+  const countWaiting = (): Map<string, number> => {
+    const counts = new Map<string, number>();
+    const waiting = [...queue.map(({ to }) => to.account_id), ...sending.values(), ...resting.values()];
+    for (const accountId of waiting) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
+    return counts;
+  };
+  /** Drops the latest message of the account with the most. False: it would then have no more than the `own` ones. */
+  const makeRoom = (counts: ReadonlyMap<string, number>, own: number): boolean => {
+    let [index, most] = [-1, own + 1];
+    for (const [at, { to }] of queue.entries()) {
+      const count = counts.get(to.account_id) ?? 0;
+      if (count > most || (count === most && index >= 0)) [index, most] = [at, count];
+    }
+    if (index < 0) return false;
+    queue.splice(index, 1);
+    meter.pushed('dropped');
+    return true;
+  };
 
   return {
     send(message) {
-      const waiting = [...queue.map(({ to }) => to.account_id), ...sending.values(), ...resting.values()];
-      const own = waiting.filter((accountId) => accountId === message.to.account_id).length;
-      if (waiting.length >= waitingMax || own >= WAITING_OF_ACCOUNT_MAX) return meter.pushed('dropped');
+      const counts = countWaiting();
+      const own = counts.get(message.to.account_id) ?? 0;
+      if (own >= WAITING_OF_ACCOUNT_MAX) return meter.pushed('dropped');
+      const total = queue.length + sending.size + resting.size;
+      if (total >= waitingMax && !makeRoom(counts, own)) return meter.pushed('dropped');
       queue.push(message);
       pump();
     },
