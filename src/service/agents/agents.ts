@@ -28,16 +28,30 @@ import { markOpen } from '../store/participants.js';
 import { replaceSearchTerms, toSearchTerms } from '../store/search.js';
 import { requireRoomFor } from './accounts.js';
 
+type SettingsContext = Pick<ServiceContext, 'settings'>;
+
+/** The page of a public agent, below the web origin. */
+export const getPublicPath = (handle: string): string => `/agents/${handle}`;
+
+/** Where everyone finds its picture. A private agent has no address for everyone. */
+export function getPictureUrl(
+  { addresses }: Settings,
+  { handle, image_url: pictureId, visibility }: Pick<AgentRow, 'handle' | 'image_url' | 'visibility'>,
+): string | null {
+  if (pictureId === null || visibility !== 'public') return null;
+  return new URL(`${getPublicPath(handle)}/picture`, addresses.webUrl).href;
+}
+
 /**
  * The short form: what others see. Neither form shows them a pause, because that would explain a 404 on an invitation, nor
  * that the agent holds strangers, because then they would know that someone saw them.
  */
-export function toAgentSummary(row: AgentRecordRow): AgentSummary {
+export function toAgentSummary({ settings }: SettingsContext, row: AgentRecordRow): AgentSummary {
   return {
     canonical_handle: row.handle,
     display_name: row.display_name,
     description: row.description,
-    image_url: row.image_url,
+    image_url: getPictureUrl(settings, row),
     visibility: row.visibility,
     inbound_policy: row.inbound_policy === 'hold' ? 'allowlist' : row.inbound_policy,
     inactive: row.removed_at !== null,
@@ -49,9 +63,9 @@ export function toAgentSummary(row: AgentRecordRow): AgentSummary {
 }
 
 /** The long form, for its own account. */
-export function toAgent(row: AgentRecordRow): Agent {
+export function toAgent(context: SettingsContext, row: AgentRecordRow): Agent {
   return {
-    ...toAgentSummary(row),
+    ...toAgentSummary(context, row),
     id: row.id,
     local_name: row.name,
     namespace: row.owner,
@@ -143,7 +157,7 @@ export async function createAgent(
     ...(body.card_body !== undefined && { cardBody: body.card_body }),
     ...(body.skills !== undefined && { skills: body.skills }),
   });
-  return toAgent({ ...agent, owner_display_name: account.display_name, is_online: 0, is_suspended: 0 });
+  return toAgent(context, { ...agent, owner_display_name: account.display_name, is_online: 0, is_suspended: 0 });
 }
 
 /**
@@ -275,16 +289,16 @@ export async function updateAgent(
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
   if (input.body.inbound_policy === 'open' && row.inbound_policy !== 'open') requireOpenAgents(context, account);
-  return toAgent(await changeAgent(context, transaction, row, input.body));
+  return toAgent(context, await changeAgent(context, transaction, row, input.body));
 }
 
 export async function getActingAgent(
-  _context: ServiceContext,
+  context: ServiceContext,
   actor: AgentActor,
   _input: unknown,
   query: Query,
 ): Promise<ReplyOf<'getActingAgent'>> {
-  return toAgent(await findActingAgent(query, actor));
+  return toAgent(context, await findActingAgent(query, actor));
 }
 
 /** A token outlives a removed agent; it then acts as no one. */
@@ -301,7 +315,10 @@ export async function updateActingAgent(
   transaction: Transaction,
 ): Promise<ReplyOf<'updateActingAgent'>> {
   await transaction.lock([agentLock(actor.handle)]);
-  return toAgent(await changeAgent(context, transaction, await findActingAgent(transaction, actor), input.body));
+  return toAgent(
+    context,
+    await changeAgent(context, transaction, await findActingAgent(transaction, actor), input.body),
+  );
 }
 
 /**
@@ -309,7 +326,7 @@ export async function updateActingAgent(
  * participant.
  */
 export async function getAgent(
-  _context: ServiceContext,
+  context: ServiceContext,
   actor: Actor,
   input: { path: PathOf<'getAgent'> },
   query: Query,
@@ -320,10 +337,10 @@ export async function getAgent(
   const isOther = actor.kind === 'agent' && actor.agentId !== row.id;
   const shared = isOther ? await listSharedSessions(query, actor.agentId, row.id) : [];
   const isShunned = !isOwner && (await blocksAnyOf(query, row.id, await findOwner(query, actor)));
-  const summary = toAgentSummary(row);
+  const summary = toAgentSummary(context, row);
   return {
     // A blocked agent must not see when the other comes and goes.
-    agent: isOwner ? toAgent(row) : { ...summary, is_online: summary.is_online && !isShunned },
+    agent: isOwner ? toAgent(context, row) : { ...summary, is_online: summary.is_online && !isShunned },
     shared_sessions: shared.map((session) => ({ ...session })),
     viewer: { relationship: isOwner ? 'owner' : 'none', can_edit: mayEdit },
   };
@@ -336,7 +353,7 @@ async function findOwner(query: Query, actor: Actor): Promise<string> {
 
 /** The agents of the caller's own account, oldest first; `q` matches handles and display names. */
 export async function listAgents(
-  _context: ServiceContext,
+  context: ServiceContext,
   actor: Actor,
   input: { query: QueryOf<'listAgents'> },
   query: Query,
@@ -348,7 +365,10 @@ export async function listAgents(
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   const hasMore = rows.length > limit && last !== undefined;
-  return { agents: page.map(toAgent), next_cursor: hasMore ? encodeCursor(scope, [last.id]) : null };
+  return {
+    agents: page.map((row) => toAgent(context, row)),
+    next_cursor: hasMore ? encodeCursor(scope, [last.id]) : null,
+  };
 }
 
 export async function getAgentCard(

@@ -7,6 +7,7 @@ import { findAccount } from '../store/accounts.js';
 import { findAgent } from '../store/agents.js';
 import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import { listTerms, type SearchKind, type TermPosition, toSearchTerms } from '../store/search.js';
+import { getPictureUrl } from './agents.js';
 
 const WALK_STEP = 100;
 const WALK_MAX = 1000;
@@ -49,7 +50,7 @@ export async function findByTerms(
 }
 
 export async function searchAgents(
-  _context: ServiceContext,
+  context: ServiceContext,
   actor: AgentActor,
   input: { query: QueryOf<'searchAgents'> },
   query: Query,
@@ -59,13 +60,17 @@ export async function searchAgents(
   const [term, subjectId] = decodeCursor(scope, cursor, [WALK_START.term, WALK_START.subject_id]);
   const found = await findByTerms(query, 'agent', q, { term, subject_id: subjectId }, limit);
   return {
-    agents: await readFoundAgents(query, found),
+    agents: await readFoundAgents(context, query, found),
     next_cursor: found.next === undefined ? null : encodeCursor(scope, [found.next.term, found.next.subject_id]),
   };
 }
 
 /** Public agents only, whatever the index still contains. */
-export async function readFoundAgents(query: Query, found: Found): Promise<ReplyOf<'searchAgents'>['agents']> {
+export async function readFoundAgents(
+  context: Pick<ServiceContext, 'settings'>,
+  query: Query,
+  found: Found,
+): Promise<ReplyOf<'searchAgents'>['agents']> {
   const agents: ReplyOf<'searchAgents'>['agents'] = [];
   for (const id of found.subjectIds) {
     const row = await findAgent(query, id);
@@ -75,7 +80,7 @@ export async function readFoundAgents(query: Query, found: Found): Promise<Reply
       id: row.id,
       canonical_handle: row.handle,
       display_name: row.display_name,
-      image_url: row.image_url,
+      image_url: getPictureUrl(context.settings, row),
     });
   }
   return agents;
@@ -83,7 +88,7 @@ export async function readFoundAgents(query: Query, found: Found): Promise<Reply
 
 /** The best of each kind. The answer has no cursor, so the request takes none. People are those with public agents. */
 export async function searchDirectory(
-  _context: ServiceContext,
+  context: ServiceContext,
   _actor: AgentActor,
   input: { query: QueryOf<'searchDirectory'> },
   query: Query,
@@ -97,6 +102,6 @@ export async function searchDirectory(
     const { username, display_name: displayName } = row;
     people.push({ type: 'person', id, username, display_name: displayName, image_url: null });
   }
-  const agents = await readFoundAgents(query, await findByTerms(query, 'agent', q, WALK_START, limit));
+  const agents = await readFoundAgents(context, query, await findByTerms(query, 'agent', q, WALK_START, limit));
   return { agents, people, organizations: [] };
 }

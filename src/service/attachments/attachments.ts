@@ -29,7 +29,7 @@ export const DOWNLOAD_PATH = '/attachments';
 const EXPIRES = /^[1-9]\d{12,14}$/;
 
 /** Anyone who has the address may read the file until it expires (wire: Content and attachments). */
-async function signDownload(
+export async function signDownload(
   context: Pick<ServiceContext, 'clock' | 'settings'>,
   query: Query,
   attachmentId: string,
@@ -122,7 +122,7 @@ function carriesMessage(payload: string, sequence: number): boolean {
 /** Gives a staged file its row: after the commit it is an attachment, pending until a message refers to it. */
 export async function uploadAttachment(
   context: Pick<ServiceContext, 'clock' | 'settings'>,
-  actor: AgentActor,
+  actor: Pick<AgentActor, 'accountId' | 'agentId'>,
   staged: StagedUpload,
   transaction: Transaction,
 ): Promise<ReplyOf<'uploadAttachment'>> {

@@ -10,6 +10,7 @@ import {
   listAgentsOfAccount,
   markAgentRemoved,
 } from '../store/agents.js';
+import { releasePictures } from '../store/attachments.js';
 import { listClientIdsOfAccount, revokeGrantsOfAgent, revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions } from '../store/browser-sessions.js';
 import { deleteKnocksOfAgent } from '../store/knocks.js';
@@ -45,6 +46,7 @@ export async function removeAgentRecord(
   for (const participation of await listActiveParticipations(transaction, row.id))
     if (held.has(participation.session_id)) await removeParticipant(context, transaction, participation, 'left');
   await markAgentRemoved(transaction, row.id, now);
+  await releasePictures(transaction, row.id);
   await deleteKnocksOfAgent(transaction, row.id);
   await refreshSearchTerms(transaction, { ...row, removed_at: now });
   const grantIds = await revokeGrantsOfAgent(transaction, { id: row.id, accountId: row.account_id }, now);

@@ -10,6 +10,7 @@ export interface AgentRow {
   readonly name: string;
   readonly display_name: string;
   readonly description: string | null;
+  /** The id of the attachment that is its picture. */
   readonly image_url: string | null;
   readonly visibility: Visibility;
   readonly inbound_policy: InboundPolicy;
@@ -240,8 +241,26 @@ export async function updateAgentRow(transaction: Transaction, row: AgentRow): P
   );
 }
 
+export async function updatePicture(
+  transaction: Transaction,
+  agentId: string,
+  pictureId: string | null,
+  updatedAt: number,
+): Promise<void> {
+  await transaction.run(
+    'UPDATE agent SET image_url = $2, updated_at = $3 WHERE id = $1',
+    agentId,
+    pictureId,
+    updatedAt,
+  );
+}
+
 export async function markAgentRemoved(transaction: Transaction, agentId: string, removedAt: number): Promise<void> {
-  await transaction.run('UPDATE agent SET removed_at = $2, updated_at = $2 WHERE id = $1', agentId, removedAt);
+  await transaction.run(
+    'UPDATE agent SET removed_at = $2, updated_at = $2, image_url = NULL WHERE id = $1',
+    agentId,
+    removedAt,
+  );
 }
 
 /** Deletes what the owner of a removed agent wrote about it, and its allowlist and blocks. */

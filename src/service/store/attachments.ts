@@ -9,7 +9,7 @@ export interface AttachmentRow {
   readonly content_type: string;
   readonly size: number;
   readonly sha256: string;
-  /** Null while no message refers to it. */
+  /** Null while no message refers to it; the id of an agent if it is the agent's picture. */
   readonly session_id: string | null;
   readonly sequence: number | null;
   readonly created_at: number;
@@ -87,6 +87,11 @@ export async function claimAttachmentRow(
     claim.expiredAt,
   );
   return changed === 1 ? findAttachment(transaction, claim.id) : undefined;
+}
+
+/** Makes the pictures of an agent pending again: they are swept, because they are older than a pending attachment may be. */
+export async function releasePictures(transaction: Transaction, agentId: string): Promise<void> {
+  await transaction.run('UPDATE attachment SET session_id = NULL, sequence = NULL WHERE session_id = $1', agentId);
 }
 
 export type ExpiredAttachment = Pick<AttachmentRow, 'id' | 'created_at'>;

@@ -136,6 +136,7 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX entry_link_by_account ON entry_link (account_id)`,
   `CREATE INDEX entry_link_by_expiry ON entry_link (expires_at)`,
 
+  // `image_url` is the id of the attachment that is its picture.
   `CREATE TABLE agent (
     id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES account (id),

@@ -106,8 +106,12 @@ ${below !== undefined && html`<footer class="below">${below}</footer>`}${script 
  * `formTargets` are origins to which a form of the page may finally redirect: Chromium checks `form-action` against the
  * redirect after a form too. `script` is the page's own.
  */
-export function pageHeaders(formTargets: readonly string[] = [], script?: string): Record<string, string> {
-  const allowed = { 'form-action': ["'self'", ...formTargets] };
+export function pageHeaders(
+  formTargets: readonly string[] = [],
+  script?: string,
+  more: Allowance = {},
+): Record<string, string> {
+  const allowed = { ...more, 'form-action': ["'self'", ...formTargets] };
   return headersWith(script === undefined ? allowed : { ...allowed, 'script-src': [toPolicyHash(script)] });
 }
 

@@ -180,7 +180,9 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
     expect((await view(sibling, alice.handle)).viewer).toEqual({ relationship: 'owner', can_edit: false });
     const seen = await view(stranger, alice.handle);
     expect(seen).toMatchObject({ viewer: { relationship: 'none', can_edit: false }, shared_sessions: [] });
-    expect(Object.keys(seen.agent).sort()).toEqual(Object.keys(toAgentSummary(Object(seen.agent))).sort());
+    expect(Object.keys(seen.agent).sort()).toEqual(
+      Object.keys(toAgentSummary(stage.context, Object(seen.agent))).sort(),
+    );
   });
 
   it('private, removed and unknown agents get the same answer for others', async () => {

@@ -1,10 +1,16 @@
+import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { changePicture } from '../../../src/service/attachments/agent-picture.js';
 import { discardOrphans, getAttachment, sweepAttachments } from '../../../src/service/attachments/attachments.js';
 import { receiveFile } from '../../../src/service/attachments/receive-upload.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
+import { removeAgent } from '../../../src/service/messaging/remove-agent.js';
 import { claimAttachments } from '../../../src/service/messaging/sessions.js';
+import { findAccount } from '../../../src/service/store/accounts.js';
+import { findAgent } from '../../../src/service/store/agents.js';
 import { findAttachment } from '../../../src/service/store/attachments.js';
 import { PENDING_ATTACHMENT_LIFETIME_S } from '../../../src/wire/limit.js';
+import { drawPng } from '../../support/pictures.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 import { codeOf, fileOf, upload } from './desk.js';
 
@@ -175,5 +181,42 @@ describe('States › rule 4: pending for an hour, then gone', () => {
     stage.clock.advance(1);
     await discardOrphans(stage.context);
     expect(await trash()).toEqual([running.id]);
+  });
+});
+
+describe('Pictures of agents', () => {
+  const change = async (bytes: Buffer | undefined): Promise<string | undefined> => {
+    const file = { filename: 'picture.png', type: 'image/png' };
+    const staged = bytes && (await receiveFile(stage.context, { ...file, stream: Readable.from([bytes]) }));
+    await stage.write((transaction) =>
+      changePicture(stage.context, transaction, { id: alice.agentId, account_id: alice.accountId }, staged),
+    );
+    await staged?.release();
+    return staged?.id;
+  };
+  const pictureOf = async () => (await stage.read((query) => findAgent(query, alice.agentId)))?.image_url;
+  const used = async () => (await stage.read((query) => findAccount(query, alice.accountId)))?.attachment_bytes;
+  const sweepLater = async (): Promise<void> => {
+    stage.clock.advance(HOUR_MS);
+    await sweepAttachments(stage.context);
+  };
+
+  it('stay as long as they are shown, and are swept when another one takes their place', async () => {
+    const [first = '', second = ''] = [await change(drawPng(8, 8)), await change(drawPng(9, 9))];
+    await sweepLater();
+    expect([await hasFile(first), await hasFile(second), await pictureOf()]).toEqual([false, true, second]);
+    expect(await used()).toBe(drawPng(9, 9).length);
+    await change(undefined);
+    await sweepLater();
+    expect([await hasFile(second), await pictureOf(), await used()]).toEqual([false, null, 0]);
+  });
+
+  it('are swept after their agent was removed', async () => {
+    const id = (await change(drawPng(8, 8))) ?? '';
+    const path = { owner: 'alice', name: 'main' };
+    const account = { kind: 'account', accountId: alice.accountId, scopes: [] } as const;
+    await stage.write((transaction) => removeAgent(stage.context, account, { path }, transaction));
+    await sweepLater();
+    expect([await hasFile(id), await used()]).toEqual([false, 0]);
   });
 });

@@ -1,11 +1,14 @@
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { encode } from 'uqr';
 import { isHandle } from '../../../wire/handle.js';
-import { parseSkills } from '../../agents/agents.js';
-import type { Addresses } from '../../core/context.js';
+import { getPublicPath, parseSkills } from '../../agents/agents.js';
+import { signPicture } from '../../attachments/agent-picture.js';
+import type { Addresses, ServiceContext } from '../../core/context.js';
+import type { Query } from '../../core/database.js';
 import { hasCode } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
+import { redirect } from '../api-scope.js';
 import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, strangersLines, strangersText } from '../html.js';
 import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
@@ -14,8 +17,10 @@ import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import type { PageBounds } from './page-bounds.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
-/** The address of the page that an owner can share. */
-export const getPublicPath = (handle: string): string => `/agents/${handle}`;
+/** In place of the letter, but only where one agent is shown on its own: its owner chose the picture. */
+export function renderPicture(path: string, handle: string): Html {
+  return html`<img class="portrait" src="${path}" width="128" height="128" alt="Picture of ${handle}">`;
+}
 
 type DescribedAgent = Pick<AgentRecordRow, 'description' | 'card_body' | 'owner' | 'owner_display_name'>;
 
@@ -45,6 +50,7 @@ function renderPublicAgent(
       : html`Only agents on the allowlist can start a session with this agent. If yours is one of them:`;
   const main = html`<div class="stack">
 <div class="identity">${renderAgentFace(handle, 'large')}<div class="who"><h1>${renderName(name, handle)}</h1><span class="mono wrap">${handle}</span></div></div>
+${row.image_url !== null && renderPicture(`${getPublicPath(handle)}/picture`, handle)}
 ${renderAbout(row, parseSkills(row), colorCode)}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
 <section class="stack-tight" aria-labelledby="share"><h2 id="share">Share this agent</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
@@ -63,26 +69,35 @@ function renderCode(address: string): Html {
 <figcaption class="mono small wrap">${address}</figcaption></figure>`;
 }
 
-/** A private, a removed and a nonexistent agent get the same page. */
+/** A private, a removed and a nonexistent agent get the same page, and so does a picture that does not exist. */
 export function registerAgentPage(scope: FastifyInstance, server: AuthorizationServer, bounds: PageBounds): void {
   const { database, settings } = server.context;
   const host = getHost(server.context);
-  const show = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
-    const row = isHandle(handle) ? await database.read((query) => findAgentByHandle(query, handle)) : undefined;
-    if (row === undefined || row.visibility !== 'public' || row.is_suspended === 1) {
-      return sendErrorPage(reply, server.context, 404, {
-        title: 'Page not found',
-        message: 'This agent does not exist, or only its owner can see it.',
-        code: 'NOT_FOUND',
-        onward: { href: '/dashboard', label: 'Dashboard' },
-      });
-    }
-    const colorCode = await prepareCode([row.card_body ?? '']);
-    return reply.headers(pageHeaders()).send(renderPublicAgent(row, host, settings.addresses, colorCode));
+  const findPublic = async (query: Query, handle: string): Promise<AgentRecordRow | undefined> => {
+    const row = isHandle(handle) ? await findAgentByHandle(query, handle) : undefined;
+    return row?.visibility === 'public' && row.is_suspended === 0 ? row : undefined;
   };
-  scope.get<{ Params: { handle: string } }>('/agents/:handle', { exposeHeadRoute: false }, async (request, reply) => {
+  const show = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
+    const row = await database.read((query) => findPublic(query, handle));
+    if (row === undefined) return sendUnknown(reply, server.context);
+    const colorCode = await prepareCode([row.card_body ?? '']);
+    const headers = pageHeaders([], undefined, row.image_url === null ? {} : { 'img-src': ['data:', "'self'"] });
+    return reply.headers(headers).send(renderPublicAgent(row, host, settings.addresses, colorCode));
+  };
+  const showPicture = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
+    const path = await database.read(async (query) => {
+      const row = await findPublic(query, handle);
+      return row === undefined || row.image_url === null ? undefined : signPicture(server.context, query, row);
+    });
+    return path === undefined ? sendUnknown(reply, server.context) : redirect(reply, path);
+  };
+  const answer = async (
+    request: FastifyRequest<{ Params: { handle: string } }>,
+    reply: FastifyReply,
+    work: (handle: string, reply: FastifyReply) => Promise<FastifyReply>,
+  ): Promise<FastifyReply> => {
     try {
-      return await bounds.forStranger(request, () => show(request.params.handle, reply));
+      return await bounds.forStranger(request, () => work(request.params.handle, reply));
     } catch (error) {
       if (!hasCode(error, 'RATE_LIMITED')) throw error;
       const waitS = error.options.retryAfterS ?? 1;
@@ -92,5 +107,19 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
         code: error.code,
       });
     }
+  };
+  const alone = { exposeHeadRoute: false };
+  scope.get<{ Params: { handle: string } }>('/agents/:handle', alone, (request, reply) => answer(request, reply, show));
+  scope.get<{ Params: { handle: string } }>('/agents/:handle/picture', alone, (request, reply) =>
+    answer(request, reply, showPicture),
+  );
+}
+
+function sendUnknown(reply: FastifyReply, context: ServiceContext): FastifyReply {
+  return sendErrorPage(reply, context, 404, {
+    title: 'Page not found',
+    message: 'This agent does not exist, or only its owner can see it.',
+    code: 'NOT_FOUND',
+    onward: { href: '/dashboard', label: 'Dashboard' },
   });
 }

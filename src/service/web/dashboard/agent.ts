@@ -2,7 +2,15 @@ import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
 import { type Agent, InboundPolicy, Visibility } from '../../../wire/schemas/agent.js';
 import { UpdateAgentRequest } from '../../../wire/schemas/requests.js';
 import { AGENT_SCOPES } from '../../../wire/scope.js';
-import { findOwnAgent, mayHaveOpenAgents, parseSkills, toAgent, updateAgent } from '../../agents/agents.js';
+import {
+  findOwnAgent,
+  getPublicPath,
+  mayHaveOpenAgents,
+  parseSkills,
+  toAgent,
+  updateAgent,
+} from '../../agents/agents.js';
+import { PICTURE_SIDE_MAX } from '../../attachments/clean-picture.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { hasCode } from '../../core/errors.js';
@@ -21,11 +29,12 @@ import {
   renderField,
   renderMistakes,
   renderTick,
+  tie,
   toTitle,
 } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
-import { getPublicPath, renderAbout } from './agent-page.js';
+import { renderAbout, renderPicture } from './agent-page.js';
 import {
   DISPLAY_NAME,
   PROFILE_MISTAKE,
@@ -135,7 +144,7 @@ async function overviewWith(
       grants: await readGrants(visit, view, found.id),
     };
   });
-  const agent = toAgent(row);
+  const agent = toAgent(context, row);
   const { canonical_handle: handle, local_name: name } = agent;
   const { baseUrl } = context.settings.addresses;
   const body = html`${renderStatus(visit, agent, waitingCount, grants)}
@@ -296,10 +305,10 @@ async function profileWith(
   refusal: Refusal,
   { values: typed, rows, move, isPreviewed = false }: TypedProfile = {},
 ): Promise<DashboardAnswer> {
-  const { context, csrf } = visit;
+  const { context, csrf, note } = visit;
   const { mistakes } = refusal;
   const row = await context.database.read((view) => requireAgent(visit, view));
-  const agent = toAgent(row);
+  const agent = toAgent(context, row);
   const values = typed ?? toValues(row);
   const skillCount = Math.min(SKILLS_MAX, Math.max(values.skills.length, rows ?? 0) + EMPTY_SKILL_ROWS);
   const skills = Array.from({ length: skillCount }, (_, at) =>
@@ -315,8 +324,12 @@ ${renderArea({ id: 'description', name: 'description', label: 'Description', val
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to this agent. Markdown works.' }, mistakes)}
 <fieldset><legend>Skills</legend><p class="hint soft small">What other agents can ask this agent to do. Empty rows are ignored.</p><div class="skills">${skills}</div></fieldset>
 <div class="row-actions"><button class="button primary">Save profile</button><button class="button plain" name="${PREVIEW}" value="1" formnovalidate>Preview</button>${more}<a class="button plain" href="${getPath(agent)}">Cancel</a></div>
-${renderOrder(values, move)}</form>`;
-  return refused(renderAgentPage({ agent, note: undefined, mistakes }, 'profile', body), refusal);
+${renderOrder(values, move)}</form>
+${renderPictureForm(visit, row, mistakes)}`;
+  return refused(
+    { ...renderAgentPage({ agent, note, mistakes }, 'profile', body), hasPictures: row.image_url !== null },
+    refusal,
+  );
 }
 
 /** After the button that saves, like every other button of the form. */
@@ -334,11 +347,34 @@ function renderOrder({ skills }: ProfileValues, move: SkillMove | undefined): Ht
 <ol class="order">${skills.map(({ name }, at) => html`<li><span class="grow">${strangersText(name === '' ? `Skill ${at + 1}` : name)}</span>${button(at + 1, name, 'up', 'Move up')}${button(at + 1, name, 'down', 'Move down')}</li>`)}</ol></details>`;
 }
 
+/** The button that takes the picture away. */
+export const REMOVE_PICTURE = 'remove';
+
+/** The picture of an agent on its profile page, and the form that changes it. */
+function renderPictureForm(
+  { csrf }: Visit,
+  { name, handle, image_url: pictureId }: AgentRecordRow,
+  mistakes: readonly Mistake[],
+): Html {
+  const hint = `A PNG or JPEG of at most 1 MB, and ${PICTURE_SIDE_MAX} pixels on each side. It is shown on the agent’s public page. Lists and requests for access show the letter, so that no agent can look like another.`;
+  const { notes, attributes } = tie({ id: 'picture', hint }, mistakes);
+  const path = `/dashboard/agents/${name}/picture`;
+  return html`<section class="card stack measure" aria-labelledby="picture-title"><h2 id="picture-title">Picture</h2>
+${pictureId !== null && renderPicture(path, handle)}
+<form method="post" action="${path}" enctype="multipart/form-data" class="stack">${hidden({ csrf })}
+<div class="field"><label for="picture">${pictureId === null ? 'Choose a picture' : 'Choose another picture'}</label>${notes}
+<input type="file" id="picture" name="picture" accept="image/png,image/jpeg" required${attributes}></div>
+<div class="row-actions"><button class="button plain">Upload picture</button></div></form>
+${pictureId !== null && renderButton({ path, csrf, label: 'Remove picture', values: { [REMOVE_PICTURE]: '1' } })}</section>`;
+}
+
 async function renderPreview(row: AgentRecordRow, values: ProfileValues): Promise<Html> {
   const { displayName, description, cardBody, skills } = values;
   const typed = { ...row, description: description || null, card_body: cardBody || null };
   const about = renderAbout(typed, skills, await prepareCode([cardBody]));
-  return html`<section class="card stack measure" id="preview" aria-label="Preview" tabindex="-1" autofocus>
+  return html`<section class="card stack measure" id="preview" aria-labelledby="preview-title" tabindex="-1" autofocus>
+<h2 id="preview-title">Preview</h2>
+${row.image_url !== null && renderPicture(`/dashboard/agents/${row.name}/picture`, row.handle)}
 <p class="who"><b>${renderName(displayName, row.handle)}</b><span class="mono">${row.handle}</span></p>
 ${about}</section>`;
 }

@@ -58,6 +58,7 @@ import { countNeeds, showNeedsYou } from './needs-you.js';
 import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
 import { createPageBounds, type PageBounds } from './page-bounds.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
+import { actPicture, fetchPicture } from './picture.js';
 import { actPushOff, actPushOn, RENEWAL_PATH, renewPush, sendWorker, WORKER_PATH } from './push-settings.js';
 import { showSearch } from './search.js';
 import { NEW_SESSION_PATH, showSessions } from './sessions.js';
@@ -168,6 +169,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: AGENT, show: showAgent, act: actAccess, again: accessAgain, activity: 'agent-access' },
   { path: `${AGENT}/pause`, act: actPause, activity: 'agent-paused' },
   { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain, activity: 'agent-profile' },
+  { path: `${AGENT}/picture`, show: fetchPicture, act: actPicture, activity: 'agent-profile' },
   {
     path: `${AGENT}/allowlist`,
     show: showAllowlist,

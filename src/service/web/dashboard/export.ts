@@ -170,7 +170,7 @@ const toActivity = ({ kind, detail, address, browser_name, created_at }: Activit
 });
 
 async function* writeAgent(source: ExportSource, agent: AgentRecordRow): Text {
-  yield JSON.stringify(toAgent(agent)).slice(0, -1);
+  yield JSON.stringify(toAgent(source.context, agent)).slice(0, -1);
   const entries = eachRow<string>(source, (query, last) =>
     listAllowlistPage(query, agent.id, last ?? '', ROWS_PER_QUERY),
   );

@@ -160,6 +160,8 @@ export function renderEmpty(title: string, body: Html): Html {
 const NOTE = {
   created: 'The agent was created.',
   saved: 'Your changes were saved.',
+  'picture-changed': 'The picture was changed.',
+  'picture-removed': 'The picture was removed.',
   paused: 'The agent is paused. No one can invite it.',
   resumed: 'The agent can be invited again.',
   removed: 'The agent was removed.',

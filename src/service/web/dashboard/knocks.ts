@@ -46,7 +46,7 @@ export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
     const found = await requireAgent(visit, view);
     return { row: found, knocks: await readKnocks(context, found.id, view) };
   });
-  const agent = toAgent(row);
+  const agent = toAgent(context, row);
   const now = context.clock.now();
   const path = `${getPath(agent)}/knocks`;
   const about = html`<p class="soft small">They got the same answer as every stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears again when it knocks again. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;

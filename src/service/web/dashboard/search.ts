@@ -4,7 +4,7 @@ import { SEARCH_QUERY_MAX_LENGTH } from '../../../wire/limit.js';
 import { textOfMessage } from '../../../wire/message.js';
 import type { Agent } from '../../../wire/schemas/agent.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
-import { toAgent } from '../../agents/agents.js';
+import { getPublicPath, toAgent } from '../../agents/agents.js';
 import { findByTerms, readFoundAgents, WALK_START } from '../../agents/search.js';
 import { isSearchOn } from '../../core/context.js';
 import { hasCode } from '../../core/errors.js';
@@ -16,7 +16,6 @@ import { findSessionsByTopic, type TopicRow } from '../../store/sessions.js';
 import { type Field, type Mistake, renderField, renderMistakes, toTitle } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
-import { getPublicPath } from './agent-page.js';
 import { renderEmpty, renderHeading } from './frame.js';
 import { pathOfSession, renderTopic } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
@@ -66,7 +65,7 @@ function search({ context, account }: Visit, q: string): Promise<Found> {
   return context.database.read(async (view) => {
     const agentIds = await listAgentIds(view, account.id);
     const topicsMax = Math.max(TOPICS_PER_AGENT_MIN, Math.floor(TOPICS_MAX / Math.max(1, agentIds.length)));
-    const agents = await readFoundAgents(view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
+    const agents = await readFoundAgents(context, view, await findByTerms(view, 'agent', q, WALK_START, OTHERS_MAX));
     const own = await listAgentsOfAccount(view, account.id, { limit: OTHERS_MAX, text: q });
     const found = isSearchOn(context)
       ? await searchAccountMessages(view, account.id, { q, agentIds, limit: MESSAGES_MAX })
@@ -75,7 +74,7 @@ function search({ context, account }: Visit, q: string): Promise<Found> {
       messages: found?.messages,
       isPartial: found?.isPartial === true,
       sessions: await findSessionsByTopic(view, agentIds, q, { walkedMax: topicsMax, limit: OTHERS_MAX }),
-      ownAgents: own.map(toAgent),
+      ownAgents: own.map((row) => toAgent(context, row)),
       agents: agents.filter(({ canonical_handle: handle }) => !handle.startsWith(`@${account.username}.`)),
     };
   });

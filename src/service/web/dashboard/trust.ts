@@ -167,7 +167,7 @@ async function showTrustList<Item>(
     return { row: found, listed: await list.read(visit, actingAs(visit.account.id, found), view) };
   });
   const { mistakes } = refusal;
-  return refused(list.render(visit, { agent: toAgent(row), listed, filled, mistakes }), refusal);
+  return refused(list.render(visit, { agent: toAgent(visit.context, row), listed, filled, mistakes }), refusal);
 }
 
 /** Changes a list as its agent does, and shows it. */

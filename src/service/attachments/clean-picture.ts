@@ -1,0 +1,80 @@
+import { crc32 } from 'node:zlib';
+import { readPictureSize } from './picture-size.js';
+
+/** In bytes, before and after. */
+export const PICTURE_MAX_BYTES = 1024 * 1024;
+/** In pixels. A small file can have more, and every browser that shows it would have to unpack it. */
+export const PICTURE_SIDE_MAX = 2048;
+
+export interface CleanPicture {
+  readonly type: 'image/png' | 'image/jpeg';
+  readonly bytes: Buffer;
+}
+
+const PNG_SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex');
+/** What is needed to show the picture and its colors. Everything else may say who made it, or move. */
+const PNG_CHUNKS = new Set(['IHDR', 'PLTE', 'tRNS', 'gAMA', 'cHRM', 'sRGB', 'IDAT', 'IEND']);
+
+/**
+ * A whole PNG or JPEG without what a camera or a program wrote beside the picture, such as places and names, and without
+ * anything after its end. Undefined: it is something else, damaged, or too large.
+ */
+export function cleanPicture(bytes: Buffer): CleanPicture | undefined {
+  const size = readPictureSize(bytes);
+  if (size === undefined || Math.max(size.width, size.height) > PICTURE_SIDE_MAX) return undefined;
+  if (bytes.length > PICTURE_MAX_BYTES) return undefined;
+  const isPng = bytes.subarray(0, PNG_SIGNATURE.length).equals(PNG_SIGNATURE);
+  const parts = isPng ? listPngParts(bytes) : listJpegParts(bytes);
+  return parts && { type: isPng ? 'image/png' : 'image/jpeg', bytes: Buffer.concat(parts) };
+}
+
+/** A PNG is its signature and a row of chunks: length, name, data and checksum (W3C PNG, 5.3). */
+function listPngParts(bytes: Buffer): Buffer[] | undefined {
+  const parts: Buffer[] = [PNG_SIGNATURE];
+  let hasPixels = false;
+  for (let at = PNG_SIGNATURE.length; at + 12 <= bytes.length; ) {
+    const end = at + 12 + bytes.readUInt32BE(at);
+    const name = bytes.toString('latin1', at + 4, at + 8);
+    if (end > bytes.length || (at === PNG_SIGNATURE.length) !== (name === 'IHDR')) return undefined;
+    if (crc32(bytes.subarray(at + 4, end - 4)) !== bytes.readUInt32BE(end - 4)) return undefined;
+    if (PNG_CHUNKS.has(name)) parts.push(bytes.subarray(at, end));
+    if (name === 'IDAT') hasPixels = true;
+    if (name === 'IEND') return hasPixels ? parts : undefined;
+    at = end;
+  }
+  return undefined;
+}
+
+const END_OF_PICTURE = 0xd9;
+const START_OF_SCAN = 0xda;
+const COMMENT = 0xfe;
+/** JFIF, and Adobe's note on how the colors are stored. */
+const KEPT_NOTES = new Set([0xe0, 0xee]);
+const isNote = (marker: number): boolean => (marker >= 0xe0 && marker <= 0xef) || marker === COMMENT;
+/** Within a scan, these belong to the data (ITU-T T.81, B.1.1.2). */
+const isData = (marker: number): boolean => marker === 0 || (marker >= 0xd0 && marker <= 0xd7);
+
+/** A JPEG is a row of segments: marker, length and data. The data of a scan follows its segment. */
+function listJpegParts(bytes: Buffer): Buffer[] | undefined {
+  if (bytes.readUInt16BE(0) !== 0xffd8) return undefined;
+  const parts = [bytes.subarray(0, 2)];
+  let hasPixels = false;
+  for (let at = 2; at + 2 <= bytes.length && bytes[at] === 0xff; ) {
+    const marker = bytes[at + 1] ?? 0;
+    if (marker === 0xff) {
+      at += 1;
+      continue;
+    }
+    if (marker === END_OF_PICTURE) return hasPixels ? [...parts, bytes.subarray(at, at + 2)] : undefined;
+    if (at + 4 > bytes.length || isData(marker)) return undefined;
+    let end = at + 2 + bytes.readUInt16BE(at + 2);
+    if (marker === START_OF_SCAN) {
+      hasPixels = true;
+      while (end + 1 < bytes.length && (bytes[end] !== 0xff || isData(bytes[end + 1] ?? 0))) end += 1;
+    }
+    if (end > bytes.length) return undefined;
+    if (!isNote(marker) || KEPT_NOTES.has(marker)) parts.push(bytes.subarray(at, end));
+    at = end;
+  }
+  return undefined;
+}

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+
+import { cleanPicture, PICTURE_MAX_BYTES, PICTURE_SIDE_MAX } from '../../../src/service/attachments/clean-picture.js';
+import { readPictureSize } from '../../../src/service/attachments/picture-size.js';
+import { drawPng, JPEG_WITH_COMMENT, pngChunk } from '../../support/pictures.js';
+
+const SECRET = 'taken at 52.5 N 13.4 E';
+const PLAIN = drawPng(8, 8);
+
+/** A JPEG segment with that marker. */
+const segment = (marker: number, data: string): Buffer => {
+  const head = Buffer.from([0xff, marker, 0, 0]);
+  head.writeUInt16BE(data.length + 2, 2);
+  return Buffer.concat([head, Buffer.from(data, 'latin1')]);
+};
+const jpegWith = (...segments: readonly Buffer[]): Buffer =>
+  Buffer.concat([JPEG_WITH_COMMENT.subarray(0, 2), ...segments, JPEG_WITH_COMMENT.subarray(2)]);
+
+describe('A picture of an agent', () => {
+  it.each(['tEXt', 'eXIf', 'iTXt', 'zTXt', 'iCCP', 'acTL', 'fcTL', 'prVt'])('loses the %s chunk of a PNG', (name) => {
+    const clean = cleanPicture(drawPng(8, 8, pngChunk(name, Buffer.from(SECRET))));
+    expect(clean).toEqual({ type: 'image/png', bytes: PLAIN });
+  });
+
+  it('keeps what the colors of a PNG need', () => {
+    const colored = drawPng(8, 8, pngChunk('gAMA', Buffer.alloc(4, 1)), pngChunk('sRGB', Buffer.alloc(1)));
+    expect(cleanPicture(colored)?.bytes).toEqual(colored);
+  });
+
+  it('loses the comment, the places and the names in a JPEG, and keeps the pixels', () => {
+    const exif = [segment(0xe1, `Exif\0\0${SECRET}`), segment(0xed, SECRET), segment(0xe2, SECRET)];
+    const clean = cleanPicture(jpegWith(...exif));
+    expect(clean?.type).toBe('image/jpeg');
+    const text = clean?.bytes.toString('latin1') ?? '';
+    expect(text).not.toMatch(/made by Eve|Exif|52\.5/);
+    expect(readPictureSize(clean?.bytes ?? Buffer.alloc(0))).toEqual({ width: 8, height: 8 });
+    const comment = segment(0xfe, 'made by Eve');
+    expect(clean?.bytes.length).toBe(JPEG_WITH_COMMENT.length - comment.length);
+    // Cleaning a clean picture changes nothing.
+    expect(cleanPicture(clean?.bytes ?? Buffer.alloc(0))?.bytes).toEqual(clean?.bytes);
+  });
+
+  it('keeps the note about colors in a JPEG', () => {
+    const adobe = segment(0xee, 'Adobe\0\x64\0\0\0\0\x01');
+    expect(cleanPicture(jpegWith(adobe))?.bytes.includes(adobe)).toBe(true);
+  });
+
+  it.each([PLAIN, JPEG_WITH_COMMENT])('loses what follows its end', (picture) => {
+    const clean = cleanPicture(Buffer.concat([picture, Buffer.from('<script>alert(1)</script>')]));
+    expect(clean?.bytes).toEqual(cleanPicture(picture)?.bytes);
+  });
+
+  it.each([PLAIN, JPEG_WITH_COMMENT])('is refused when it is cut off at any byte', (picture) => {
+    for (let length = 0; length < picture.length; length += 1)
+      expect([length, cleanPicture(picture.subarray(0, length))]).toEqual([length, undefined]);
+  });
+
+  it('is refused when a bit of a PNG was flipped', () => {
+    for (let at = 0; at < PLAIN.length * 8; at += 1) {
+      const damaged = Buffer.from(PLAIN);
+      damaged[at >> 3] = (damaged[at >> 3] ?? 0) ^ (1 << (at & 7));
+      expect([at, cleanPicture(damaged)]).toEqual([at, undefined]);
+    }
+  });
+
+  it('of any other bytes never throws, and is never larger than they are', () => {
+    const damaged = jpegWith(segment(0xe1, SECRET));
+    for (let at = 2; at < damaged.length; at += 1)
+      for (const byte of [0x00, 0xd9, 0xda, 0xff]) {
+        const bytes = Buffer.from(damaged);
+        bytes[at] = byte;
+        expect(cleanPicture(bytes)?.bytes.length ?? 0).toBeLessThanOrEqual(bytes.length);
+      }
+  });
+
+  it.each([
+    ['GIF', Buffer.from('474946383961080008000000003b', 'hex')],
+    ['SVG', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')],
+    ['page', Buffer.from('<!doctype html><script>alert(1)</script>')],
+    ['picture with too many pixels', drawPng(PICTURE_SIDE_MAX + 1, 1)],
+    ['picture without pixels', Buffer.concat([PLAIN.subarray(0, 33), pngChunk('IEND', Buffer.alloc(0))])],
+    ['file that is too large', drawPng(8, 8, pngChunk('tEXt', Buffer.alloc(PICTURE_MAX_BYTES)))],
+  ])('cannot be a %s', (_, bytes) => {
+    expect(cleanPicture(bytes)).toBeUndefined();
+  });
+});
