@@ -22,14 +22,14 @@ export const TIME_FORMS = {
   },
 } as const satisfies Record<string, Intl.DateTimeFormatOptions>;
 
-const inUtc = (form: Intl.DateTimeFormatOptions): Intl.DateTimeFormat =>
-  new Intl.DateTimeFormat('en-US', { ...form, timeZone: 'UTC' });
-const UTC = {
-  clock: inUtc(TIME_FORMS.clock),
-  date: inUtc(TIME_FORMS.date),
-  day: inUtc(TIME_FORMS.day),
-  moment: inUtc(TIME_FORMS.moment),
-};
+const inUtc = new Map<keyof typeof TIME_FORMS, Intl.DateTimeFormat>();
+
+/** Each format is created on first use, because creating all of them costs every start of a service milliseconds. */
+function formatInUtc(epochMs: number, form: keyof typeof TIME_FORMS): string {
+  const known = inUtc.get(form) ?? new Intl.DateTimeFormat('en-US', { ...TIME_FORMS[form], timeZone: 'UTC' });
+  inUtc.set(form, known);
+  return known.format(epochMs);
+}
 
 /** How long ago a moment was, for people; undefined if that is no longer meaningful. */
 export function describeAge(epochMs: number, now: number): string | undefined {
@@ -68,13 +68,13 @@ export function renderDay(epochMs: number): Html {
 
 /** The same for all moments of one day in UTC. */
 export function toDay(epochMs: number): string {
-  return UTC.day.format(epochMs);
+  return formatInUtc(epochMs, 'day');
 }
 
 function renderInUtc(epochMs: number, form: 'clock' | 'date'): Html {
-  return renderMoment(epochMs, form, UTC[form].format(epochMs));
+  return renderMoment(epochMs, form, formatInUtc(epochMs, form));
 }
 
 function renderMoment(epochMs: number, form: 'clock' | 'date' | 'day' | 'age', text: string): Html {
-  return html`<time datetime="${new Date(epochMs).toISOString()}" title="${UTC.moment.format(epochMs)}" data-form="${form}">${text}</time>`;
+  return html`<time datetime="${new Date(epochMs).toISOString()}" title="${formatInUtc(epochMs, 'moment')}" data-form="${form}">${text}</time>`;
 }
