@@ -212,12 +212,16 @@ const loadLater = {
   },
 };
 
+/** Uses of the global `Headers` and `Response` become uses of these: the global ones load Node's own HTTP client. */
+const withFetchClasses = { inject: ['src/client/oauth/fetch-classes.ts'] };
+
 /**
  * Bundles one CommonJS file whose modules run on first import. Unused modules cost little, and Node.js finds and links
  * one file instead of dozens (D-67).
  */
 const program = await build({
   ...common,
+  ...withFetchClasses,
   entryPoints: ['src/main.ts'],
   outfile: `${target}/main.cjs`,
   format: 'cjs',
@@ -280,6 +284,7 @@ const rest = await Promise.all(
   [...apart].map(([name, sources]) =>
     build({
       ...common,
+      ...(name === 'openid-client' ? withFetchClasses : {}),
       ...(sources.size === 1
         ? { entryPoints: [...sources] }
         : { stdin: { contents: exportAll(sources), resolveDir: root } }),
