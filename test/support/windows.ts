@@ -46,7 +46,7 @@ export interface WindowsOptions {
 }
 
 /** A running program and its output so far. */
-export interface WindowsProgram {
+interface WindowsProgram {
   /** Its process id, as Windows counts. */
   readonly pid: Promise<number>;
   readonly ended: Promise<WindowsEnd>;
@@ -89,7 +89,7 @@ export interface Windows {
 }
 
 /** What Windows calls a file of Linux. */
-export const toWindows = (path: string): string => `Z:${path.replaceAll('/', '\\')}`;
+const toWindows = (path: string): string => `Z:${path.replaceAll('/', '\\')}`;
 
 interface Told {
   readonly id: number;
