@@ -142,7 +142,7 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     await alice.mustSend(sid, '2');
     await killed.until('stdout', /2\n/);
     const cursor = join(anna.home, 'cursor.json');
-    const isAt = (sequence: number) => async () => readFileSync(cursor, 'utf8').includes(String(sequence));
+    const isAt = (sequence: number) => async () => JSON.parse(readFileSync(cursor, 'utf8')).sessions[sid] === sequence;
     const last = (await alice.mustReplay(sid)).length;
     await until('the cursor', isAt(last));
     killed.kill();

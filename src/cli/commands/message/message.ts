@@ -90,12 +90,15 @@ async function searchAll(
   query: QueryInputOf<'searchMessages'> & { readonly limit: number },
 ): Promise<Message[]> {
   const client = await context.client();
-  let newest: Message[] = [];
+  let newest: Message[] | undefined;
   for await (const { messages } of client.pages('searchMessages', { query, signal: context.signal }))
-    newest = [...new Map([...newest, ...messages].map((message) => [message.id, message])).values()]
-      .sort((one, other) => other.created_at - one.created_at)
-      .slice(0, query.limit);
-  return newest;
+    newest = newest === undefined ? messages : mergeNewest(newest, messages).slice(0, query.limit);
+  return newest ?? [];
+}
+
+function mergeNewest(one: readonly Message[], other: readonly Message[]): Message[] {
+  const all = new Map([...one, ...other].map((message) => [message.id, message]));
+  return [...all.values()].sort((left, right) => right.created_at - left.created_at);
 }
 
 const NO_SEARCH = { messages: { ASP_NOT_OFFERED: 'The service does not search messages.' } };
