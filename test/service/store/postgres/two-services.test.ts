@@ -204,7 +204,8 @@ describe('The tools for models at two services', () => {
       return [await connect(doors[0], token), await connect(doors[1], token)];
     };
     const [alices, bobs] = [await open(alice), await open(bob)];
-    const { session_id } = (await alices[0].call('send', { to: bob.handle, text: 'shall we?' })).value;
+    const { session_id } = (await alices[0].call('send', { to: bob.handle, text: 'shall we?', new_session: true }))
+      .value;
     const invited = (await bobs[1].call('read', { wait_s: 20 })).value;
     expect(invited.events.map((event) => event.session_id)).toEqual([session_id]);
     await bobs[0].call('session_join', { session_id });
