@@ -260,10 +260,16 @@ describe(`${NODES} services on one database, while things break`, () => {
           if (!isDeepStrictEqual(listed, new Map<unknown, unknown>(lastSequences)))
             faults.push(`${reader.handle} lists ${answer.text}`);
         }
-      await until(
-        'every tail has everything',
-        async () => tails.every((items) => items.filter(({ kind }) => kind === 'event').length >= events),
-        HEALED_WITHIN_MS,
+      const findLacking = (): string[] =>
+        tails.flatMap((items, index) => {
+          const notes = items.filter(({ kind }) => kind !== 'event');
+          const shown = items.length - notes.length;
+          return shown >= events ? [] : [`tail ${index} has ${shown} of ${events}: ${JSON.stringify(notes.slice(-3))}`];
+        });
+      await until('every tail has everything', async () => findLacking().length === 0, HEALED_WITHIN_MS).catch(
+        (late) => {
+          throw new Error([String(late), ...findLacking()].join('\n'));
+        },
       );
       const areOnline = async (): Promise<boolean[]> =>
         Promise.all(nodes.flatMap(({ baseUrl }) => readers.map((reader) => isOnline(baseUrl, reader))));
