@@ -12,7 +12,7 @@ export interface CleanPicture {
 }
 
 const PNG_SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex');
-/** What is needed to show the picture and its colors. Everything else may say who made it, or move. */
+/** These chunks show the picture in its colors. Others may name its maker, or animate it. */
 const PNG_CHUNKS = new Set(['IHDR', 'PLTE', 'tRNS', 'gAMA', 'cHRM', 'sRGB', 'IDAT', 'IEND']);
 
 /**

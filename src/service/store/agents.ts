@@ -75,7 +75,7 @@ export function findAgent(query: Query, agentId: string): Promise<AgentRecordRow
   return query.get<AgentRecordRow>(`${RECORD} WHERE agent.id = $1 AND agent.removed_at IS NULL`, agentId);
 }
 
-/** What its owner lets an agent do, without the rest of the record. */
+/** Only the settings that decide what an agent may do. */
 export function findAgentSettings(
   query: Query,
   agentId: string,

@@ -81,7 +81,7 @@ function search({ context, account }: Visit, q: string): Promise<Found> {
 }
 
 const PARTIAL =
-  'Only the latest sessions of your agents were searched, because there are very many. To search all of them, run: asp message search.';
+  'Your agents have very many sessions, so only the latest ones were searched. asp message search looks in every session that one agent has joined.';
 
 function renderFound(q: string, { messages, isPartial, sessions, ownAgents, agents }: Found, now: number): Html {
   const handle = q.trim().toLowerCase();
