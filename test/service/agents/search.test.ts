@@ -291,13 +291,24 @@ describe.each(['before', 'after', 'between'])('Search › messages, asked %s the
     expect(await findPages('nowhere')).toEqual([[], [], [], []]);
     // Enough is found: older sessions cannot hold anything newer.
     expect(await findPages('heron', 2)).toEqual([['heron 199', 'heron 198']]);
-    // A message in an older session counts if it is newer than what was found.
     expect(await findPages('osprey', 1)).toEqual([['osprey 150']]);
     expect(await findPages('osprey', 2)).toEqual([['osprey 150'], ['osprey 100']]);
     const { next_cursor: cursor } = await findPage('osprey', 20);
     expect(await codeOf(findPage('heron', 20, String(cursor)))).toBe('VALIDATION_ERROR');
     expect(await codeOf(findPage('osprey', 20, 'x'))).toBe('VALIDATION_ERROR');
     expect((await find(alice, 'osprey')).next_cursor).toBeNull();
+    // The newest match is in a session that changed before all of those, and the first match found is older.
+    await say(alice, String(sessions[0]), 'kestrel old');
+    stage.clock.advance(1);
+    await say(alice, String(sessions[1]), 'kestrel new');
+    for (const session of [sessions[0], ...sessions.slice(2)]) {
+      stage.clock.advance(1);
+      await say(alice, String(session), 'heron again');
+    }
+    stage.clock.advance(1);
+    await say(alice, String(sessions[0]), 'heron last');
+    await catchUp();
+    expect((await findPages('kestrel', 1)).flat()).toEqual(['kestrel old', 'kestrel new']);
   });
 
   it('finds a phrase behind many messages that contain its words separately', async () => {

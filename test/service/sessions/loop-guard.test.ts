@@ -82,7 +82,8 @@ describe('asp serve --loop-guard', () => {
       throw new Error('the database is lost');
     });
     await expect(lost).rejects.toThrow('the database is lost');
-    must(await person());
+    // They have the numbers of "four" and "five", and the guard does not look at messages from a person.
+    for (let count = 0; count < 2; count += 1) must(await person());
     for (const content of ['a', 'b']) must(await stage.send(alice, id, { content }));
     expect(await chatter()).toBe(LIMIT - 2);
   });
