@@ -262,6 +262,7 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
       'console.log(JSON.stringify(process.argv.slice(2))); process.exit(7);',
     );
     writeFileSync(join(anna.home, 'bin', 'asp-deploy.cmd'), `@ECHO off\r\n"${windows.node}" "%~dp0\\args.js" %*\r\n`);
+    // Not a variable between percent signs: the shell of Wine 8 expands it, in spite of what keeps that of Windows from it.
     const args = ['--json', 'a b', '', 'x&echo injected', 'say "hi"&echo injected', '^|<>()!', 'ü😀'];
     const { status, stdout } = await anna.asp(['deploy', ...args]);
     expect({ status, args: json<unknown>(stdout) }).toEqual({ status: 7, args });
