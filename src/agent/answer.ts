@@ -2,7 +2,15 @@ import type { Client } from '../client/client.js';
 import { RequestError } from '../client/client.js';
 import { stableKey } from '../kit/stable-key.js';
 import { isMessageEvent } from '../wire/event.js';
-import { FAILED, HOPS, IN_REPLY_TO, isFailureNotice, readHops, type UnansweredReason } from '../wire/message.js';
+import {
+  ENDS_SESSION,
+  FAILED,
+  HOPS,
+  IN_REPLY_TO,
+  isFailureNotice,
+  readHops,
+  type UnansweredReason,
+} from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import { Message } from '../wire/schemas/message.js';
 import type { Content, JsonObject } from '../wire/schemas/requests.js';
@@ -21,6 +29,8 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
       readonly content?: Content | undefined;
       /** Of the reply, beside what names the message that it answers. */
       readonly metadata?: JsonObject | undefined;
+      /** Whether the session ends after this reply, even if the agent does not end each of them. */
+      readonly ends?: boolean | undefined;
       /** What remains to be done once the reply is sent, or at once without one. */
       readonly after?: (() => Promise<void>) | undefined;
     }
@@ -216,8 +226,10 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     if (notice === undefined) return failed;
     return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
   }
+  const ends = answering.ends || printed.ends === true;
   if (printed.text === '') {
     await printed.after?.();
+    if (printed.ends === true) await endSession(answering, event.session_id);
     return { ...about, outcome: 'silent' };
   }
   const broken = ticket.checkText(printed.text);
@@ -225,8 +237,9 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     await noteUnanswered(answering, event, broken);
     return { ...about, ...(await limited(answering, event, broken)), exit_code: exitCode, tries };
   }
-  const sent = await reply(answering, event, printed.content ?? printed.text, {
+  const sent = await reply({ ...answering, ends }, event, printed.content ?? printed.text, {
     ...printed.metadata,
+    ...(printed.ends === true && { [ENDS_SESSION]: true }),
     ...replyMetadata(event.payload),
   });
   if (sent.kind === 'done') {
@@ -234,7 +247,8 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     return { ...about, outcome: 'replied', reply: sent.reply };
   }
   // The command printed something different this time; the earlier reply was sent.
-  if (sent.error.code === 'IDEMPOTENCY_MISMATCH') return { ...(await answeredBefore(answering, event)), tries };
+  if (sent.error.code === 'IDEMPOTENCY_MISMATCH')
+    return { ...(await answeredBefore({ ...answering, ends }, event)), tries };
   if (sent.error.code === 'LOOP_GUARD') {
     await noteUnanswered(answering, event, 'loop_guard');
     return { ...about, ...(await limited(answering, event, 'loop_guard')), exit_code: exitCode, tries };
@@ -294,7 +308,7 @@ export async function answeredBefore(answering: Answering, event: Incoming, repl
   const isNotice = reply !== undefined && isFailureNotice(reply);
   if (!isNotice) limits.recover(event.payload, reply && toText(reply.content));
   await limits.written();
-  if (answering.ends) await endSession(answering, event.session_id);
+  if (answering.ends || reply?.metadata?.[ENDS_SESSION] === true) await endSession(answering, event.session_id);
   return { ...aboutMessage(event), outcome: 'answered', exit_code: null, tries: 0 };
 }
 

@@ -25,6 +25,9 @@ export function findInReplyTo({ metadata }: Pick<Message, 'metadata'>): string |
 /** The member of a message's metadata that is true if its sender waits for the reply (wire: Content and attachments, replies). */
 export const AWAITS_REPLY = 'awaits_reply';
 
+/** The member of a reply's metadata that is true if the agent ends the session after it (wire: Content and attachments, replies). */
+export const ENDS_SESSION = 'ends_session';
+
 /** The member of a reply's metadata that is true if the agent could not process the message. */
 export const FAILED = 'failed';
 

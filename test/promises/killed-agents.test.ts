@@ -45,7 +45,7 @@ interface Handled {
   readonly isMarked: boolean;
 }
 
-/** One of four agents that have nothing in common but the engine. */
+/** One of five agents that have nothing in common but the engine. */
 interface Agent {
   readonly name: string;
   readonly handle: string;
@@ -117,6 +117,12 @@ function createAgents(home: Home): readonly Agent[] {
           })),
     },
     {
+      ...{ name: 'a program that exchanges lines', handle: '@demo.lines', handler: 'line-handler.py' },
+      start: () => run('@demo.lines', '--exec', `python3 ${PROGRAMS}line-handler.py ${logOf('lines')}`, '--lines'),
+      // It also writes down its end.
+      handled: () => read<Handled>('lines').filter(({ text: number }) => number !== undefined),
+    },
+    {
       ...{ name: 'a program on the library', handle: '@demo.library' },
       start: () => home.spawn(process.execPath, library),
       handled: () => read<Handled>('library'),
@@ -169,7 +175,16 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
 
   beforeAll(async () => {
     home = createHome();
-    const handles = [ME, '@demo.shell', '@demo.python', '@demo.sdk', '@demo.library', '@demo.one', '@demo.two'];
+    const handles = [
+      ME,
+      '@demo.shell',
+      '@demo.python',
+      '@demo.sdk',
+      '@demo.lines',
+      '@demo.library',
+      '@demo.one',
+      '@demo.two',
+    ];
     const seed = handles.map((handle) => handle.slice(1)).join(',');
     service = await startServe(home, ['--limits', 'off', '--seed', seed]);
     for (const handle of handles) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
@@ -181,7 +196,7 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
   });
 
   it(
-    `answer each of ${MESSAGES} messages once and in order, and repeat work only after a kill, marked: four agents, ${KILLS} kills`,
+    `answer each of ${MESSAGES} messages once and in order, and repeat work only after a kill, marked: five agents, ${KILLS} kills`,
     async () => {
       const tally = createTally('killed agents');
       const { random } = tally;

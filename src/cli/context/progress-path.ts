@@ -18,3 +18,6 @@ export async function progressPath(
   const service = createHash('sha256').update(baseUrl).digest('hex').slice(0, 12);
   return join(directory, folder, `${handle.slice(1)}-${service}.json`);
 }
+
+/** Another file about the same agent, in the same folder. */
+export const besideProgress = (path: string, suffix: string): string => `${path.replace(/\.json$/, '')}${suffix}`;

@@ -11,6 +11,7 @@ import {
   SMALL_BODY_MAX_BYTES,
 } from '../../wire/limit.js';
 import { endpointSchemas } from '../../wire/schemas/endpoint.js';
+import { describeIssue } from '../../wire/schemas/issue.js';
 import { EmptyRequest } from '../../wire/schemas/requests.js';
 import { ServiceError } from '../core/errors.js';
 
@@ -23,61 +24,12 @@ const HANDLE_POSITION = /^(?:handle|(?:invite|entries)\.\d+)$/;
 function errorOfIssues(issues: readonly Issue[]): ServiceError {
   const issue = issues.find((candidate) => !isAboutHandle(candidate));
   if (issue === undefined) return new ServiceError('INVALID_HANDLE');
-  return new ServiceError('VALIDATION_ERROR', describe(findCause(issue)));
-}
-
-/** Of the forms that a value may have, the one that the caller probably meant: the issue deepest in the value. */
-function findCause(issue: Issue): Issue {
-  if (issue.code !== 'invalid_union') return issue;
-  const causes = issue.errors.flatMap(([first]) => {
-    if (first === undefined) return [];
-    const cause = findCause(first);
-    return [{ ...cause, path: [...issue.path, ...cause.path] }];
-  });
-  return causes.reduce((best, cause) => (cause.path.length > best.path.length ? cause : best), issue);
+  return new ServiceError('VALIDATION_ERROR', describeIssue(issue, 'The request'));
 }
 
 function isAboutHandle(issue: Issue): boolean {
   const isMissing = issue.input === undefined && issue.path.at(-1) === 'handle';
   return HANDLE_POSITION.test(issue.path.join('.')) && !isMissing;
-}
-
-function describe(issue: Issue): string {
-  const subject = issue.path.length === 0 ? 'The request' : `"${printable(issue.path.join('.'))}"`;
-  switch (issue.code) {
-    case 'unrecognized_keys':
-      return `${subject} has an unknown field: "${printable(issue.keys[0] ?? '')}".`;
-    case 'invalid_type':
-      return `${subject} must be of type ${issue.expected}.`;
-    case 'too_big':
-      return `${subject} ${exceeds(issue.origin, Number(issue.maximum))}.`;
-    case 'too_small':
-      return `${subject} ${fallsShortOf(issue.origin, Number(issue.minimum))}.`;
-    case 'invalid_value':
-      return `${subject} must be one of: ${issue.values.join(', ')}.`;
-    case 'invalid_union':
-      return 'options' in issue && issue.options !== undefined
-        ? `${subject} must be one of: ${issue.options.join(', ')}.`
-        : `${subject} is not valid.`;
-    default:
-      return issue.message === 'Invalid input' ? `${subject} is not valid.` : `${subject}: ${issue.message}.`;
-  }
-}
-
-function exceeds(origin: string, maximum: number): string {
-  if (origin === 'string') return `is longer than ${maximum} characters`;
-  return origin === 'array' ? `has more than ${maximum} items` : `is above its maximum of ${maximum}`;
-}
-
-function fallsShortOf(origin: string, minimum: number): string {
-  if (origin !== 'string' && origin !== 'array') return `is below its minimum of ${minimum}`;
-  if (minimum === 1) return 'must not be empty';
-  return origin === 'string' ? `is shorter than ${minimum} characters` : `has fewer than ${minimum} items`;
-}
-
-/** A field name as the caller sent it, truncated and without characters that affect a terminal or a log. */
-function printable(name: string): string {
-  return name.replace(/[^\x20-\x7e]/g, '?').slice(0, 80);
 }
 
 const PRINTABLE = /^[\x20-\x7e]+$/;

@@ -68,6 +68,24 @@ const asked =
     );
   };
 
+/** Answers each line with `text`, as a line. */
+const linesOf = (text: string): string =>
+  `sed -u 's/.*"event_id":"\\([^"]*\\)".*/{"event_id":"\\1","content":"${text}"}/'`;
+
+/** As `asked`, with any command. */
+const handled =
+  (command: string) =>
+  async (scene: Scene, typed: Typed): Promise<unknown> => {
+    const id = await scene.session();
+    return running(
+      scene,
+      ['run --from anyone --exec', [command], typed],
+      () => scene.alice.mustSend(id, 'ping'),
+      (told) => told > 0,
+      () => textsIn(scene.alice, id),
+    );
+  };
+
 /** Sends `a` and `b` as alice. Returns the messages in the session, sorted. */
 async function askTwice(scene: Scene, words: readonly (string | Typed)[]): Promise<unknown> {
   const id = await scene.session();
@@ -155,7 +173,7 @@ function recorded(sequence: number, sender: string, content: string): string {
  * answer.
  */
 const replayed =
-  (words: string) =>
+  (words: string | Typed) =>
   async (scene: Scene, typed: Typed): Promise<unknown> => {
     const asks = ['@bob.bot', '@carol.bot'].flatMap((handle, at) => [
       recorded(2 * at + 1, handle, 'ping'),
@@ -232,6 +250,9 @@ const createAndList = async ({ alice }: Scene, count: number): Promise<void> => 
 const TABLE: Table = {
   run: {
     '--exec': shown(`--exec 'echo pong'`, ['ping', 'pong'], asked('run --from anyone'), `--exec 'echo no'`),
+    '--lines': shown('--lines', ['ping', 'pong'], handled(linesOf('pong'))),
+    '--reply-json': shown('--reply-json', ['ping', 'pong'], handled(`echo '{"content":"pong"}'`)),
+    '--recent': shown('--recent 1', ['ping', 'yes'], handled(`grep -q '"recent":' && echo yes || echo no`)),
     '--acp': shown(`--acp 'node ${RUDE_AGENT}'`, ['ping', 'polite'], asked('run --from anyone'), `--exec 'echo pong'`),
     '--allow': shown('--allow read', ['permission read', 'read: once'], async (scene, typed) => {
       const id = await scene.session();
@@ -484,6 +505,13 @@ const TABLE: Table = {
   replay: {
     'recording|-': shown('recording.jsonl', [0, 'a'], replayed(`--exec 'echo a'`), 'other.jsonl'),
     '--exec': shown(`--exec 'echo a'`, [0, 'a'], replayed('recording.jsonl'), `--exec 'echo b'`),
+    '--lines': shown('--lines', [0, 'a'], replayed(['recording.jsonl', '--exec', linesOf('a')])),
+    '--reply-json': shown('--reply-json', [0, 'a'], replayed(['recording.jsonl', '--exec', `echo '{"content":"a"}'`])),
+    '--recent': shown(
+      '--recent 1',
+      [0, 'a'],
+      replayed(['recording.jsonl', '--exec', `grep -q '"recent":' && echo a || echo b`]),
+    ),
     '--acp': shown(
       `--acp 'node ${RUDE_AGENT}'`,
       [13, 'a'],

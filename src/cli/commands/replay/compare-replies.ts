@@ -20,6 +20,7 @@ import type { Style } from '../../terminal/style.js';
 import { readSessionName } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import { startCommandGuard } from '../run/command-guard.js';
+import { type JsonSources, keepLast, partTypeOf, readFile } from '../run/reply-json.js';
 import { agentEnvironment } from '../run/run-command.js';
 import { startResponder } from '../run/serve-agent.js';
 import { findSession } from '../session/find-session.js';
@@ -60,7 +61,8 @@ async function findRelations(
   { rules }: ReplayOptions,
   { me, isFile }: Recording,
 ): Promise<FindRelation> {
-  if (isFile || rules.protocol === 'exec') return async () => 'anyone';
+  const isTold = rules.protocol !== 'exec' || rules.recent > 0;
+  if (isFile || !isTold) return async () => 'anyone';
   return createRelations({ context, client: await context.client(), me, signal: context.signal });
 }
 
@@ -77,14 +79,24 @@ export async function compareReplies(context: Context, options: ReplayOptions): 
   const counts = { same: 0, different: 0 };
   let responder: Responder | undefined;
   try {
+    const findRelation = await findRelations(context, options, recording);
+    let earlier: readonly Message[] = [];
+    const sources: JsonSources = {
+      findRelation,
+      attach: async (_event, path) => {
+        const file = await readFile(context, path);
+        return { type: partTypeOf(file), name: file.filename, mime_type: file.contentType };
+      },
+      readRecent: async () => earlier,
+    };
     responder = await startResponder({
-      ...{ context, me, rules, guard, signal, progressPath: undefined },
+      ...{ context, me, rules, guard, signal, findRelation, sources, progressPath: undefined },
       environment: { ...environment, ASP_REPLAY: '1' },
-      findRelation: await findRelations(context, options, recording),
     });
     const { respond } = responder;
-    for await (const turn of listTurns(recording, isWanted)) {
+    for await (const turn of listTurns(recording, isWanted, rules.protocol === 'acp' ? 0 : rules.recent)) {
       const beganAt = clock.monotonic();
+      earlier = turn.earlier;
       let times = 0;
       const begin = async (): Promise<number> => ++times;
       const produced = await respond(turn.incoming, signal, { begin, onTaken: () => {} });
@@ -145,15 +157,20 @@ function producedAnswer(produced: Produced): Answer {
   return { outcome: messages.length > 0 ? 'replied' : 'silent', messages, why: null };
 }
 
-/** Text without the spaces around it and without what is ignored; a single text part is its text. */
+/**
+ * Text without the spaces around it and without what is ignored; a single text part is its text. A named file is its
+ * name and type: nothing is uploaded in a replay, so it has no id.
+ */
 function comparable({ messages }: Answer, patterns: readonly RegExp[]): unknown {
   const plain = (text: string): string =>
     patterns.reduce((left, pattern) => bounded(() => left.replace(pattern, '')) ?? left, text).trim();
   return messages.map((content) => {
     const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-    return parts.map((part) =>
-      part.type === 'text' && typeof part['text'] === 'string' ? { ...part, text: plain(part['text']) } : part,
-    );
+    return parts.map((part) => {
+      if (part.type === 'text' && typeof part['text'] === 'string') return { ...part, text: plain(part['text']) };
+      if (part['name'] === undefined) return part;
+      return { type: part.type, name: part['name'], mime_type: part['mime_type'], url: part['url'] };
+    });
   });
 }
 
@@ -193,6 +210,8 @@ interface Recording {
 interface Turn {
   readonly incoming: Incoming;
   readonly replies: readonly Message[];
+  /** The messages before it in its session, as many as the command gets. */
+  readonly earlier: readonly Message[];
 }
 
 /** A session of the acting agent, or a file. */
@@ -252,10 +271,12 @@ interface Place {
   /** Undefined: the agent created the session, or its invitation is still to come. */
   isIn: boolean | undefined;
   latest: Waiting | undefined;
+  recent: readonly Message[];
 }
 
 interface Waiting {
   readonly incoming: Incoming;
+  readonly earlier: readonly Message[];
   readonly replies: Message[];
   /** The number of its event. */
   readonly at: number;
@@ -265,6 +286,7 @@ interface Waiting {
 async function* listTurns(
   { me, events, isFile: isChosen }: Recording,
   isWanted: (handle: string) => boolean,
+  recentMax: number,
 ): AsyncGenerator<Turn> {
   const places = new Map<string, Place>();
   const seen = new Set<string>();
@@ -281,7 +303,7 @@ async function* listTurns(
   for await (const event of events) {
     count += 1;
     const { session_id: id, type, payload } = event;
-    const place: Place = places.get(id) ?? { isIn: undefined, latest: undefined };
+    const place: Place = places.get(id) ?? { isIn: undefined, latest: undefined, recent: [] };
     places.set(id, place);
     const [oldest] = places.keys();
     if (places.size > SESSIONS_MAX && oldest !== undefined) places.delete(oldest);
@@ -301,9 +323,12 @@ async function* listTurns(
     const isNew = !waiting.some((one) => one.incoming.payload.id === incoming?.payload.id);
     if (incoming !== undefined && isNew) {
       // An answer to a message that is not wanted belongs to no other one.
-      place.latest = isWanted(incoming.payload.sender) ? { incoming, replies: [], at: count } : undefined;
+      place.latest = isWanted(incoming.payload.sender)
+        ? { incoming, earlier: place.recent, replies: [], at: count }
+        : undefined;
       if (place.latest !== undefined) waiting.push(place.latest);
     }
+    if (recentMax > 0 && isMessageEvent(event)) place.recent = keepLast([...place.recent, event.payload], recentMax);
     while (waiting[0] !== undefined && count - waiting[0].at > LATE_EVENTS_MAX) {
       requirePresence();
       yield waiting[0];

@@ -1,5 +1,13 @@
 import { type Args, type Argument, command, type Option } from '../../command.js';
-import { ACP_OPTION, ALLOW_OPTION, EXEC_OPTION, readFrom, readRules, TRIES_OPTION } from '../run/run.js';
+import {
+  ACP_OPTION,
+  ALLOW_OPTION,
+  EXEC_OPTION,
+  HANDLER_OPTIONS,
+  readFrom,
+  readRules,
+  TRIES_OPTION,
+} from '../run/run.js';
 
 const ARGUMENTS = [
   {
@@ -10,6 +18,7 @@ const ARGUMENTS = [
 
 const OPTIONS = [
   EXEC_OPTION,
+  ...HANDLER_OPTIONS,
   ACP_OPTION,
   ALLOW_OPTION,
   { flags: '--from <handles|anyone>', about: 'whose messages are replayed (default anyone)', isRepeatable: true },

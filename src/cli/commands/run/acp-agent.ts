@@ -1,20 +1,20 @@
-import { resolve } from 'node:path';
 import * as z from 'zod/mini';
 
 import type { Handover, Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import { backoffMs, type Clock, orAborted, wait } from '../../../kit/clock.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
-import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { readIfPresent } from '../../../kit/private-file.js';
 import { createSavedFile } from '../../../kit/saved-file.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
+import { besideProgress } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
-import { HOPS_FILE_VARIABLE } from '../send/hops.js';
+import type { HopsFile } from '../send/hops.js';
 import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess, toShownText } from './acp-process.js';
 import type { CommandGuard } from './command-guard.js';
 import { frameMessage, NO_REPLY } from './frame.js';
@@ -49,6 +49,7 @@ export interface AcpAgentParts {
   readonly findRelation: FindRelation;
   /** Its sessions are kept beside the progress; undefined to keep nothing. */
   readonly progressPath: string | undefined;
+  readonly hops: HopsFile;
   /** Ends the start. */
   readonly signal: AbortSignal;
 }
@@ -94,8 +95,6 @@ interface Turn extends AskingTurn {
   text: string;
   earlier: string;
   size: number;
-  /** How many automatic replies lead to what the program sends in this turn. */
-  readonly hops: number;
 }
 
 /** The program, while it is running. */
@@ -117,17 +116,11 @@ class AcpAgent implements Responder {
   #process: AcpProcess | undefined;
   /** Permission requests that are not decided. */
   readonly #answering = new Set<Promise<object>>();
-  readonly #hopsFile: string | undefined;
-  #writingHops = Promise.resolve();
   #isClosed = false;
 
   constructor(parts: AcpAgentParts, sessions: AcpSessions) {
     this.#parts = parts;
     this.#sessions = sessions;
-    const { workingDirectory } = parts.context.machine;
-    const path = besideProgress(parts, '.hops');
-    // The program may run its commands elsewhere.
-    this.#hopsFile = path === undefined ? undefined : resolve(workingDirectory, path);
   }
 
   /** No one waits for the answers to questions of a run that was killed. */
@@ -182,7 +175,7 @@ class AcpAgent implements Responder {
     await this.#process?.end('it was stopped');
     await Promise.allSettled(this.#answering);
     await this.#sessions.written();
-    await this.#writeHops();
+    await this.#parts.hops.written();
   }
 
   async #start(): Promise<Connection> {
@@ -203,9 +196,8 @@ class AcpAgent implements Responder {
   }
 
   async #startOnce(): Promise<Connection | Failed> {
-    const { context, rules, guard, environment } = this.#parts;
-    const hops = this.#hopsFile === undefined ? {} : { [HOPS_FILE_VARIABLE]: this.#hopsFile };
-    const process = startAcpProcess(context, rules.command, { ...environment, ...hops }, guard, {
+    const { context, rules, guard, environment, hops } = this.#parts;
+    const process = startAcpProcess(context, rules.command, { ...environment, ...hops.environment }, guard, {
       answer: (method, params) => this.#answer(method, params),
       notice: (method, params) => this.#notice(method, params),
     });
@@ -252,7 +244,7 @@ class AcpAgent implements Responder {
     signal: AbortSignal,
     { begin, onTaken }: Handover,
   ): Promise<Produced | 'again'> {
-    const { context, me, rules, findRelation } = this.#parts;
+    const { context, me, rules, findRelation, hops } = this.#parts;
     const { session_id: sessionId, payload } = event;
     signal.throwIfAborted();
     const connection = await this.connect();
@@ -263,7 +255,6 @@ class AcpAgent implements Responder {
     const turn: Turn = {
       ...{ eventId: event.event_id, sessionId, sender: payload.sender, relation, onTaken, calls: new Map() },
       ...{ signal: over.signal, limit, text: '', earlier: '', size: 0, allowed: 0, refused: 0, asked: 0 },
-      hops: readHops(payload) + 1,
     };
     const stops: (() => void)[] = [() => over.abort(), limit.end];
     let acpId: string | undefined;
@@ -309,7 +300,7 @@ class AcpAgent implements Responder {
         );
       });
       this.#turns.set(opened, turn);
-      await this.#writeHops();
+      stops.push(await hops.enter(readHops(payload) + 1));
       signal.throwIfAborted();
       const reply = await process.request('session/prompt', { sessionId: opened, prompt });
       if (reply.kind !== 'result') return failedBy(reply);
@@ -328,21 +319,8 @@ class AcpAgent implements Responder {
       return { kind: 'printed', exitCode: null, text: answer === NO_REPLY ? '' : answer, tries, turn: facts };
     } finally {
       for (const stop of stops) stop();
-      if (acpId !== undefined && this.#turns.delete(acpId)) void this.#writeHops();
+      if (acpId !== undefined) this.#turns.delete(acpId);
     }
-  }
-
-  /**
-   * Its commands do not say which turn they belong to: several turns have the hops of the longest chain, so that no loop
-   * is counted too low.
-   */
-  #writeHops(): Promise<void> {
-    this.#writingHops = this.#writingHops.then(async () => {
-      const highest = Math.max(0, ...[...this.#turns.values()].map(({ hops }) => hops));
-      const text = highest === 0 ? '' : String(highest);
-      if (this.#hopsFile !== undefined) await replaceFile(this.#hopsFile, text, { isDurable: false }).catch(() => {});
-    });
-    return this.#writingHops;
   }
 
   /** The program's session for one of ours: the open one, the one of an earlier run, or a new one. */
@@ -498,13 +476,10 @@ const SessionsJson = z.looseObject({
   questions: z.optional(z.array(z.string())),
 });
 
-const besideProgress = ({ progressPath }: AcpAgentParts, suffix: string): string | undefined =>
-  progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}${suffix}`;
-
 /** Names of another program's sessions mean nothing to this one: the file of another command is not reused. */
 async function openAcpSessions(parts: AcpAgentParts): Promise<AcpSessions> {
-  const path = besideProgress(parts, '.acp.json');
   const { command } = parts.rules;
+  const path = parts.progressPath === undefined ? undefined : besideProgress(parts.progressPath, '.acp.json');
   const { data } = SessionsJson.safeParse(parseIfJson(path === undefined ? undefined : await readIfPresent(path)));
   const sessions = new Map(data?.command === command ? Object.entries(data.sessions) : []);
   const left = data?.questions ?? [];

@@ -1,19 +1,15 @@
-import type { Readable } from 'node:stream';
 import * as z from 'zod/mini';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
-import { childEnvironment } from '../../terminal/child-environment.js';
 import { shorten } from '../../terminal/output.js';
-import { type CommandEnd, describeEnd, passOnErrors } from '../session/event-command.js';
 import type { CommandGuard } from './command-guard.js';
+import { type LineProcessEnd, startLineProcess } from './line-process.js';
 
-const KILL_AFTER_MS = 2_000;
-const LINE_MAX_BYTES = 8 * 1024 * 1024;
 const SHOWN_MAX = 200;
 
-/** Text from the agent program, on one line. */
+/** Text from a program, on one line. */
 export const toShownText = (text: string): string => shorten(sanitizeLine(text), SHOWN_MAX);
 
 /** The result of a request. */
@@ -24,10 +20,8 @@ export type AcpReply =
   | AcpEnded;
 
 /** The agent program is gone, so the answer will never come. */
-export interface AcpEnded {
+export interface AcpEnded extends LineProcessEnd {
   readonly kind: 'ended';
-  readonly why: string;
-  readonly exitCode: number | null;
 }
 
 export interface AcpHandlers {
@@ -65,32 +59,13 @@ export function startAcpProcess(
   guard: CommandGuard,
   handlers: AcpHandlers,
 ): AcpProcess {
-  const { clock, machine, output, streams } = context;
-  const { child, opened, kill } = guard.start(command, {
-    stdio: ['pipe', 'pipe', output.format === 'human' ? 'inherit' : 'pipe'],
-    env: childEnvironment(context.environment, environment),
-    cwd: machine.workingDirectory,
-  });
+  const { output } = context;
   const open = new Map<number, (reply: AcpReply) => void>();
   let lastId = 0;
-  let stopped: string | undefined;
   let isGone = false;
   let isNoiseReported = false;
 
-  const send = (message: object): void => {
-    const line = `${toJsonLine({ jsonrpc: '2.0', ...message })}\n`;
-    void opened.then(() => void (isGone || child.stdin?.write(line)));
-  };
-  const end = async (why: string): Promise<void> => {
-    if (stopped === undefined && !isGone) {
-      stopped = why;
-      child.stdin?.end();
-      kill('SIGTERM');
-      const cancel = clock.schedule(KILL_AFTER_MS, () => kill('SIGKILL'));
-      void ended.then(cancel);
-    }
-    await ended;
-  };
+  const send = (message: object): void => program.write(toJsonLine({ jsonrpc: '2.0', ...message }));
   const answer = async (id: string | number, method: string, params: unknown): Promise<void> => {
     try {
       const result = await handlers.answer(method, params);
@@ -106,7 +81,8 @@ export function startAcpProcess(
     isNoiseReported = true;
     await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);
   };
-  const take = async (line: string): Promise<void> => {
+  const take = async (bytes: Buffer): Promise<void> => {
+    const line = bytes.toString('utf8').trim();
     const { data } = Frame.safeParse(parseIfJson(line));
     if (data === undefined) return passOver(line);
     const { id, method, params, result, error } = data;
@@ -122,28 +98,14 @@ export function startAcpProcess(
     else settle({ kind: 'refused', code: error.code, why: toShownText(error.message) });
   };
 
-  const closed = new Promise<CommandEnd | string>((resolve) => {
-    child.once('error', (error) => resolve(error.message));
-    child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
-  });
-  // Its child processes may hold its output open.
-  child.once('exit', () => {
-    kill('SIGTERM');
-    clock.schedule(KILL_AFTER_MS, () => kill('SIGKILL'), true);
-  });
-  child.stdin?.on('error', () => {});
-  const reading = readLines(child.stdout as Readable, take).catch(
-    (error: unknown) => void end(error instanceof Error ? error.message : String(error)),
-  );
-  const passing =
-    child.stderr === null ? undefined : passOnErrors(child.stderr, { agent_program: command }, streams.stderr);
-  const ended = Promise.all([closed, reading, passing]).then(([how]) => {
+  const noun = 'the agent program';
+  const program = startLineProcess(context, guard, { command, environment, noun, name: 'agent_program', onLine: take });
+  const ended = program.ended.then((end): AcpEnded => {
     isGone = true;
-    const why = stopped ?? (typeof how === 'string' ? how : `the agent program ${describeEnd(how)}`);
-    const end: AcpEnded = { kind: 'ended', why, exitCode: typeof how === 'string' ? null : how.exitCode };
-    for (const settle of open.values()) settle(end);
+    const over: AcpEnded = { kind: 'ended', ...end };
+    for (const settle of open.values()) settle(over);
     open.clear();
-    return end;
+    return over;
   });
 
   return {
@@ -156,35 +118,6 @@ export function startAcpProcess(
       }),
     notify: (method, params) => send({ method, params }),
     ended,
-    end,
+    end: program.end,
   };
-}
-
-/** Calls `take` for each line that is not blank, one after the other: while it is busy, the program waits to write. */
-async function readLines(from: Readable, take: (line: string) => Promise<void>): Promise<void> {
-  let parts: Buffer[] = [];
-  let size = 0;
-  const add = (bytes: Buffer): void => {
-    size += bytes.byteLength;
-    if (size > LINE_MAX_BYTES)
-      throw new Error(`the agent program printed a line longer than ${LINE_MAX_BYTES / 1024 / 1024} MiB`);
-    parts.push(bytes);
-  };
-  const takeLine = async (): Promise<void> => {
-    const line = Buffer.concat(parts).toString('utf8').trim();
-    parts = [];
-    size = 0;
-    if (line !== '') await take(line);
-  };
-  for await (const chunk of from) {
-    const bytes = chunk as Buffer;
-    let start = 0;
-    for (let at = bytes.indexOf(0x0a); at !== -1; at = bytes.indexOf(0x0a, start)) {
-      add(bytes.subarray(start, at));
-      start = at + 1;
-      await takeLine();
-    }
-    add(bytes.subarray(start));
-  }
-  await takeLine();
 }

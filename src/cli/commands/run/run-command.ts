@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Handover, Incoming, Produced, Responder } from '../../../agent/answer.js';
+import type { Incoming, Responder } from '../../../agent/answer.js';
 import { backoffMs, wait } from '../../../kit/clock.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
@@ -9,10 +9,12 @@ import { CliError } from '../../errors.js';
 import { HOPS_VARIABLE } from '../send/hops.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
 import type { CommandGuard } from './command-guard.js';
+import type { JsonExchange, Once } from './reply-json.js';
 
 const KILL_AFTER_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
 const STARTED_AFTER_MS = 150;
+const JSON_FACTOR = 6;
 
 /** How a shell reports a command that it cannot run (POSIX, sh: Exit Status). */
 const CANNOT_RUN: Readonly<Record<number, string>> = {
@@ -25,6 +27,9 @@ export interface CommandRules {
   readonly command: string;
   readonly tries: number;
   readonly timeoutMs: number;
+  readonly repliesAs: 'text' | 'json';
+  /** How many earlier messages the input has. */
+  readonly recent: number;
 }
 
 /** With it, `asp` in a program acts as the same agent at the same service. */
@@ -32,42 +37,48 @@ export async function agentEnvironment(context: Context, me: string): Promise<Re
   return { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name };
 }
 
-/** A command that is run for each message. */
+/** A command that is run for each message. Without an exchange, it gets the event and prints text. */
 export function respondByCommand(
   context: Context,
   rules: CommandRules,
   guard: CommandGuard,
-  environment: Readonly<Record<string, string>>,
+  agent: Readonly<Record<string, string>>,
+  exchange: JsonExchange | undefined,
 ): Responder {
-  return {
-    respond: (event, signal, handover) => runCommand(context, rules, guard, event, environment, signal, handover),
-    close: async () => {},
-  };
+  const respond = retrying(context, rules.tries, async (event, signal, attempt, onTaken) => {
+    const environment = { ...agent, ASP_TRY: String(attempt), [HOPS_VARIABLE]: String(readHops(event.payload) + 1) };
+    const { recent } = rules;
+    const isDescribed = exchange !== undefined && recent > 0;
+    const input = isDescribed ? await exchange.describe(event, { attempt, recent }, signal) : event;
+    const once = await runOnce(context, rules, guard, input, environment, signal, onTaken);
+    const isJson = exchange !== undefined && rules.repliesAs === 'json' && once.kind === 'printed';
+    return isJson ? exchange.readText(event, once.text, once.exitCode, signal) : once;
+  });
+  return { respond, close: async () => {} };
 }
 
+/** One attempt; `attempt` counts those of earlier runs too. */
+type Attempt = (event: Incoming, signal: AbortSignal, attempt: number, onTaken: () => void) => Promise<Once | 'again'>;
+
 /**
- * Runs a command for an event until it succeeds or has failed too often. Rejects with the signal's reason.
- * @throws CliError `ASP_CONFIG` if the command cannot be run at all
+ * Repeats an attempt for a message until it succeeds or has failed too often. `again` does not count.
+ * @throws CliError `ASP_CONFIG` if the command cannot be run at all, and the signal's reason
  */
-async function runCommand(
-  context: Context,
-  rules: CommandRules,
-  guard: CommandGuard,
-  event: Incoming,
-  agent: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-  { begin, onTaken }: Handover,
-): Promise<Produced> {
-  for (let tries = 1; ; tries += 1) {
-    const time = String(await begin());
-    const environment = { ...agent, ASP_TRY: time, [HOPS_VARIABLE]: String(readHops(event.payload) + 1) };
-    const printed = { ...(await runOnce(context, rules, guard, event, environment, signal, onTaken)), tries };
-    signal.throwIfAborted();
-    if (printed.kind === 'failed') refuseUnrunnable(printed.exitCode);
-    if (printed.kind === 'printed' || tries >= rules.tries) return printed;
-    await context.output.note(`${event.event_id}: ${printed.why}; trying again.`);
-    await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
-  }
+export function retrying(context: Context, triesMax: number, once: Attempt): Responder['respond'] {
+  return async (event, signal, { begin, onTaken }) => {
+    for (let tries = 1; ; ) {
+      const result = await once(event, signal, await begin(), onTaken);
+      signal.throwIfAborted();
+      if (result === 'again') continue;
+      const produced = { ...result, tries };
+      if (produced.kind === 'printed') return produced;
+      refuseUnrunnable(produced.exitCode);
+      if (tries >= triesMax) return produced;
+      await context.output.note(`${event.event_id}: ${produced.why}; trying again.`);
+      await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
+      tries += 1;
+    }
+  };
 }
 
 /** Every message would fail the same way, so none counts as done. */
@@ -80,11 +91,9 @@ function refuseUnrunnable(exitCode: number | null): void {
   });
 }
 
-type Once = { kind: 'printed'; exitCode: 0; text: string } | { kind: 'failed'; exitCode: number | null; why: string };
-
 async function runOnce(
   context: Context,
-  { command, timeoutMs }: CommandRules,
+  { command, timeoutMs, repliesAs }: CommandRules,
   guard: CommandGuard,
   event: EventEnvelope,
   environment: Readonly<Record<string, string>>,
@@ -108,8 +117,10 @@ async function runOnce(
   // A command that cannot be run ends at once: nothing received its message.
   cancels.push(clock.schedule(STARTED_AFTER_MS, onTaken));
   try {
-    const tooMuch = (): void => stop(`the command printed more than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
-    const [end, bytes] = await Promise.all([running.ended, collect(running.stdout, tooMuch)]);
+    // Escapes make JSON longer than the message.
+    const maxBytes = repliesAs === 'json' ? JSON_FACTOR * MESSAGE_BODY_MAX_BYTES : MESSAGE_BODY_MAX_BYTES;
+    const tooMuch = (): void => stop(`the command printed more than ${maxBytes / 1024} KiB`);
+    const [end, bytes] = await Promise.all([running.ended, collect(running.stdout, maxBytes, tooMuch)]);
     const { exitCode } = end;
     if (CANNOT_RUN[exitCode ?? 0] === undefined) onTaken();
     if (stopped !== undefined) return { kind: 'failed', exitCode, why: stopped };
@@ -123,18 +134,18 @@ async function runOnce(
   }
 }
 
-async function collect(stream: Readable, onTooMuch: () => void): Promise<Buffer> {
+async function collect(stream: Readable, maxBytes: number, onTooMuch: () => void): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
   for await (const part of stream) {
     size += (part as Buffer).byteLength;
-    if (size > MESSAGE_BODY_MAX_BYTES) onTooMuch();
+    if (size > maxBytes) onTooMuch();
     else parts.push(part as Buffer);
   }
   return Buffer.concat(parts);
 }
 
-/** Strips one trailing line feed. Undefined if the output is blank or not UTF-8. */
+/** Strips one trailing line feed; blank output is empty. Undefined if it is not UTF-8. */
 function decodeText(bytes: Buffer): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '');

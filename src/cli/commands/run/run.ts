@@ -67,6 +67,21 @@ export const EXEC_OPTION = {
   flags: '--exec <command>',
   about: 'the command, run by the shell',
 } as const satisfies Option;
+/** What a command of --exec gets, and how it answers. */
+export const HANDLER_OPTIONS = [
+  {
+    flags: '--lines',
+    about: 'with --exec: keep the command running; each message and each reply is a line of JSON',
+  },
+  {
+    flags: '--reply-json',
+    about: 'with --exec: the output is a reply as JSON, which can have parts, files and metadata',
+  },
+  {
+    flags: '--recent <count>',
+    about: 'with --exec: add the last N messages before this one to the input (at most 100)',
+  },
+] as const satisfies readonly Option[];
 export const TRIES_OPTION = {
   flags: '--tries <count>',
   about: 'run a command that fails up to N times (default 1)',
@@ -95,6 +110,7 @@ export const ALLOW_OPTION = {
 
 const OPTIONS = [
   EXEC_OPTION,
+  ...HANDLER_OPTIONS,
   ACP_OPTION,
   ALLOW_OPTION,
   {
@@ -155,10 +171,21 @@ export const run = command({
     'not a new message, and what it sends continues the chain that --max-hops limits (ASP_HOPS). Secrets are not passed',
     'on: to use asp in the command, put the client secret in a file (ASP_CLIENT_SECRET_FILE).',
     '',
-    'The reply is the output of the command; without output, there is no reply. To send files, use asp reply in the',
-    'command: it answers the message that the command got. If the command fails, the sender gets a short notice',
-    '(metadata.failed), which no asp run answers. If it cannot be run at all (exit 126 or 127), the run ends, and the next',
-    'one takes the message.',
+    'The reply is the output of the command; without output, there is no reply. If the command fails, the sender gets a',
+    'short notice (metadata.failed), which no asp run answers. If it cannot be run at all (exit 126 or 127), the run ends,',
+    'and the next one takes the message.',
+    '',
+    'With --reply-json, the output is a JSON object. content is text, or parts as in asp send --parts; files are paths of',
+    'files to upload (at most 5); metadata is added to the reply; "end": true ends the session; error says why the message',
+    'could not be processed. With {}, nothing is sent. With --recent, the event has a member asp: recent is a list of the messages',
+    'before this one, oldest first (at most 1 MiB), relation says how the sender is related to the agent, and try and hops',
+    'are ASP_TRY and ASP_HOPS.',
+    '',
+    'With --lines, the command starts once and stays. It gets each message as a line: the event, with the member asp. It',
+    'prints a line with the reply, as for --reply-json, and the event_id of the message. It has one message at a time;',
+    'while all are busy, more are started, up to --concurrency. {"event_id": …, "taken": true} on the way says that it',
+    'has the message. Logs go to stderr: any other line fails the message. A command that fails a message, ends or takes',
+    'longer than --command-timeout is ended, and starts again for the next one. Its input ends when the run does.',
     '',
     '--acp starts an agent program, such as a coding agent, and gives it each message as a turn. The reply is the last',
     'text of the turn. Each session has its own session in the program, which continues after a restart if the program',
@@ -194,6 +221,8 @@ export const run = command({
     { line: 'asp run --exec "jq -r .payload.content"', about: 'an agent that repeats every message' },
     { line: 'asp run --exec ./answer.sh --from alice.bot --end', about: 'answers Alice, then ends the session' },
     { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'retries a failed command' },
+    { line: 'asp run --exec ./report.py --reply-json', about: 'a program that answers with files' },
+    { line: 'asp run --exec "node bot.js" --lines --recent 20', about: 'a program that keeps running' },
     { line: 'asp run --acp "opencode acp" --allow read', about: 'a coding agent that may read files' },
     {
       line: 'asp run --acp "opencode acp" --allow read --allow same-owner=edit,execute',
@@ -218,6 +247,7 @@ export const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;
 const GRACE_DEFAULT_MS = 10_000;
 const TRIES_MAX = 20;
+const RECENT_MAX = 100;
 
 /** Empty: agents of the same owner, and the allowlist. */
 export function readFrom(texts: readonly string[]): readonly string[] | 'anyone' {
@@ -226,7 +256,8 @@ export function readFrom(texts: readonly string[]): readonly string[] | 'anyone'
 
 /** The command to run, and how asp talks to it. */
 export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
-  | { readonly protocol: 'exec' }
+  | { readonly protocol: 'exec'; readonly repliesAs: 'text' | 'json'; readonly recent: number }
+  | { readonly protocol: 'lines'; readonly recent: number }
   | { readonly protocol: 'acp'; readonly allow: Allowed; readonly ask: AskRule | undefined }
 );
 
@@ -240,6 +271,7 @@ export interface AskRule {
 export function readRules(
   args: Args<
     | (typeof EXEC_OPTION | typeof ACP_OPTION | typeof ALLOW_OPTION | typeof TRIES_OPTION)
+    | (typeof HANDLER_OPTIONS)[number]
     | ({ readonly flags: '--command-timeout <duration>' } & Option)
   >,
   noun: 'run' | 'replay',
@@ -253,19 +285,30 @@ export function readRules(
     });
   if (program !== undefined && exec !== undefined) throw usageError('--exec and --acp cannot be used together.');
   const tries = readTries(args);
+  for (const option of ['lines', 'reply-json', 'recent'] as const)
+    if (program !== undefined && args.isSet(option)) throw usageError(`--${option} needs --exec.`);
   if (program !== undefined) return { ...tries, command, protocol: 'acp', allow: readAllowed(allow), ask: undefined };
   if (allow.length > 0) throw usageError('--allow needs --acp.');
-  return { ...tries, command, protocol: 'exec' };
+  const recent = args.count('recent', { min: 1, max: RECENT_MAX }) ?? 0;
+  if (!args.flag('lines')) {
+    const repliesAs = args.flag('reply-json') ? 'json' : 'text';
+    return { ...tries, command, protocol: 'exec', repliesAs, recent };
+  }
+  if (args.flag('reply-json'))
+    throw usageError('--lines and --reply-json cannot be used together.', {
+      why: 'with --lines, each reply is JSON already.',
+    });
+  return { ...tries, command, protocol: 'lines', recent };
 }
 
 function readAskingRules(args: RunArgs): RunRules {
   const rules = readRules(args, 'run');
   const ask = args.text('ask');
   for (const budget of ['max-tokens', 'max-cost'] as const)
-    if (args.isSet(budget) && rules.protocol === 'exec') throw usageError(`--${budget} needs --acp.`);
+    if (args.isSet(budget) && rules.protocol !== 'acp') throw usageError(`--${budget} needs --acp.`);
   if (args.isSet('ask-wait') && ask === undefined) throw usageError('--ask-wait needs --ask.');
   if (ask === undefined) return rules;
-  if (rules.protocol === 'exec') throw usageError('--ask needs --acp.');
+  if (rules.protocol !== 'acp') throw usageError('--ask needs --acp.');
   return { ...rules, ask: { handle: readHandle(ask), waitMs: args.duration('ask-wait') ?? ASK_WAIT_DEFAULT_MS } };
 }
 

@@ -9,10 +9,12 @@ import { serviceTime } from '../../../agent/start-points.js';
 import type { AgentOptions } from '../../../agent/take-events.js';
 import type { Client } from '../../../client/client.js';
 import type { Context } from '../../context/context.js';
-import { progressPath } from '../../context/progress-path.js';
+import { besideProgress, progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
 import { openReadyFile, readyText } from '../../ready-file.js';
+import { openHopsFile } from '../send/hops.js';
 import { type CommandGuard, startCommandGuard, waitForGuard } from './command-guard.js';
+import type { JsonExchange, JsonSources } from './reply-json.js';
 import type { RunOptions } from './run.js';
 import { agentEnvironment, respondByCommand } from './run-command.js';
 
@@ -135,14 +137,31 @@ interface ResponderParts {
   readonly guard: CommandGuard;
   readonly environment: Readonly<Record<string, string>>;
   readonly findRelation: FindRelation;
+  /** Undefined: from the service. */
+  readonly sources?: JsonSources | undefined;
   readonly progressPath: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** The source of the replies: a command that runs for each message, or an agent program that keeps running. */
+/** The source of the replies: a command that runs for each message, or a program that keeps running. */
 export async function startResponder({ rules, ...parts }: ResponderParts): Promise<Responder> {
-  const { context, guard, environment } = parts;
-  if (rules.protocol === 'exec') return respondByCommand(context, rules, guard, environment);
+  const { context, me, guard, environment, findRelation, progressPath } = parts;
+  // The schemas of messages cost milliseconds, and most commands print text.
+  const exchange = async (): Promise<JsonExchange> => {
+    const { createExchange, serviceSources } = await import('./reply-json.js');
+    return createExchange(parts.sources ?? serviceSources(context, me, findRelation));
+  };
+  if (rules.protocol === 'exec') {
+    const isPlain = rules.repliesAs === 'text' && rules.recent === 0;
+    return respondByCommand(context, rules, guard, environment, isPlain ? undefined : await exchange());
+  }
+  // The program may run its commands elsewhere.
+  const { workingDirectory } = context.machine;
+  const hops = openHopsFile(progressPath && resolve(workingDirectory, besideProgress(progressPath, '.hops')));
+  if (rules.protocol === 'lines') {
+    const { startLineHandlers } = await import('./line-handlers.js');
+    return startLineHandlers({ context, rules, guard, environment, hops, exchange: await exchange() });
+  }
   const { startAcpAgent } = await import('./acp-agent.js');
-  return startAcpAgent({ ...parts, rules });
+  return startAcpAgent({ ...parts, rules, hops });
 }

@@ -1,14 +1,11 @@
-import { readIfPresent } from '../../../kit/private-file.js';
+import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 
 /** In the command of `asp run`: how many automatic replies led to its messages. */
 export const HOPS_VARIABLE = 'ASP_HOPS';
 
-/**
- * In an agent program of `asp run`, which runs for many messages: the file with that number. It holds the highest one of
- * all turns in progress, and nothing between turns.
- */
-export const HOPS_FILE_VARIABLE = 'ASP_HOPS_FILE';
+/** In a program that `asp run` keeps running for many messages: the file with that number. */
+const HOPS_FILE_VARIABLE = 'ASP_HOPS_FILE';
 
 /** How many automatic replies led to what this command sends, if it runs in an agent. */
 export async function findHops({ environment, globals }: Context): Promise<number | undefined> {
@@ -19,4 +16,44 @@ export async function findHops({ environment, globals }: Context): Promise<numbe
   const isAsked = given === undefined && file !== '' && !isNamed;
   const text = isAsked ? await readIfPresent(file).catch(() => undefined) : given;
   return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) : undefined;
+}
+
+/** Tells a program that keeps running how many automatic replies led to its messages. */
+export interface HopsFile {
+  /** For the program. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** From now on, until the returned function is called, the program works on a message. */
+  enter(hops: number): Promise<() => void>;
+  /** Resolves when the file is up to date. */
+  written(): Promise<void>;
+}
+
+/**
+ * The commands of a program do not say which message they belong to: the file has the highest number of all messages in
+ * progress, so that no loop is counted too low, and nothing between messages. Without a path, there is no file.
+ */
+export function openHopsFile(path: string | undefined): HopsFile {
+  const inProgress: { readonly hops: number }[] = [];
+  let writing = Promise.resolve();
+  const write = (): Promise<void> => {
+    writing = writing.then(async () => {
+      const highest = Math.max(0, ...inProgress.map(({ hops }) => hops));
+      const text = highest === 0 ? '' : String(highest);
+      if (path !== undefined) await replaceFile(path, text, { isDurable: false }).catch(() => {});
+    });
+    return writing;
+  };
+  return {
+    environment: path === undefined ? {} : { [HOPS_FILE_VARIABLE]: path },
+    async enter(hops) {
+      const one = { hops };
+      inProgress.push(one);
+      await write();
+      return () => {
+        inProgress.splice(inProgress.indexOf(one), 1);
+        void write();
+      };
+    },
+    written: write,
+  };
 }

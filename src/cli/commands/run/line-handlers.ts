@@ -1,0 +1,195 @@
+import * as z from 'zod/mini';
+import type { Incoming, Responder } from '../../../agent/answer.js';
+import { toJsonLine } from '../../../kit/json-line.js';
+import { parseIfJson } from '../../../kit/parse-json.js';
+import { readHops } from '../../../wire/message.js';
+import type { Context } from '../../context/context.js';
+import type { HopsFile } from '../send/hops.js';
+import { toShownText } from './acp-process.js';
+import type { CommandGuard } from './command-guard.js';
+import { type LineProcess, type LineProcessEnd, startLineProcess } from './line-process.js';
+import type { JsonExchange, Once } from './reply-json.js';
+import { retrying } from './run-command.js';
+
+interface LineRules {
+  readonly protocol: 'lines';
+  readonly command: string;
+  readonly tries: number;
+  readonly timeoutMs: number;
+  /** How many earlier messages a line has. */
+  readonly recent: number;
+}
+
+interface LineHandlersParts {
+  readonly context: Context;
+  readonly rules: LineRules;
+  readonly guard: CommandGuard;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly exchange: JsonExchange;
+  readonly hops: HopsFile;
+}
+
+/** A line of a handler: it names the message that it is about. */
+const AnswerLine = z.looseObject({ event_id: z.string(), taken: z.optional(z.literal(true)) });
+
+const NOUN = 'the handler';
+
+/** What a handler said about its message, or how it ended instead. */
+type Said = { readonly reply: object } | { readonly wrong: string } | { readonly end: LineProcessEnd };
+
+/** A message that a handler has. */
+interface Given {
+  readonly eventId: string;
+  readonly onTaken: () => void;
+  readonly settle: (said: Said) => void;
+  isTaken: boolean;
+}
+
+/** A program that keeps running and handles one message after the other. */
+interface Handler {
+  readonly process: LineProcess;
+  given: Given | undefined;
+  /** The session of its latest message: it may remember it. */
+  sessionId: string | undefined;
+  /** How many messages it has got. */
+  count: number;
+}
+
+/**
+ * Gives messages to programs that keep running: one line of JSON with the message, one with its reply. Each handles one
+ * message at a time; more are started while all are busy, up to the number of sessions that are handled at a time.
+ */
+class LineHandlers implements Responder {
+  readonly #parts: LineHandlersParts;
+  readonly #idle: Handler[] = [];
+  readonly #running = new Set<Handler>();
+  #isClosed = false;
+
+  constructor(parts: LineHandlersParts) {
+    this.#parts = parts;
+    this.respond = retrying(parts.context, parts.rules.tries, (...attempt) => this.#attempt(...attempt));
+  }
+
+  readonly respond: Responder['respond'];
+
+  /** Starts the first one, so that it is ready when a message comes. */
+  start(): void {
+    this.#idle.push(this.#startHandler());
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#running].map(({ process }) => process.close()));
+    await this.#parts.hops.written();
+  }
+
+  async #attempt(event: Incoming, signal: AbortSignal, attempt: number, onTaken: () => void): Promise<Once | 'again'> {
+    const { context, rules, exchange, hops } = this.#parts;
+    const { recent, timeoutMs } = rules;
+    const line = toJsonLine(await exchange.describe(event, { attempt, recent }, signal));
+    signal.throwIfAborted();
+    const handler = this.#takeHandler(event.session_id);
+    const isUsed = handler.count > 0;
+    handler.count += 1;
+    const leave = await hops.enter(readHops(event.payload) + 1);
+    const onAbort = (): void => void handler.process.end('it was stopped');
+    signal.addEventListener('abort', onAbort, { once: true });
+    const late = `${NOUN} took longer than ${timeoutMs / 1000} s`;
+    const cancel = context.clock.schedule(timeoutMs, () => void handler.process.end(late));
+    try {
+      const { said, isTaken } = await this.#give(handler, event, line, onTaken);
+      if ('end' in said) {
+        const { why, exitCode } = said.end;
+        // It ended because it had done its part, and this message came in the same moment.
+        if (isUsed && !isTaken && exitCode === 0 && !signal.aborted && why !== late) return 'again';
+        return { kind: 'failed', exitCode, why: exitCode === 0 ? `${why} without a reply` : why };
+      }
+      if ('wrong' in said) {
+        // It could print its answer now, to the next message.
+        await handler.process.end(said.wrong);
+        return { kind: 'failed', exitCode: null, why: said.wrong };
+      }
+      if (!this.#isClosed) this.#idle.push(handler);
+      return await exchange.read(event, said.reply, null, signal);
+    } finally {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+      leave();
+    }
+  }
+
+  async #give(handler: Handler, event: Incoming, line: string, onTaken: () => void) {
+    const said = await new Promise<Said>((settle) => {
+      handler.given = { eventId: event.event_id, onTaken, settle, isTaken: false };
+      handler.process.write(line);
+      void handler.process.ended.then((end) => settle({ end }));
+    });
+    const isTaken = handler.given?.isTaken === true;
+    handler.given = undefined;
+    return { said, isTaken };
+  }
+
+  /** An idle one, best the one that had the session before, or a new one. */
+  #takeHandler(sessionId: string): Handler {
+    const known = this.#idle.findLastIndex((handler) => handler.sessionId === sessionId);
+    const [found] = this.#idle.splice(known === -1 ? this.#idle.length - 1 : known, 1);
+    const handler = found ?? this.#startHandler();
+    handler.sessionId = sessionId;
+    return handler;
+  }
+
+  #startHandler(): Handler {
+    const { context, rules, guard, environment, hops } = this.#parts;
+    const process = startLineProcess(context, guard, {
+      ...{ command: rules.command, environment: { ...environment, ...hops.environment }, noun: NOUN, name: 'handler' },
+      onLine: (line) => this.#take(handler, line),
+    });
+    const handler: Handler = { process, given: undefined, sessionId: undefined, count: 0 };
+    this.#running.add(handler);
+    void process.ended.then(async ({ why, exitCode }) => {
+      this.#running.delete(handler);
+      const at = this.#idle.indexOf(handler);
+      if (at === -1) return;
+      this.#idle.splice(at, 1);
+      if (exitCode !== 0 && !this.#isClosed)
+        await context.output.note(`While idle, ${why}. A message starts it again.`);
+    });
+    return handler;
+  }
+
+  async #take({ given }: Handler, bytes: Buffer): Promise<void> {
+    const text = decode(bytes);
+    const shown = text === undefined ? 'text that is not UTF-8' : `a line that is not a reply: ${toShownText(text)}`;
+    if (given === undefined)
+      return this.#parts.context.output.note(
+        `The handler printed ${shown}. It has no message, so the line is ignored.`,
+      );
+    const value = text === undefined ? undefined : parseIfJson(text);
+    const { data } = AnswerLine.safeParse(value);
+    if (data === undefined) {
+      const hint = 'a reply is a line of JSON with event_id; logs go to standard error';
+      return given.settle({ wrong: `${NOUN} printed ${shown} (${hint})` });
+    }
+    const { event_id: eventId, taken, ...reply } = data;
+    if (eventId !== given.eventId)
+      return given.settle({ wrong: `${NOUN} printed a reply to ${toShownText(eventId)}, which it does not have` });
+    if (!given.isTaken) given.onTaken();
+    given.isTaken = true;
+    if (taken !== true) given.settle({ reply });
+  }
+}
+
+function decode(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts a program that keeps running and answers messages, a line for each. */
+export function startLineHandlers(parts: LineHandlersParts): Responder {
+  const handlers = new LineHandlers(parts);
+  handlers.start();
+  return handlers;
+}
