@@ -20,9 +20,14 @@ export interface Bus {
   watchLosses(): () => boolean;
   /**
    * Tells the other processes that this one is alive, and expects to hear from `others` as often. A heartbeat that
-   * arrives proves that notifications do.
+   * arrives proves that notifications do. `position` is the end of the log.
    */
-  beat(processId: string, others: readonly string[]): void;
+  beat(processId: string, others: readonly string[], position: number): void;
+  /**
+   * A recent position of the log. Every event up to there was committed by the time of this call. Undefined:
+   * notifications are reliable, or nothing is known yet.
+   */
+  settledPosition(): number | undefined;
   /** Something may have been committed without a notification: everyone must look. */
   noteLoss(): void;
   notify(signal: Signal): void;

@@ -193,9 +193,9 @@ export async function attachRealtime(
   const requireRunning = (): void => {
     if (isStopping) throw shuttingDown();
   };
-  const open = (live: LiveSocket, onClosed: () => void): void => {
+  const open = (live: LiveSocket, since: number, onClosed: () => void): void => {
     keepIn(sockets, live, onClosed);
-    feed.add(live);
+    feed.add(live, since);
   };
   const createOnClosed = (owner: SocketOwner, release: () => void) => (): void => {
     release();
@@ -207,10 +207,10 @@ export async function attachRealtime(
     const owner = { socketId: context.ids.ulid(), agentId, grantId, expiresAtMs };
     const onClosed = createOnClosed(owner, release);
     try {
-      await presence.opened(owner);
+      const since = await presence.opened(owner);
       requireRunning();
       const isUpgraded = upgrade(handshake, (ws) =>
-        open(new LiveSocket(context, upkeep, owner, ws, handshake.socket), onClosed),
+        open(new LiveSocket(context, upkeep, owner, ws, handshake.socket), since, onClosed),
       );
       if (!isUpgraded) onClosed();
     } catch (error) {

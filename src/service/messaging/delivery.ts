@@ -175,11 +175,14 @@ export class Delivery implements Asking {
   #isAsking = false;
   /** The deliveries that the next pong confirms. */
   #asked = NOTHING;
+  /** The end of the log before the socket opened; 0: nothing depends on it. */
+  readonly since: number;
 
-  constructor(context: ServiceContext, socket: LiveSocket, pauses: Pauses) {
+  constructor(context: ServiceContext, socket: LiveSocket, pauses: Pauses, since: number) {
     this.#context = context;
     this.#socket = socket;
     this.#pauses = pauses;
+    this.since = since;
   }
 
   /**

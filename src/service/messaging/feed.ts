@@ -1,7 +1,7 @@
 import type { LoggedEvent, NewEvents } from '../core/bus.js';
 import type { ServiceContext } from '../core/context.js';
 import { isShared, type Query } from '../core/database.js';
-import { listEvents } from '../store/events.js';
+import { findSequenceAt, listEvents, listPlaces, listPlacesIn, type PlaceRow } from '../store/events.js';
 import { listDelivered, listPending, listPendingOfProcess, type PendingRow } from '../store/inboxes.js';
 import { listMembers, type MemberRow } from '../store/participants.js';
 import { findLastSequence } from '../store/sessions.js';
@@ -18,6 +18,8 @@ const CHARACTERS_PER_CHANNEL_MAX = 1024 * 1024;
 /** Across all channels: each counts as its members, plus a few. */
 const WEIGHT_MAX = 200_000;
 const CHANNEL_WEIGHT = 4;
+/** If a socket starts further back, it may get events again. */
+const LATER_MAX = 256;
 
 /**
  * One message can go to a thousand sockets. After this many, less than half a millisecond, everything else on the event
@@ -39,7 +41,7 @@ interface Audience {
 interface Channel {
   readonly sessionId: string;
   /** Events up to here happened before this process followed the session. They may be announced later. */
-  readonly start: number;
+  start: number;
   /** Everything up to here was passed to the sockets. */
   through: number;
   /** The last known event. */
@@ -54,7 +56,8 @@ interface Channel {
 
 /** Delivers the events of every socket's agent, from memory if possible and otherwise from the log. */
 export interface Feed {
-  add(socket: LiveSocket): void;
+  /** `since`: the last position of the log before it opened, if notifications can be lost. */
+  add(socket: LiveSocket, since: number): void;
   stop(): void;
 }
 
@@ -110,7 +113,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     // Least recently used first.
     channels.delete(channel.sessionId);
     channels.set(channel.sessionId, channel);
-    if (signal.first <= channel.start) void lookBack(signal);
+    if (signal.first <= channel.start) void lookBack(signal, channel);
     if (signal.last <= channel.last) return;
     takeIn(channel, signal);
     due.add(channel);
@@ -141,14 +144,18 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     given = 0;
   };
   const advance = async (channel: Channel): Promise<void> => {
+    const { sessionId } = channel;
     channel.isBusy = true;
+    let { through } = channel;
     try {
-      while (!isStopped && audiences.size > 0 && channel.last > channel.through) await step(channel);
+      while (!isStopped && audiences.size > 0 && channel.last > channel.through) {
+        through = channel.through;
+        await step(channel);
+      }
     } catch (error) {
-      // The recipients of the lost notification are unknown; pending sessions are known.
-      context.log.error('channel_failed', error, { session: channel.sessionId });
+      context.log.error('channel_failed', error, { session: sessionId });
       forget(channel);
-      void pollOnce();
+      hearLater({ kind: 'events', sessionId, first: through + 1, last: channel.last });
     } finally {
       channel.isBusy = false;
     }
@@ -186,7 +193,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
         channel,
         joined.map((member) => member.agent_id),
       );
-      lookForOthers(members, events);
+      await offerToOthers(channel, members, events);
     }
     await giveTo(channel, channel.members ?? [], events);
   };
@@ -213,14 +220,13 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     }
     if (unknown.length > 0 && batch !== undefined) await beginFor(unknown, batch);
   };
-  /** A socket without deliveries of this session starts at its agent's delivery cursor, and before the new events. */
   const beginFor = async (agentIds: readonly string[], batch: Batch): Promise<void> => {
     const { sessionId, first } = batch;
-    const cursors = await context.database.behind.read((query) => listDelivered(query, sessionId, agentIds));
+    const findStart = await readStarts(sessionId, agentIds, first);
     for (const agentId of agentIds) {
       if (given >= SOCKETS_PER_TURN) await nextTurn();
       for (const delivery of audiences.get(agentId)?.deliveries.values() ?? []) {
-        if (!delivery.knows(sessionId)) delivery.begin(sessionId, Math.min(cursors.get(agentId) ?? 0, first - 1));
+        if (!delivery.knows(sessionId)) delivery.begin(sessionId, findStart(agentId, delivery));
         delivery.give(batch);
         given += 1;
       }
@@ -233,41 +239,97 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
       given += 1;
     }
   });
-  const offerToAgent = (agentId: string, sessionId: string, delivered: number, last: number): void => {
-    for (const delivery of audiences.get(agentId)?.deliveries.values() ?? [])
-      delivery.offer(sessionId, delivered, last);
-  };
   /**
-   * Agents that have not joined see some events of some types, and those that left see earlier ones; the log decides.
+   * A socket without deliveries of this session starts at its agent's delivery cursor, and before the new events. Another
+   * socket of the agent may have moved that cursor past events whose notification did not arrive here, or not yet: the
+   * socket then starts before those that happened after it opened and after the last look at the log.
    */
-  const lookForOthers = (members: readonly MemberRow[], events: readonly LoggedEvent[]): void => {
+  const readStarts = (
+    sessionId: string,
+    agentIds: readonly string[],
+    first: number,
+  ): Promise<(agentId: string, delivery: Delivery) => number> =>
+    context.database.behind.read(async (query) => {
+      const cursors = await listDelivered(query, sessionId, agentIds);
+      const furthest = Math.min(Math.max(...cursors.values(), 0), first - 1);
+      const sinces = agentIds.flatMap((id) =>
+        [...(audiences.get(id)?.deliveries.values() ?? [])].map(({ since }) => since),
+      );
+      const oldest = sinces.reduce((least, since) => Math.min(least, since), Number.MAX_SAFE_INTEGER);
+      const later = bus.isReliable ? [] : await listLater(query, sessionId, Math.max(oldest, looked), furthest);
+      return (agentId, { since }) => {
+        const next = later.find(({ position }) => position > Math.max(since, looked))?.sequence ?? first;
+        return Math.min(cursors.get(agentId) ?? 0, first - 1, next - 1);
+      };
+    });
+  /** Agents that have not joined see some events of some types, and those that left see earlier ones; the log decides. */
+  const offerTo = async (
+    { sessionId, first, last }: Omit<NewEvents, 'kind'>,
+    agentIds: readonly string[],
+  ): Promise<void> => {
+    const concerned = agentIds.filter((id) => audiences.has(id));
+    if (concerned.length === 0) return;
+    const findStart = await readStarts(sessionId, concerned, first);
+    for (const agentId of concerned)
+      for (const delivery of audiences.get(agentId)?.deliveries.values() ?? [])
+        delivery.offer(sessionId, findStart(agentId, delivery), last);
+  };
+  const offerToOthers = (
+    { sessionId, last }: Channel,
+    members: readonly MemberRow[],
+    events: readonly LoggedEvent[],
+  ): Promise<void> => {
     const concernsInvited = events.some(({ type }) => type === 'session.invited' || type === 'session.ended');
-    for (const { agent_id: agentId, status } of members) {
-      const audience = audiences.get(agentId);
-      if (audience === undefined || status === 'joined' || (status === 'invited' && !concernsInvited)) continue;
-      void look(context, agentId, audience);
-    }
+    const others = members.filter(({ status }) => status === 'left' || (status === 'invited' && concernsInvited));
+    return offerTo(
+      { sessionId, first: events[0]?.sequence ?? last, last },
+      others.map((member) => member.agent_id),
+    );
   };
 
   /**
    * Two processes can announce their commits in a different order than they made them. Joined agents get earlier events
    * from the log; others, such as agents that those events invited, have to check.
    */
-  const lookBack = async ({ sessionId, first }: NewEvents): Promise<void> => {
+  const lookBack = async (signal: NewEvents, channel: Channel): Promise<void> => {
+    const { sessionId, first } = signal;
     try {
       const members = await context.database.behind.read((query) => listMembers(query, sessionId, first - 1));
-      for (const { agent_id: agentId, status } of members) {
-        const audience = audiences.get(agentId);
-        if (audience !== undefined && status !== 'joined') void look(context, agentId, audience);
-      }
+      const others = members.filter(({ status }) => status !== 'joined');
+      await offerTo(
+        signal,
+        others.map((member) => member.agent_id),
+      );
+      channel.start = Math.min(channel.start, first - 1);
     } catch (error) {
       context.log.error('channel_failed', error, { session: sessionId });
-      void pollOnce();
+      hearLater(signal);
     }
   };
 
   const mayHaveMissed = bus.watchLosses();
   let polledAtMs = clock.monotonic();
+  /** Notifications of events after this position may not have arrived. */
+  let unsure: number | undefined;
+  /** The same before the last look at the log: sockets may still be on their way to the events that it found. */
+  let looked = 0;
+  /** Notifications that could not be followed. */
+  const failed: NewEvents[] = [];
+  let cancelRetry: (() => void) | undefined;
+  const hearLater = (signal: NewEvents): void => {
+    if (isStopped) return;
+    failed.push(signal);
+    cancelRetry ??= clock.schedule(
+      POLL_MS,
+      async () => {
+        cancelRetry = undefined;
+        const signals = failed.splice(0);
+        await pollOnce();
+        for (const each of signals) hear(each);
+      },
+      true,
+    );
+  };
   /** Finds out within a second that a notification was lost. */
   const poll = (): void => {
     if (isStopped || bus.isReliable) return;
@@ -285,11 +347,12 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
     polledAtMs = clock.monotonic();
     try {
       await inboxes.settle();
+      const heard = await hearAgain();
       let after = { agentId: '', sessionId: '' };
       let rows: PendingRow[];
       do {
         rows = await context.database.behind.read((query) => listPendingOfProcess(query, processId, after, pageRows));
-        for (const row of rows) offerToAgent(row.agent_id, row.session_id, row.delivered_sequence, row.last_sequence);
+        for (const row of rows) offerPendingRow(row, heard);
         const last = rows.at(-1);
         if (last !== undefined) after = { agentId: last.agent_id, sessionId: last.session_id };
       } while (rows.length === pageRows && !isStopped);
@@ -297,19 +360,55 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
       failAll(error);
     }
   };
+  /**
+   * Looks at the log for what may not have been announced: an inbox says only what none of its agent's sockets has
+   * received. Returns the sessions that it found.
+   */
+  const hearAgain = async (): Promise<ReadonlySet<string>> => {
+    const heard = new Set<string>();
+    const before = unsure;
+    const next = bus.settledPosition();
+    if (before !== undefined) {
+      let after = before;
+      let rows: PlaceRow[];
+      do {
+        rows = await context.database.behind.read((query) => listPlaces(query, after, pageRows));
+        for (const signal of toSignals(rows)) {
+          heard.add(signal.sessionId);
+          hear(signal);
+        }
+        after = rows.at(-1)?.position ?? after;
+      } while (rows.length === pageRows && !isStopped);
+      looked = before;
+    }
+    unsure = next;
+    return heard;
+  };
+  const offerPendingRow = (row: PendingRow, heard: ReadonlySet<string>): void => {
+    const { session_id: sessionId, delivered_sequence: delivered, last_sequence: last } = row;
+    for (const delivery of audiences.get(row.agent_id)?.deliveries.values() ?? [])
+      if (delivery.knows(sessionId) || !heard.has(sessionId)) delivery.offer(sessionId, delivered, last);
+  };
 
   const stopListening = bus.listen((signal) => {
     if (signal.kind === 'events') hear(signal);
   });
   // The same numbers may be used again.
-  const stopWatchingEpochs = isShared(context.database) ? context.database.onNewEpoch(forgetAll) : () => {};
+  const stopWatchingEpochs = isShared(context.database)
+    ? context.database.onNewEpoch(() => {
+        forgetAll();
+        unsure = undefined;
+        looked = 0;
+      })
+    : () => {};
 
   return {
-    add(socket) {
+    add(socket, since) {
       const { agentId } = socket;
+      if (audiences.size === 0) unsure = bus.settledPosition();
       const audience = audiences.get(agentId) ?? { deliveries: new Map(), isLooking: false, mustLookAgain: false };
       audiences.set(agentId, audience);
-      audience.deliveries.set(socket, new Delivery(context, socket, pauses));
+      audience.deliveries.set(socket, new Delivery(context, socket, pauses, since));
       socket.onClosed(() => {
         audience.deliveries.get(socket)?.stop();
         audience.deliveries.delete(socket);
@@ -325,6 +424,7 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
       stopListening();
       stopWatchingEpochs();
       cancelPoll?.();
+      cancelRetry?.();
       audiences.clear();
       forgetAll();
     },
@@ -333,6 +433,31 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
 
 function getWeight({ members }: Channel): number {
   return CHANNEL_WEIGHT + (members?.length ?? 0);
+}
+
+/** The growth of each session. */
+function toSignals(rows: readonly PlaceRow[]): NewEvents[] {
+  const signals = new Map<string, NewEvents>();
+  for (const { session_id: sessionId, sequence } of rows)
+    signals.set(sessionId, {
+      kind: 'events',
+      sessionId,
+      first: signals.get(sessionId)?.first ?? sequence,
+      last: sequence,
+    });
+  return [...signals.values()];
+}
+
+/** Those of a session that are past a position of the log, up to the event `through`, in order. */
+async function listLater(query: Query, sessionId: string, position: number, through: number): Promise<PlaceRow[]> {
+  if (through === 0) return [];
+  const before = await findSequenceAt(query, sessionId, position);
+  const count = through - before;
+  if (count <= 0) return [];
+  const rows = await listPlacesIn(query, sessionId, before, Math.min(count, LATER_MAX));
+  // Too many to look at each of them.
+  const [first] = rows;
+  return count > LATER_MAX && first !== undefined ? [{ ...first, position: Number.MAX_SAFE_INTEGER }] : rows;
 }
 
 /** The next events of a session, as many as a channel takes. */

@@ -4,6 +4,7 @@ import { repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
+import { findLastPosition } from '../store/events.js';
 import { sessionLock } from '../store/lock-names.js';
 import {
   type AbsenceRow,
@@ -176,7 +177,8 @@ const SILENT_LOOKS_MAX = 6;
 
 /** The agents with a socket, in the store; and, with the grace rule on, the effects of their absence (D-13, D-45). */
 export interface Presence {
-  opened(owner: SocketOwner): Promise<void>;
+  /** Returns the position of the last event, if notifications can be lost; otherwise 0. */
+  opened(owner: SocketOwner): Promise<number>;
   closed(owner: SocketOwner): Promise<void>;
   /** Reconciles the records of dead processes, now and whenever one dies. */
   start(): Promise<void>;
@@ -187,7 +189,7 @@ export interface Presence {
 
 /** `sockets` are the open ones; `opened` has announced each of them. */
 export function createPresence(context: ServiceContext, processId: string, sockets: ReadonlySet<LiveSocket>): Presence {
-  const { clock, database, log, settings } = context;
+  const { bus, clock, database, log, settings } = context;
   const rule = settings.presenceGraceMs === undefined ? undefined : createGraceRule(context, settings.presenceGraceMs);
   const held = new Set<string>();
   let isReleased = false;
@@ -215,9 +217,14 @@ export function createPresence(context: ServiceContext, processId: string, socke
     async opened({ socketId, agentId, grantId }) {
       held.add(socketId);
       const row = { id: socketId, process_id: processId, agent_id: agentId, grant_id: grantId };
-      await database.write((query) => insertSocket(query, { ...row, opened_at: clock.now() }));
+      const position = await database.write(async (query) => {
+        const inserted = insertSocket(query, { ...row, opened_at: clock.now() });
+        const [last] = await Promise.all([bus.isReliable ? 0 : findLastPosition(query), inserted]);
+        return last;
+      });
       // Not awaited: a handshake need not wait for the effects of others' absence.
       void rule?.returned(agentId);
+      return position;
     },
     async closed({ socketId, agentId }) {
       if (isReleased) return;

@@ -14,6 +14,7 @@ export function createLocalBus(onFault: (error: unknown) => void): Bus {
     isReliable: true,
     watchLosses: () => () => false,
     beat: () => {},
+    settledPosition: () => undefined,
     noteLoss: () => {},
     notify(signal) {
       for (const listener of [...listeners]) {
@@ -120,6 +121,27 @@ function createLossWatch(calls: Calls, clock: Clock) {
   };
 }
 
+/** Between an event's position and its commit. */
+const COMMIT_MAX_MS = 5_000;
+
+/** How far the log was. Commits can overtake each other, so a position is settled only after a while. */
+function createMarks(clock: Clock) {
+  let marks: { readonly position: number; readonly atMs: number }[] = [];
+  return {
+    add(position: number): void {
+      // A log that was restored is shorter.
+      if (position < (marks.at(-1)?.position ?? 0)) marks = [];
+      const oldest = marks.findLastIndex(({ atMs }) => clock.monotonic() - atMs >= COMMIT_MAX_MS);
+      marks = [...marks.slice(Math.max(0, oldest)), { position, atMs: clock.monotonic() }];
+    },
+    /** Of a process that has just started, the first one. */
+    settled(): number | undefined {
+      const settled = marks.findLast(({ atMs }) => clock.monotonic() - atMs >= COMMIT_MAX_MS);
+      return (settled ?? marks[0])?.position;
+    },
+  };
+}
+
 interface SharedBusOptions {
   /** Tells this process's own notifications from those of others. */
   readonly processId: string;
@@ -136,6 +158,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const sessions = new Map<string, { readonly first: number; readonly last: number }>();
   const grantIds = new Set<string>();
   const losses = createLossWatch(calls, clock);
+  const marks = createMarks(clock);
   let sending: Promise<void> = Promise.resolve();
   let cancel: (() => void) | undefined;
   let sent = 0;
@@ -180,8 +203,10 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   return {
     isReliable: false,
     watchLosses: losses.watch,
-    beat(processName, others) {
+    settledPosition: marks.settled,
+    beat(processName, others, position) {
       losses.expect(others);
+      marks.add(position);
       name = processName;
       isBeatDue = true;
       arm();

@@ -163,6 +163,38 @@ export async function findSequenceAt(query: Query, sessionId: string, position: 
   return row?.sequence ?? 0;
 }
 
+/** The position of the last event; 0 if there is none. */
+export async function findLastPosition(query: Query): Promise<number> {
+  const row = await query.get<{ position: number | null }>('SELECT MAX(position) AS position FROM event');
+  return row?.position ?? 0;
+}
+
+/** An event by its place in the whole log and in its session. */
+export interface PlaceRow {
+  readonly position: number;
+  readonly session_id: string;
+  readonly sequence: number;
+}
+
+/** The whole log after a position. */
+export function listPlaces(query: Query, after: number, limit: number): Promise<PlaceRow[]> {
+  return query.all<PlaceRow>(
+    'SELECT position, session_id, sequence FROM event WHERE position > $1 ORDER BY position LIMIT $2',
+    after,
+    limit,
+  );
+}
+
+/** The stream of a session after `after`. */
+export function listPlacesIn(query: Query, sessionId: string, after: number, limit: number): Promise<PlaceRow[]> {
+  return query.all<PlaceRow>(
+    'SELECT position, session_id, sequence FROM event WHERE session_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3',
+    sessionId,
+    after,
+    limit,
+  );
+}
+
 /** The events for an agent that has not joined: events about itself, of `ownTypes`, and each end after `endsAfter`. */
 export function listEventsForOutsider(
   query: Query,

@@ -5,24 +5,25 @@ import { SCHEMA_VERSION } from './migrations.js';
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
 
 /**
- * Writes this process's heartbeat, in its own statement. Returns the time of the database, and the processes that
- * have not stopped.
+ * Writes this process's heartbeat, in its own statement. Returns the time of the database, the processes that
+ * have not stopped, and the position of the last event.
  */
 export async function reportProcess(
   query: Query,
   processId: string,
   seenAt: number,
-): Promise<{ readonly now: number; readonly others: readonly string[] }> {
-  const row = await query.get<{ now: number; others: string | null }>(
+): Promise<{ readonly now: number; readonly others: readonly string[]; readonly position: number }> {
+  const row = await query.get<{ now: number; others: string | null; position: number | null }>(
     `INSERT INTO server_process (id, seen_at, schema_version) VALUES ($1, $2, $3)
      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
      RETURNING ${NOW} AS now,
-       (SELECT STRING_AGG(other.id, ' ') FROM server_process AS other WHERE other.id <> $1 AND other.seen_at > 0) AS others`,
+       (SELECT STRING_AGG(other.id, ' ') FROM server_process AS other WHERE other.id <> $1 AND other.seen_at > 0) AS others,
+       (SELECT MAX(position) FROM event) AS position`,
     processId,
     seenAt,
     SCHEMA_VERSION,
   );
-  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [] };
+  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [], position: row?.position ?? 0 };
 }
 
 /**

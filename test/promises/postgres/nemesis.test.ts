@@ -181,8 +181,11 @@ describe(`${NODES} services on one database, while things break`, () => {
       for (const session of sessions) for (const reader of readers) await reader.mustJoin(session);
       const stop = new AbortController();
       const tails = Array.from({ length: READERS * TAILS_EACH }, (): TailItem[] => []);
+      const endings = new Map<number, unknown>();
       const followers = tails.map((items, index) =>
-        follow(readers[index % READERS] ?? alice, sessions, items, stop.signal),
+        follow(readers[index % READERS] ?? alice, sessions, items, stop.signal).catch((error) => {
+          endings.set(index, error);
+        }),
       );
       const ledger = createLedger();
       let isOver = false;
@@ -264,7 +267,10 @@ describe(`${NODES} services on one database, while things break`, () => {
         tails.flatMap((items, index) => {
           const notes = items.filter(({ kind }) => kind !== 'event');
           const shown = items.length - notes.length;
-          return shown >= events ? [] : [`tail ${index} has ${shown} of ${events}: ${JSON.stringify(notes.slice(-3))}`];
+          const end = endings.get(index) ?? '';
+          return shown >= events
+            ? []
+            : [`tail ${index} has ${shown} of ${events}: ${JSON.stringify(notes.slice(-3))} ${end}`];
         });
       await until('every tail has everything', async () => findLacking().length === 0, HEALED_WITHIN_MS).catch(
         (late) => {
@@ -276,6 +282,7 @@ describe(`${NODES} services on one database, while things break`, () => {
       await until('all readers are online at all nodes', async () => (await areOnline()).every(Boolean));
       stop.abort();
       await Promise.all(followers);
+      for (const [index, error] of endings) faults.push(`tail ${index} has ended: ${error}`);
       for (const [session, last] of lastSequences)
         for (const items of tails) faults.push(...findTailFaults(session, items, last));
       const stoppedAt = performance.now();

@@ -15,6 +15,9 @@ export class LiveReader {
   isOver = false;
   readonly #stage: Stage;
   readonly #last = new Map<string, number>();
+  readonly #received = new Set<string>();
+  /** The last event of each session when it opened. */
+  readonly #before = new Map<string, number>();
   #link: Link | undefined;
 
   constructor(stage: Stage, actor: Actor) {
@@ -48,6 +51,7 @@ export class LiveReader {
     await new Promise<void>((resolve) => {
       socket.on('open', () => {
         this.isOpen = true;
+        for (const [session, { events }] of this.#stage.books.sessions) this.#before.set(session, events.length);
         resolve();
       });
       const onOver = (): void => {
@@ -60,6 +64,17 @@ export class LiveReader {
     });
     this.#stage.world.trace(`${this.actor.handle} socket ${this.isOpen ? 'open' : `refused ${status}`}`);
     if (status === 401) await this.actor.renew(used);
+  }
+
+  /** The events that happened while it was open and did not arrive, of those that the agent could see. */
+  listMissing(): string[] {
+    return [...this.#stage.books.sessions].flatMap(([session, log]) =>
+      log
+        .owedTo(this.actor.handle)
+        .filter((sequence) => sequence > (this.#before.get(session) ?? 0))
+        .map((sequence) => `${session} ${sequence}`)
+        .filter((event) => !this.#received.has(event)),
+    );
   }
 
   /** Breaks the connection and drops all undelivered data. */
@@ -89,6 +104,7 @@ export class LiveReader {
     if (!log.couldSee(handle, sequence)) world.violate(`${what}, which it was never to see`);
     if (sequence <= (this.#last.get(session) ?? 0)) world.violate(`${what} after ${this.#last.get(session)}`);
     this.#last.set(session, sequence);
+    this.#received.add(`${session} ${sequence}`);
     this.#stage.delivered(handle, session).add(sequence);
   }
 }

@@ -289,7 +289,8 @@ export class Run {
   }
 
   /**
-   * Checks that every agent with an open socket has received all events it could see, even if notifications were lost.
+   * Checks that every agent with an open socket has received all events it could see, and each open socket all that
+   * happened since it opened, even if notifications were lost.
    */
   async #compareReaders(): Promise<void> {
     await this.#quieten();
@@ -302,6 +303,8 @@ export class Run {
         const missing = log.owedTo(handle).filter((sequence) => !delivered.has(sequence));
         if (missing.length > 0) this.world.violate(`${handle} was never given ${session} ${missing.join(' ')}`);
       }
+      const lost = reader.listMissing();
+      if (lost.length > 0) this.world.violate(`a socket of ${handle} was never given ${lost.join(', ')}`);
       this.world.count('readers compared');
     }
   }

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@nats-io/transport-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -52,6 +53,8 @@ function createLog(): Said {
 /** Two services on one database with a frozen clock, so that the poll finds nothing unless a test advances it. */
 interface Pair {
   readonly clock: TestClock;
+  /** The same one, unless a test asks for another. */
+  readonly clockOfTwo: TestClock;
   readonly schema: Schema;
   readonly said: readonly [Said, Said];
   readonly place: Place;
@@ -63,14 +66,14 @@ interface Pair {
   stop(): Promise<void>;
 }
 
-async function startPair(busOfOne: string, busOfTwo: string): Promise<Pair> {
+async function startPair(busOfOne: string, busOfTwo: string, clockOfTwo?: TestClock): Promise<Pair> {
   const [clock, schema] = [createTestClock(), takeSchema()];
   const said = [createLog(), createLog()] as const;
   const options = { host: '127.0.0.1', port: 0, data: 'memory', databaseUrl: schema.url, areLimitsOn: false } as const;
   const one = await startService({ ...options, clock, bus: { url: busOfOne }, log: said[0].log });
   const two = await startService({
     ...options,
-    clock,
+    clock: clockOfTwo ?? clock,
     bus: { url: busOfTwo },
     log: said[1].log,
     publicUrl: one.authUrl,
@@ -79,6 +82,7 @@ async function startPair(busOfOne: string, busOfTwo: string): Promise<Pair> {
   const operator = { url: one.operatorUrl, secret: one.operatorSecret };
   return {
     clock,
+    clockOfTwo: clockOfTwo ?? clock,
     schema,
     said,
     place,
@@ -231,6 +235,74 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
     ]);
     expect(said[1].count('bus_down')).toBe(1);
     await socket.close();
+  });
+});
+
+describe.skipIf(reason !== undefined)(`of an agent with a socket at each service${because(reason)}`, () => {
+  let cutter: SocketCutter;
+  let pair: Pair;
+  beforeAll(async () => {
+    cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(new URL(NATS_URL).port || 4222);
+    pair = await startPair(NATS_URL, `nats://127.0.0.1:${cutter.port}`, createTestClock());
+  });
+  afterAll(async () => {
+    await pair?.stop();
+    await cutter?.stop();
+  });
+
+  it('each gets every event in order, even if one is not notified and the other has already confirmed', async () => {
+    const { alice, bob, clock, clockOfTwo, said } = pair;
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(session);
+    const sockets = [await bob.mustConnect(), await bob.mustConnect(undefined, pair.socketUrlOfTwo)] as const;
+    await mustHear(pair, sockets[1], session);
+    const before = textsOf(sockets[1], session).length;
+    const { targetPort } = cutter;
+    cutter.targetPort = 1;
+    cutter.cutAll('reset');
+    await until('the service has noticed', async () => said[1].count('bus_down') === 1);
+    // A session that the second service has never heard of, and one that it follows.
+    const unknown = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(unknown);
+    await alice.mustSend(unknown, 'unheard');
+    const { sequence } = await alice.mustSend(session, 'unheard');
+    const database = await openPostgres(pair.schema.url);
+    const listUnconfirmed = () =>
+      database.read((query) =>
+        query.all(
+          `SELECT 1 FROM agent JOIN inbox ON inbox.agent_id = agent.id
+           WHERE handle = $1 AND is_pending = 1 AND session_id IN ($2, $3)`,
+          bob.handle,
+          session,
+          unknown,
+        ),
+      );
+    await until('the first socket has confirmed them', async () => {
+      clock.advance(100);
+      return (await listUnconfirmed()).length === 0;
+    });
+    expect(textsOf(sockets[1], session)).toHaveLength(before);
+
+    cutter.targetPort = targetPort;
+    await until('the line is up', async () => said[1].count('bus_up') === 1, 20_000);
+    await until('the poll has found them', async () => {
+      clockOfTwo.advance(1_000);
+      await pause(20);
+      return [session, unknown].every((id) => textsOf(sockets[1], id).includes('unheard'));
+    });
+    await alice.mustSend(session, 'heard');
+    await alice.mustSend(unknown, 'heard');
+    for (const id of [session, unknown])
+      await until('the next one is there', async () => textsOf(sockets[1], id).includes('heard'));
+    const sequences = sockets[1].frames
+      .filter((frame) => field(frame, 'session_id') === session)
+      .map((frame) => field(frame, 'sequence'));
+    expect(sequences.slice(-2)).toEqual([sequence, sequence + 1]);
+    const all = sockets[1].frames.filter((frame) => field(frame, 'session_id') === unknown);
+    expect(all.map((frame) => field(frame, 'sequence'))).toEqual([1, 2, 3, 4]);
+    for (const socket of sockets) await socket.close();
+    await database.close();
   });
 });
 

@@ -165,6 +165,7 @@ describe('a lost notification', () => {
           bus.beat(
             name,
             names.filter((other) => other !== name),
+            0,
           );
         clock.advance(5_000);
         await settled();

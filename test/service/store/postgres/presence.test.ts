@@ -39,7 +39,7 @@ async function startProcess(clock: TestClock): Promise<Presence> {
   running.push({ ...presence, stop });
   return { ...presence, stop };
 }
-const open = (presence: Presence): Promise<void> =>
+const open = (presence: Presence): Promise<number> =>
   presence.opened({ socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 });
 /** Advances the clocks one second at a time and waits for all resulting work, even if the database is slow. */
 async function goOn(clocks: readonly TestClock[], seconds: number): Promise<void> {
