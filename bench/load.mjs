@@ -3,6 +3,8 @@
  *   node bench/load.mjs bystander [members]     other sessions next to one whose members are all online, at its rate limit
  *   node bench/load.mjs overload [requests]     this many requests in progress at all times
  *   node bench/load.mjs reconnect [sockets]     all of them come back after a restart
+ *   node bench/load.mjs guard [messages]        a message with --loop-guard, compared with one without, in sessions with
+ *                                               short and long histories
  *   node bench/load.mjs idle [sockets]          memory of idle sockets, compared with bare ws; on PostgreSQL, also the
  *                                               transactions of a service per second, without them and with them
  *   node bench/load.mjs tail [events [asp.js of another build]]   `asp tail` of a backlog into a pipe
@@ -202,16 +204,13 @@ async function agentsFor(service, sockets) {
   return tokens;
 }
 
-async function measureReconnect(sockets = 9_000) {
+async function measureReconnect(sockets = 10_000) {
   const seeds = ['--seed', crew(Math.ceil(sockets / SOCKETS_PER_AGENT)).join(',')];
   const first = await start(seeds);
   const tokens = await agentsFor(first, sockets);
-  const startedMs = performance.now();
-  const open1 = await openAll(first.wsUrl, tokens, 64);
-  console.log(`${sockets} sockets opened in ${fixed((performance.now() - startedMs) / 1_000)} s, 64 at a time`);
   const closedMs = [];
   let stoppedMs = 0;
-  let back = 0;
+  let backMs = [];
   let failures = 0;
   const again = [];
   /** Reconnects like the library: after a random pause of up to a second, doubled after each failure. */
@@ -220,12 +219,17 @@ async function measureReconnect(sockets = 9_000) {
       await pause(Math.random() * 1_000 * 2 ** Math.min(attempt, 5));
       const socket = await open(first.wsUrl, token).catch(() => undefined);
       if (socket !== undefined) {
-        back += 1;
+        backMs.push(performance.now());
         return socket;
       }
       failures += 1;
     }
   };
+  const startedMs = performance.now();
+  const open1 = await Promise.all(tokens.map(comeBack));
+  console.log(`${sockets} sockets opened in ${fixed((performance.now() - startedMs) / 1_000)} s`);
+  backMs = [];
+  failures = 0;
   for (const [index, socket] of open1.entries())
     socket.once('close', () => {
       closedMs.push(performance.now() - stoppedMs);
@@ -238,21 +242,15 @@ async function measureReconnect(sockets = 9_000) {
     `closed over ${fixed((Math.max(...closedMs) - Math.min(...closedMs)) / 1_000)} s; ended after ${fixed((endedMs - stoppedMs) / 1_000)} s`,
   );
   const second = await start(seeds, first.at);
-  const readyMs = performance.now();
   while (again.length < sockets) await pause(50);
-  const marks = [];
-  const watching = (async () => {
-    while (back < sockets) {
-      marks.push([Math.round(performance.now() - readyMs), back]);
-      await pause(1_000);
-    }
-  })();
   const all = await Promise.all(again);
-  await watching;
-  console.log(
-    `all ${back} are back ${fixed((performance.now() - readyMs) / 1_000)} s after it was ready again, after ${failures} failed attempts`,
+  const threadMs = second.threadMs();
+  const [firstMs] = backMs;
+  const after = [0.5, 0.9, 0.99, 1].map(
+    (part) => `${part * 100} % ${fixed((share(backMs, part) - firstMs) / 1_000)} s`,
   );
-  console.log(`over time: ${marks.map(([ms, count]) => `${fixed(ms / 1_000)} s ${count}`).join(', ')}`);
+  console.log(`back after the first of them: ${after.join(', ')}; ${failures} failed attempts`);
+  console.log(`${fixed(threadMs / sockets, 3)} ms of the service's thread for each, with its start`);
   for (const socket of all) socket.terminate();
   await second.stop();
 }
@@ -356,7 +354,53 @@ async function measureTail(events = 10_000) {
   await service.stop();
 }
 
+const GUARD_MAX = 1_000;
+const GUARD_ROUNDS = 21;
+const GUARD_MESSAGES = 400;
+
+/**
+ * The services with and without the guard take turns. A person writes often enough that the guard never stops a
+ * session.
+ */
+async function measureGuard(messages = 20_000) {
+  const sides = [];
+  for (const options of [[], ['--loop-guard', String(GUARD_MAX)]]) {
+    const service = await start(options);
+    const [alice, bob] = [await service.tokensOf('alice.red'), await service.tokensOf('bob.blue')];
+    const send = async (session, count, atOnce = 16) => {
+      let sent = 0;
+      const one = async () => {
+        while (sent < count) {
+          sent += 1;
+          const metadata = sent % (GUARD_MAX / 2) === 1 ? { metadata: { sent_by: 'chat' } } : {};
+          await service.post(`/v1/sessions/${session}/messages`, alice.api, { content: 'hi', ...metadata });
+        }
+      };
+      await Promise.all(Array.from({ length: atOnce }, one));
+    };
+    const [brief, long] = [await service.createSession(alice, [bob]), await service.createSession(alice, [bob])];
+    await send(long, messages, 64);
+    await send(brief, 20);
+    sides.push({ service, send, sessions: { brief, long } });
+  }
+  for (const history of ['brief', 'long']) {
+    const costs = sides.map(() => []);
+    for (let round = 0; round < GUARD_ROUNDS; round += 1)
+      for (const [index, { service, send, sessions }] of sides.entries()) {
+        const before = service.threadMs();
+        await send(sessions[history], GUARD_MESSAGES);
+        costs[index].push((service.threadMs() - before) / GUARD_MESSAGES);
+      }
+    const [off, on] = costs;
+    const ratios = on.map((cost, round) => cost / off[round]);
+    const size = history === 'long' ? messages : 20;
+    line(`after ${size} messages`, fixed(medianOf(off), 3), fixed(medianOf(on), 3), fixed(medianOf(ratios), 2));
+  }
+  for (const { service } of sides) await service.stop();
+}
+
 const MODE = {
+  guard: measureGuard,
   bystander: measureBystander,
   overload: measureOverload,
   reconnect: measureReconnect,
