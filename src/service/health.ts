@@ -9,6 +9,7 @@ import { forgetOldKnocks } from './messaging/knocks.js';
 import { startIndexing } from './messaging/search-messages.js';
 import type { SigningKeys } from './oauth/access-tokens.js';
 import { enforceRetention } from './operator/retention.js';
+import { findNewestTime } from './store/events.js';
 import { findSchemaVersion } from './store/operator.js';
 import { reportProcess, takeTurn } from './store/postgres-processes.js';
 import { putProcess } from './store/processes.js';
@@ -21,6 +22,8 @@ const QUICK_HEARTBEAT_MS = 1_000;
 /** Two heartbeats, plus the time a slow one may take. */
 const SILENT_MAX_MS = 15_000;
 const CLOCK_OFFSET_MAX_MS = 30_000;
+/** Processes that share the data differ by less. */
+const BEHIND_DATA_MAX_MS = 5_000;
 const DATABASE_ANSWERS_WITHIN_MS = 2_000;
 
 /** Whether requests should be sent to this process: its writes succeed, and its clock is right. */
@@ -111,6 +114,7 @@ export function createHealth(context: HealthContext): Health {
     async start() {
       await put(clock.now());
       await beat();
+      await reportClockBehind(context);
       arm();
     },
     drain() {
@@ -131,6 +135,16 @@ async function mustAnswer({ database, clock }: HealthContext): Promise<void> {
   await within(clock, DATABASE_ANSWERS_WITHIN_MS, database.read(findSchemaVersion), () => {
     throw new Error('no answer in time');
   });
+}
+
+/** Nothing else notices a clock that was set back, or data from a machine whose clock is ahead. */
+async function reportClockBehind({ clock, database, log }: HealthContext): Promise<void> {
+  const newest = await database.read(findNewestTime);
+  const now = clock.now();
+  if (newest === undefined || newest - now <= BEHIND_DATA_MAX_MS) return;
+  const [ours, theirs] = [now, newest].map((at) => new Date(at).toISOString());
+  const error = new Error(`This machine's clock says ${ours}, but the newest event is from ${theirs}.`);
+  log.warn('clock_behind', error, { behind_ms: newest - now });
 }
 
 /** Compares the clock of this machine with the database's clock, which is the same for all services. */

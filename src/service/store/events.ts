@@ -195,6 +195,14 @@ export function listPlacesIn(query: Query, sessionId: string, after: number, lim
   );
 }
 
+/** When the last event of the whole log was created; undefined if there is none. */
+export async function findNewestTime(query: Query): Promise<number | undefined> {
+  const row = await query.get<{ created_at: number }>(
+    'SELECT created_at FROM event WHERE position = (SELECT MAX(position) FROM event)',
+  );
+  return row?.created_at;
+}
+
 /** The events for an agent that has not joined: events about itself, of `ownTypes`, and each end after `endsAfter`. */
 export function listEventsForOutsider(
   query: Query,
