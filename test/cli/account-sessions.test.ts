@@ -27,6 +27,29 @@ describe('asp session list --account', () => {
     expect(JSON.parse(err).error).toMatchObject({ code: 'ASP_NO_CREDENTIAL', next: ['asp', 'login', '--account'] });
   });
 
+  it('signs in as the only account, and among several as that of the acting agent', async () => {
+    const signIn = async (words: string) => {
+      const { code, out, err } = await localHome(service).run(`login --account --yes ${words}`);
+      return { code, out, err };
+    };
+    expect(await signIn('')).toMatchObject({
+      code: 0,
+      out: '(account)\n',
+      err: expect.stringContaining('Signing in as the account of @ann.bot.\n'),
+    });
+    await operate(service.operator, 'POST', '/agents', { handle: '@zoe.bot' });
+    expect(await signIn('')).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(
+        /Which account\? Name one of its agents\.\n {2}why: {2}the local service has @ann\.bot, .*@zoe\.bot\.\n {2}try: {2}asp login @ann\.bot --account --yes\n/,
+      ),
+    });
+    expect((await signIn('--as zoe.bot')).err).toContain('Signing in as the account of @zoe.bot.\n');
+    const acting = localHome(service);
+    expect((await acting.run('login @zoe.bot --yes')).code).toBe(0);
+    expect((await acting.run('login --account --yes')).err).toContain('Signing in as the account of @zoe.bot.\n');
+  });
+
   it('lists the sessions of every agent of the account, with the agent to act as', async () => {
     expect(documentOf(await home.run('login @ann.bot --account --yes --json'))).toMatchObject({ handle: null });
     const alice = await service.createAgent('alice');

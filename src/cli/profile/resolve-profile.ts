@@ -1,7 +1,7 @@
 import type { Login } from '../../client/credentials/login.js';
 import { hidePasswords } from '../../kit/hide-passwords.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
-import { AGENT_SCOPES } from '../../wire/scope.js';
+import { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';
 import { parseHandle, readHandle, suggest } from '../values.js';
 import { type Config, isAddress, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
@@ -96,12 +96,9 @@ export interface ProfileSources {
 
 /** How to sign in: with the same scopes as before, and never more. */
 export function loginArgs(handle: string | undefined, scopes: readonly string[] = AGENT_SCOPES): readonly string[] {
-  const isUsual = AGENT_SCOPES.every((scope) => scopes.includes(scope));
-  return [
-    ...['asp', 'login'],
-    ...(handle === undefined ? [] : [handle]),
-    ...(isUsual ? [] : ['--scopes', scopes.join(',')]),
-  ];
+  const hasAll = (wanted: readonly string[]): boolean => wanted.every((scope) => scopes.includes(scope));
+  const forAccount = hasAll(ACCOUNT_SCOPES) ? ['--account'] : ['--scopes', scopes.join(',')];
+  return [...['asp', 'login'], ...(handle === undefined ? [] : [handle]), ...(hasAll(AGENT_SCOPES) ? [] : forAccount)];
 }
 
 const nonEmpty = (text: string | undefined): string | undefined => (text === '' ? undefined : text);

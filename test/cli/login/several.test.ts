@@ -75,11 +75,14 @@ describe('The suggested login', () => {
     expect(await proposed('login --yes --read-only')).toBe(
       'asp login @me.one --scopes agents:read,sessions:read,allowlist:read,realtime:read --yes',
     );
-    expect(await proposed('login --yes --scopes account:read')).toBe('asp login @me.one --scopes account:read --yes');
     const noKeychain = { ASP_TOKEN_STORE: 'keychain', DBUS_SESSION_BUS_ADDRESS: '' };
     expect(await proposed('login me.one --yes --scopes agents:read', noKeychain)).toBe(
       'asp login @me.one --scopes agents:read --yes --store file',
     );
+    expect(await proposed('login --yes --scopes account:read', noKeychain)).toBe(
+      'asp login @me.one --scopes account:read --yes --store file',
+    );
+    expect(await proposed('login --yes --account', noKeychain)).toBe('asp login @me.one --account --yes --store file');
   });
 });
 

@@ -44,6 +44,7 @@ import type { LoginOptions } from './auth.js';
 import {
   approveLocally,
   awaitCallback,
+  findAccountAgent,
   listenOnLoopback,
   type OwnCallback,
   onlyAgent,
@@ -79,7 +80,9 @@ async function signInByBrowser(context: Context, options: LoginOptions): Promise
 async function signInLocally(context: Context, options: LoginOptions): Promise<Login> {
   const { baseUrl } = await context.profile();
   const record = await readLocalRecord(context, baseUrl);
-  const handle = options.handle ?? context.globals.as ?? (await onlyAgent(context, record, options.scopes));
+  const choose = isForAccount(options.scopes) ? findAccountAgent : onlyAgent;
+  const handle = options.handle ?? context.globals.as ?? (await choose(context, record, options.scopes));
+  if (isForAccount(options.scopes)) await context.output.note(`Signing in as the account of ${handle}.`);
   const signIn = await prepareSignIn(context, { ...options, handle });
   const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI);
   return completeSignIn(signIn, request, await approveLocally(context, record, request));

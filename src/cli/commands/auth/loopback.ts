@@ -307,17 +307,41 @@ export async function onlyAgent(
   record: LocalServiceRecord,
   scopes: readonly string[],
 ): Promise<string> {
-  const { agents } = await callOperator(context, record, 'listOperatorAgents');
-  const handles = agents.map((agent) => agent.handle);
-  const [only, ...others] = handles;
-  if (only !== undefined && others.length === 0) return only;
-  throw usageError(
-    only === undefined ? 'The local service has no agents yet.' : 'Which agent? The local service has several.',
-    only === undefined
-      ? { next: ['asp', 'serve', 'agent', 'add', 'me.bot'] }
-      : { why: `it has ${handles.slice(0, 8).join(', ')}.`, next: [...loginArgs(only, scopes), '--yes'] },
-  );
+  const handles = await listLocalAgents(context, record);
+  const [only = '', ...others] = handles;
+  if (others.length === 0) return only;
+  throw notChosen('Which agent? The local service has several.', handles, scopes);
 }
+
+/**
+ * An agent of the account to sign in as if none was named: that of the agent that commands act as, or else the only
+ * account with agents.
+ */
+export async function findAccountAgent(
+  context: Context,
+  record: LocalServiceRecord,
+  scopes: readonly string[],
+): Promise<string> {
+  const handles = await listLocalAgents(context, record);
+  const acting = (await context.agent().catch(() => undefined))?.handle;
+  if (acting !== undefined && handles.includes(acting)) return acting;
+  const [first = ''] = handles;
+  const ownerOf = (handle: string): string => handle.slice(0, handle.indexOf('.'));
+  if (handles.every((handle) => ownerOf(handle) === ownerOf(first))) return first;
+  throw notChosen('Which account? Name one of its agents.', handles, scopes);
+}
+
+async function listLocalAgents(context: Context, record: LocalServiceRecord): Promise<readonly string[]> {
+  const { agents } = await callOperator(context, record, 'listOperatorAgents');
+  if (agents.length > 0) return agents.map(({ handle }) => handle);
+  throw usageError('The local service has no agents yet.', { next: ['asp', 'serve', 'agent', 'add', 'me.bot'] });
+}
+
+const notChosen = (message: string, handles: readonly string[], scopes: readonly string[]): CliError =>
+  usageError(message, {
+    why: `the local service has ${handles.slice(0, 8).join(', ')}${handles.length > 8 ? ' and others' : ''}.`,
+    next: [...loginArgs(handles[0], scopes), '--yes'],
+  });
 
 /** Approves the request with the record's secret, at the endpoint where a browser would show the consent page. */
 export async function approveLocally(
