@@ -11,8 +11,13 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
+import { type Actor, actorOf, operate } from '../support/actors.js';
 import { PROGRAM_FILE } from '../support/built-program-file.js';
 import { startHttpRelay } from '../support/http-relay.js';
+import { text } from '../support/json.js';
+import { discover } from '../support/oauth.js';
+import { checkContinues } from '../support/open-session.js';
+import { operatorOf } from '../support/operator.js';
 import { until } from '../support/until.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
@@ -202,12 +207,21 @@ describe('asp mcp › an agent as tools of a language model', () => {
   };
 
   const serve = (url?: string): Promise<ServiceProcess> =>
-    startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot,carol.bot,dave.bot,erin.bot', '--limits', 'off'], url);
+    startServe(
+      home,
+      [
+        '--seed',
+        'demo.you,alice.bot,bob.bot,carol.bot,dave.bot,erin.bot,finn.bot,gina.bot,hugo.bot',
+        '--limits',
+        'off',
+      ],
+      url,
+    );
 
   beforeAll(async () => {
     home = createHome();
     service = await serve();
-    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot', '@dave.bot', '@erin.bot'])
+    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot', '@dave.bot', '@erin.bot', '@finn.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     you = await connect('demo.you');
     open.length = 0;
@@ -275,6 +289,23 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(await send()).toBe(first);
     const wrong = await one.call('send', { to: first, text: 'x', new_session: true });
     expect(wrong.value.error.code).toBe('ASP_USAGE');
+  });
+
+  it('send to a handle continues the session that asp send --continue does', async () => {
+    const place = await discover(service.url);
+    const actorFor = async (handle: string): Promise<Actor> => {
+      const client = await operate(operatorOf(home), 'POST', '/clients', { handle });
+      const credentials = { clientId: text(client, 'client_id'), clientSecret: text(client, 'client_secret') };
+      return actorOf(place, handle, credentials);
+    };
+    const [me, other, third] = [await actorFor('@finn.bot'), await actorFor('@gina.bot'), await actorFor('@hugo.bot')];
+    const { call } = await connect('finn.bot');
+    const send = async (): Promise<string> => {
+      const { isError, text: said, value } = await call('send', { to: other.handle, text: 'x' });
+      if (isError) throw new Error(said);
+      return value.session_id;
+    };
+    await checkContinues({ me, other, third, send });
   });
 
   it('two agents talk: send, read, join, wait, reply, end', async () => {

@@ -227,3 +227,44 @@ describe('attachments on a service', () => {
     expect((await stage.as(stage.bob, `attachment show ${ID}`)).code).toBe(3);
   });
 });
+
+describe('--as-text', () => {
+  let stage: Stage;
+  beforeAll(async () => {
+    stage = await startStage();
+  });
+  afterAll(() => stage.stop());
+
+  it('sends source code as plain text under its own name, and nothing that is not text', async () => {
+    const folder = folderOf();
+    const write = (name: string, bytes: string | Uint8Array): string => {
+      writeFileSync(join(folder, name), bytes);
+      return join(folder, name);
+    };
+    const [code, note] = [write('main.ts', 'let a = 1;\n'), write('note.md', '# A')];
+    const refused = await stage.as(stage.alice, ['attachment', 'upload', code]);
+    expect(refused.code).toBe(2);
+    expect(refused.err).toContain('To send it as plain text, add --as-text.');
+    const types = async (words: readonly string[], options = {}): Promise<unknown> => {
+      const reply = documentOf(await stage.as(stage.alice, ['attachment', 'upload', ...words, '--json'], options));
+      const { items = [reply] } = reply as { items?: readonly Record<string, unknown>[] };
+      return items.map(({ filename, content_type: type }) => [filename, type]);
+    };
+    expect(await types([code, note, '--as-text'])).toEqual([
+      ['main.ts', 'text/plain'],
+      ['note.md', 'text/markdown'],
+    ]);
+    expect(await types(['-', '--as-text'], { stdin: 'diff' })).toEqual([['stdin.txt', 'text/plain']]);
+    const program = write('a.out', Buffer.from([0x7f, 0x45, 0x4c, 0x46, 0, 0, 1]));
+    const binary = await stage.as(stage.alice, ['attachment', 'upload', program, '--as-text']);
+    expect(binary).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('a.out is not a text file. Nothing was sent.'),
+    });
+    const picture = write('a.png', 'not a picture');
+    expect((await stage.as(stage.alice, ['attachment', 'upload', picture, '--as-text'])).err).toContain(
+      'is not a valid image/png file',
+    );
+    expect((await stage.as(stage.alice, ['send', stage.bob.handle, 'hi', '--as-text'])).code).toBe(2);
+  });
+});

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import type { Actor } from '../support/actors.js';
+import { checkContinues } from '../support/open-session.js';
 import { documentOf, type Stage, startStage } from './acting.js';
 
 let stage: Stage;
@@ -110,6 +111,23 @@ describe('A session named by the other agent', () => {
     ])
       expect((await asAlice(['send', bob.handle, 'hi', '--continue', ...words])).code).toBe(2);
     expect((await asAlice(['send', started, 'hi', '--continue'])).code).toBe(2);
+  });
+
+  it('means for asp send --continue what it means for the tools of models', async () => {
+    const [me, other, third] = await Promise.all(
+      ['me', 'other', 'third'].map((name) => stage.service.createAgent(name)),
+    );
+    if (me === undefined || other === undefined || third === undefined) throw new Error('no agents');
+    const send = async (): Promise<string> => {
+      const { code, out, err } = await stage.as(me, ['send', other.handle, 'hi', '--continue', '--json']);
+      if (code !== 0) throw new Error(err);
+      return (JSON.parse(out) as { session_id: string }).session_id;
+    };
+    await checkContinues({ me, other, third, send });
+    // A note to oneself has one participant.
+    const note = async (): Promise<unknown> =>
+      documentOf(await stage.as(me, ['send', me.handle, 'hi', '--continue', '--json']))['session_id'];
+    expect(await note()).toBe(await note());
   });
 
   it('still starts a new session with asp send', async () => {

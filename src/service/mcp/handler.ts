@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { McpRequestContext, ServerEventBus } from '@modelcontextprotocol/server';
 import { createCalm } from '../../kit/calm.js';
 import { waitWithProgress } from '../../kit/progress.js';
@@ -144,6 +145,8 @@ export async function createFeed(
   for (const uri of uris) await look(uri);
   const begin = (notify: (uri: string) => void): (() => void) => {
     const over = new AbortController();
+    // One for each resource.
+    setMaxListeners(0, over.signal);
     const calm = createCalm(context.clock, UPDATE_PAUSE_MS, async (changed) => {
       try {
         await caller.recheck();

@@ -4,9 +4,9 @@ import { randomToken } from '../../kit/random.js';
 import { type ToolResult, toToolError, toToolResult } from '../../kit/tool-result.js';
 import { splitHandle } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
-import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { INBOX_SESSIONS_MAX, MCP_WAIT_MAX_S } from '../../wire/mcp.js';
 import { AWAITS_REPLY, findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
+import { findOpenSessions } from '../../wire/open-session.js';
 import { AgentView, SearchAgentsReply } from '../../wire/schemas/agent.js';
 import { ErrorEnvelope, Ok } from '../../wire/schemas/base.js';
 import { Message } from '../../wire/schemas/message.js';
@@ -17,9 +17,7 @@ import {
   EventPage,
   findContinued,
   findToolMistake,
-  listBetween,
   MESSAGE_CHARS_DEFAULT,
-  OPEN_SESSIONS_SEARCHED,
   READ_LIMIT_DEFAULT,
   READ_MEMBERS,
   SEND_TARGET,
@@ -191,15 +189,9 @@ async function findOpenSession(
   handle: string | undefined,
 ): Promise<string | undefined> {
   if (handle === undefined || !actor.scopes.includes('sessions:read')) return undefined;
-  const found: Session[] = [];
-  let cursor: string | undefined;
-  for (let searched = 0; searched < OPEN_SESSIONS_SEARCHED; searched += LIST_LIMIT_MAX) {
-    const query = { state: 'active', limit: LIST_LIMIT_MAX, ...(cursor !== undefined && { cursor }) } as const;
-    const page = await readCounted(context, actor, { operation: 'listSessions', path: {}, query });
-    found.push(...listBetween(page.sessions, actor.handle, handle));
-    if (page.next_cursor === null) break;
-    cursor = page.next_cursor;
-  }
+  const found = await findOpenSessions(actor.handle, handle, (query) =>
+    readCounted(context, actor, { operation: 'listSessions', path: {}, query }),
+  );
   if (found.length > 1) {
     const { message, why } = describeSeveral(handle, found);
     throw new ServiceError('VALIDATION_ERROR', `${message} To choose, ${why}`);

@@ -49,9 +49,6 @@ export const TOOL_INPUT = {
 export const SEND_TARGET =
   'Sends a message to a session, or to agents. For one agent, it goes into the open session of only you two; if none is open, or with new_session, topic, end or once, it starts one. Several agents always get a new session. ';
 
-/** How many of the latest open sessions are searched for the one with an agent. */
-export const OPEN_SESSIONS_SEARCHED = 200;
-
 /**
  * The handle whose open session a message goes into. A call with a key needs a new session: its repetition would find
  * the session that it created, and send another request.
@@ -64,15 +61,6 @@ export function findContinued(input: Readonly<Record<string, unknown>>): string 
   if (topic !== undefined || end === true || isNew === true || once !== undefined || key !== undefined)
     return undefined;
   return name.startsWith('@') ? name : `@${name}`;
-}
-
-/** Of these sessions, the open ones that only `me` and an agent are in. A message to one agent never goes to a group. */
-export function listBetween(sessions: readonly Session[], me: string, handle: string): readonly Session[] {
-  return sessions.filter(({ state, participants }) => {
-    const has = (name: string, ...statuses: string[]): boolean =>
-      participants.some((one) => one.handle === name && statuses.includes(one.status));
-    return state === 'active' && participants.length === 2 && has(me, 'joined') && has(handle, 'joined', 'invited');
-  });
 }
 
 /** The advice to a model if several sessions fit. */

@@ -53,6 +53,14 @@ const TABLE: Table = {
       const { out } = await as(alice, ['attachment upload -', typed], { stdin: 'a change' });
       return (jsonOf(await as(alice, `attachment show ${out.trim()} --json`)) as { filename: string }).filename;
     }),
+    '--as-text': shown('--as-text', ['main.ts', 'text/plain'], async ({ as, alice, file }, typed) => {
+      const { out } = await as(alice, [`attachment upload ${file('main.ts', 'let a = 1;')}`, typed]);
+      const { filename, content_type } = jsonOf(await as(alice, `attachment show ${out.trim()} --json`)) as {
+        filename: string;
+        content_type: string;
+      };
+      return [filename, content_type];
+    }),
     ...writeOptions(({ file }) => `attachment upload ${file('a.txt', 'a')} ${file('b.txt', 'b')}`),
   },
   'attachment download': {

@@ -153,6 +153,11 @@ const TABLE: Table = {
       ['log.txt'],
       sentFiles('send $bob hi --file -', () => {}, { stdin: 'a log' }),
     ),
+    '--as-text': shown(
+      '--as-text',
+      ['main.ts'],
+      sentFiles('send $bob hi --file $home/main.ts', ({ file }) => file('main.ts', 'let a = 1;')),
+    ),
     '--attach': shown('--attach $attachment', ['before.png'], sentFiles('send $bob hi', uploaded)),
     '--data': shown(`--data '{"a":1}'`, ['text', { a: 1 }], sent('send $bob hi')),
     '--parts': shown(`--parts '[{"type":"data","data":{"b":2}}]'`, [{ b: 2 }], sent('send $bob')),

@@ -22,6 +22,7 @@ import {
   tokenFor,
 } from '../../support/mcp-tools.js';
 import { askClientToken } from '../../support/oauth.js';
+import { checkContinues } from '../../support/open-session.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
@@ -433,6 +434,22 @@ describe('the tools for models at a URL', () => {
     const wrong = await one.call('send', { to: fresh, text: 'x', new_session: true });
     expect(wrong.value.error.code).toBe('VALIDATION_ERROR');
     await Promise.all([one.close(), other.close()]);
+  });
+
+  it('send to a handle continues the session that asp send --continue does', async () => {
+    const [me, other, third] = [
+      await service.createAgent('me'),
+      await service.createAgent('other'),
+      await service.createAgent('third'),
+    ];
+    const tools = await toolsOf(me);
+    const send = async (): Promise<string> => {
+      const { isError, text: said, value } = await tools.call('send', { to: other.handle, text: 'x' });
+      if (isError) throw new Error(said);
+      return value.session_id;
+    };
+    await checkContinues({ me, other, third, send });
+    await tools.close();
   });
 
   it('a write with a name happens once, and wrong arguments change nothing', async () => {

@@ -14,10 +14,14 @@ export const attachmentUpload = command({
   details:
     'Prints the ids. All files are checked before any is sent. A file that no message refers to is deleted after an hour.',
   arguments: [{ usage: '<paths...>', about: 'files, or - for standard input; at most 10 MiB each' }],
-  options: [{ flags: '--filename <name>', about: 'file name for standard input' }],
+  options: [
+    { flags: '--filename <name>', about: 'file name for standard input' },
+    { flags: '--as-text', about: 'upload files of unsupported types, such as source code, as plain text' },
+  ],
   examples: [
     { line: 'id=$(asp attachment upload report.pdf) && asp send sess_… "see" --attach "$id"', about: 'then send it' },
     { line: 'git diff | asp attachment upload - --filename change.txt', about: 'from a pipe' },
+    { line: 'asp attachment upload main.ts --as-text', about: 'source code' },
   ],
   effect: 'write',
   stdout: 'the attachment ids, one per line',
@@ -27,7 +31,7 @@ export const attachmentUpload = command({
     if (paths.filter((path) => path === '-').length > 1) throw usageError('Standard input can be uploaded only once.');
     if (filename !== undefined && !paths.includes('-'))
       throw usageError('--filename sets the name of standard input.', { why: 'files keep their own names.' });
-    return { paths, filename };
+    return { paths, filename, isAsText: args.flag('as-text') };
   },
   run: async (context, options) => (await import('./transfer.js')).uploadAll(context, options),
 });

@@ -19,12 +19,24 @@ import { unseenAttachment } from './references.js';
 
 const HEAD_BYTES = 16;
 
+/** How the files of a command are sent. */
+export interface UploadAs {
+  /** The name of standard input. */
+  readonly filename: string | undefined;
+  /** Files of unsupported types are sent as plain text, under their own names. */
+  readonly isAsText: boolean;
+}
+
 /** A file to upload: its size, type and signature are checked before anything is sent. */
-export async function prepareUpload(context: Context, path: string, filename: string | undefined): Promise<Upload> {
+export async function prepareUpload(context: Context, path: string, { filename, isAsText }: UploadAs): Promise<Upload> {
   if (path === '-') {
-    if (filename === undefined) throw usageError('--file - needs --filename: the extension determines the type.');
+    const name = filename ?? (isAsText ? 'stdin.txt' : undefined);
+    if (name === undefined)
+      throw usageError('Standard input needs a name with an extension, which determines its type.', {
+        why: 'use --filename <name>, or --as-text for plain text.',
+      });
     const bytes = await readStdin(context, ATTACHMENT_MAX_BYTES);
-    return check(filename, bytes.byteLength, bytes.subarray(0, HEAD_BYTES), async function* () {
+    return check(name, bytes.byteLength, bytes.subarray(0, HEAD_BYTES), isAsText, async function* () {
       yield bytes;
     });
   }
@@ -35,21 +47,29 @@ export async function prepareUpload(context: Context, path: string, filename: st
     const file = await open(path, 'r');
     const head = Buffer.alloc(HEAD_BYTES);
     const { bytesRead } = await file.read(head, 0, HEAD_BYTES, 0).finally(() => file.close());
-    return check(basename(path), facts.size, head.subarray(0, bytesRead), () => createReadStream(path));
+    return check(basename(path), facts.size, head.subarray(0, bytesRead), isAsText, () => createReadStream(path));
   } catch (error) {
     throw fileFailure(path, error);
   }
 }
 
-function check(filename: string, size: number, head: Uint8Array, openBytes: () => AsyncIterable<Uint8Array>): Upload {
-  const type = attachmentTypeOfName(filename);
+function check(
+  filename: string,
+  size: number,
+  head: Uint8Array,
+  isAsText: boolean,
+  openBytes: () => AsyncIterable<Uint8Array>,
+): Upload {
+  const type = attachmentTypeOfName(filename) ?? (isAsText ? 'text/plain' : undefined);
   if (type === undefined)
     throw new CliError('ASP_FILE_TYPE', {
       message: `${filename} has an unsupported file type. Nothing was sent.`,
       why: `supported: ${Object.values(ATTACHMENT_TYPE)
         .flatMap(({ extensions }) => extensions)
-        .join(', ')}.`,
+        .join(', ')}. To send it as plain text, add --as-text.`,
     });
+  if (type === 'text/plain' && head.includes(0))
+    throw new CliError('ASP_FILE_TYPE', { message: `${filename} is not a text file. Nothing was sent.` });
   if (size > ATTACHMENT_MAX_BYTES) throw tooLarge(filename, ATTACHMENT_MAX_BYTES);
   if (size === 0) throw usageError(`${filename} is empty. Nothing was sent.`);
   if (!matchesSignature(type, head))
@@ -165,16 +185,15 @@ export async function uploadFile(
   return showProgress(context, `uploading ${file.filename}`, explained);
 }
 
-interface UploadOptions {
+interface UploadOptions extends UploadAs {
   /** `-` is standard input. */
   readonly paths: readonly string[];
-  readonly filename: string | undefined;
 }
 
 /** Every file is checked before the first byte is sent. */
-export async function uploadAll(context: Context, { paths, filename }: UploadOptions): Promise<void> {
+export async function uploadAll(context: Context, { paths, ...uploadAs }: UploadOptions): Promise<void> {
   const files: Upload[] = [];
-  for (const path of paths) files.push(await prepareUpload(context, path, path === '-' ? filename : undefined));
+  for (const path of paths) files.push(await prepareUpload(context, path, uploadAs));
   if (context.globals.isDryRun) return printFiles(context, files);
   const items: (Attachment & { readonly idempotency_key: string | null })[] = [];
   try {

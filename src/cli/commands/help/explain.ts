@@ -31,7 +31,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
   },
   ASP_FILE_TYPE: {
     means: 'The file type is not supported, or the contents do not match the file name.',
-    helps: 'Use the right extension. Send archives as links.',
+    helps: 'Use the right extension, or --as-text for source code and other text. Send archives as links.',
   },
   ASP_INSECURE_ADDRESS: {
     means: 'An address is not encrypted, or leads away from the service. No token was sent there.',

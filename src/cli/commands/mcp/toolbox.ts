@@ -6,21 +6,20 @@ import { type Outcome, RequestError } from '../../../client/http/request-error.j
 import { toJsonLine } from '../../../kit/json-line.js';
 import { type ToolResult, toToolError, toToolResult } from '../../../kit/tool-result.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
+import { findOpenSessions } from '../../../wire/open-session.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
-import type { Session } from '../../../wire/schemas/session.js';
 import {
   cutEvent,
   cutMessage,
   describeSeveral,
   findContinued,
   findToolMistake,
-  listBetween,
   MESSAGE_CHARS_DEFAULT,
-  OPEN_SESSIONS_SEARCHED,
   READ_LIMIT_DEFAULT,
 } from '../../../wire/schemas/tool.js';
 import type { OptionValue, ParsedArgs } from '../../command.js';
+import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { describeFailure } from '../../context/describe-failure.js';
 import { explain } from '../../context/explain.js';
@@ -32,7 +31,6 @@ import { readId } from '../../values.js';
 import { safeFilename } from '../attachment/transfer.js';
 import type { messageSend } from '../send/send.js';
 import { unseenSession } from '../session/facts.js';
-import { listSessions } from '../session/find-session.js';
 import { type Inbox, type InboxPage, readSession } from './inbox.js';
 import { parseSession, type SendLimits } from './send-limits.js';
 import { type NextCall, READ_INPUT, type ToolArgs, type ToolDefinition, toNextCall } from './tools.js';
@@ -192,9 +190,7 @@ async function findOpenSession(
   if (known !== undefined) return known;
   const handle = findContinued(input);
   if (handle === undefined) return undefined;
-  const found: Session[] = [];
-  for await (const session of listSessions(context, 'active', OPEN_SESSIONS_SEARCHED))
-    found.push(...listBetween([session], me, handle));
+  const found = await findOpenSessions(me, handle, (query) => read(context, 'listSessions', { query }));
   if (found.length < 2) return found[0]?.id;
   const { message, why } = describeSeveral(handle, found);
   throw usageError(message, { why });

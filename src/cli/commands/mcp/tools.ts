@@ -289,11 +289,12 @@ const transferTools = (folder: SharedFolder): readonly ToolDefinition[] => [
   commandTool({
     name: 'attachment_upload',
     title: 'Upload a file',
-    description: 'Uploads a file from the shared folder. Pass its id to send as an attachment within an hour.',
+    description:
+      'Uploads a file from the shared folder; one of an unsupported type, such as source code, as plain text. Pass its id to send as an attachment within an hour.',
     command: 'attachment upload',
     effect: 'adds',
     input: z.strictObject({ path: z.string().check(about('a path in the shared folder')) }),
-    args: async ({ path }) => ({ positional: [await folder.fileToSend(path)] }),
+    args: async ({ path }) => ({ positional: [await folder.fileToSend(path)], options: { 'as-text': true } }),
   }),
   commandTool({
     name: 'attachment_download',

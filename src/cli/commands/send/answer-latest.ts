@@ -33,6 +33,7 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
     target: { kind: 'session', sessionId },
     text: options.text,
     files: options.files,
+    isAsText: options.isAsText,
     metadata: { [IN_REPLY_TO]: message.id },
     waits: options.waits,
     ends: options.ends,

@@ -118,7 +118,7 @@ interface Uploaded {
 /** Every file is checked before the first byte is sent. */
 async function uploadFiles(
   context: Context,
-  { files, filename }: Pick<SendOptions, 'files' | 'filename'>,
+  { files, ...uploadAs }: Pick<SendOptions, 'files' | 'filename' | 'isAsText'>,
 ): Promise<readonly Uploaded[]> {
   if (files.length === 0) return [];
   const [{ prepareUpload }, { uploadFile }] = await Promise.all([
@@ -126,7 +126,7 @@ async function uploadFiles(
     import('../attachment/transfer.js'),
   ]);
   const prepared: Upload[] = [];
-  for (const path of files) prepared.push(await prepareUpload(context, path, path === '-' ? filename : undefined));
+  for (const path of files) prepared.push(await prepareUpload(context, path, uploadAs));
   const uploads: Uploaded[] = [];
   for (const [index, file] of prepared.entries()) {
     const type = file.contentType.startsWith('image/') ? 'image' : 'file';

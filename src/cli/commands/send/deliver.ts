@@ -5,10 +5,11 @@ import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { RATE_LIMIT } from '../../../wire/limit.js';
 import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
+import { findOpenSessions } from '../../../wire/open-session.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
-import { printRequest, write } from '../../context/calls.js';
+import { printRequest, read, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain, findErrorContext, notFound, withContext } from '../../context/explain.js';
@@ -18,7 +19,7 @@ import { showProgress } from '../../terminal/progress.js';
 import { waitText } from '../../terminal/relative-time.js';
 import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
-import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
+import { findSession, severalWith } from '../session/find-session.js';
 import { readInvited, refuseOmissions } from '../session/invitees.js';
 import { explainRefusal } from '../session/refusal.js';
 import type { AskOptions } from './ask.js';
@@ -69,6 +70,7 @@ interface Question {
 export const PLAIN_MESSAGE = {
   files: [],
   filename: undefined,
+  isAsText: false,
   attachmentIds: [],
   data: [],
   parts: undefined,
@@ -200,9 +202,8 @@ async function findTarget(context: Context, { target, continues }: Sending): Pro
     throw usageError(`--continue cannot be combined with ${once === undefined ? '--idempotency-key' : '--once'}.`, {
       why: 'a repetition would find the session that the first attempt created, and send another request.',
     });
-  const found = await findSessionsWith(context, handle);
-  // A message to one agent never goes to a group.
-  const open = found.filter(({ state, participants }) => state === 'active' && participants.length <= 2);
+  const me = await context.actingHandle();
+  const open = await findOpenSessions(me, handle, (query) => read(context, 'listSessions', { query }));
   if (open.length > 1) throw severalWith(handle, open);
   return open[0] === undefined ? target : { kind: 'session', sessionId: open[0].id };
 }

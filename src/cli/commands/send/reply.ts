@@ -30,7 +30,10 @@ export const reply = command({
   examples: [
     { line: 'asp reply @alice.bot "on it"', about: 'in your session with Alice' },
     { line: 'asp reply --last "yes, go ahead"', about: 'answer the latest sender' },
-    { line: 'git diff | asp reply sess_… --file - --join', about: 'a file as the answer; accept the invitation first' },
+    {
+      line: 'git diff | asp reply sess_… --file - --as-text --join',
+      about: 'a file as the answer; accept the invitation first',
+    },
   ],
   effect: 'write',
   stdout: 'the message id; with --wait the reply',
@@ -53,6 +56,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   if (positional !== undefined && (args.isSet('message') || args.isSet('message-file')))
     throw usageError('There is more than one text.', { why: 'use either the argument, -m or -F.' });
   const files = args.texts('file');
+  if (args.isSet('as-text') && files.length === 0) throw usageError('--as-text says how --file is sent.');
   const text = toSource(positional ?? args.text('message'), args.text('message-file'));
   if (files.length > ATTACHMENTS_PER_MESSAGE_MAX)
     throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
@@ -65,6 +69,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     session: isLast ? undefined : readSession(first),
     text,
     files,
+    isAsText: args.flag('as-text'),
     joins: args.flag('join'),
     waits: args.flag('wait'),
     ends: args.flag('end'),

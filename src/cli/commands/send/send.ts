@@ -26,6 +26,7 @@ export const MESSAGE_OPTIONS = [
   { flags: '-m, --message <text>', about: 'the text; - reads standard input' },
   { flags: '-F, --message-file <path|->', about: 'read the text from this file' },
   { flags: '--file <path|->', about: 'upload and attach; at most 5', isRepeatable: true },
+  { flags: '--as-text', about: 'send files of unsupported types, such as source code, as plain text' },
 ] as const satisfies readonly Option[];
 
 const OPTIONS = [
@@ -118,6 +119,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   const attachmentIds = args.texts('attach').map((id) => readId('attachment', id));
   if (files.length + attachmentIds.length > ATTACHMENTS_PER_MESSAGE_MAX)
     throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
+  if (args.isSet('as-text') && files.length === 0) throw usageError('--as-text says how --file is sent.');
   if (args.isSet('filename') && !files.includes('-'))
     throw usageError('--filename names the file that --file - reads.');
   if (target.kind === 'session')
@@ -139,6 +141,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     isStrict: args.flag('strict'),
     files,
     filename: args.text('filename'),
+    isAsText: args.flag('as-text'),
     attachmentIds,
     data,
     parts,

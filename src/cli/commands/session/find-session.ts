@@ -80,14 +80,10 @@ function isBetween({ state, participants }: Session, me: string, handle: string)
   return isIn(me) && (handle === me ? participants.length === 1 : isIn(handle));
 }
 
-/** The latest sessions, at most about `max`. */
-export async function* listSessions(
-  context: Context,
-  state?: SessionState,
-  max = SCANNED_MAX,
-): AsyncGenerator<Session> {
+/** The latest sessions, at most about {@link SCANNED_MAX}. */
+async function* listSessions(context: Context, state?: SessionState): AsyncGenerator<Session> {
   let cursor: string | null = null;
-  for (let scanned = 0; scanned < max; scanned += LIST_LIMIT_MAX) {
+  for (let scanned = 0; scanned < SCANNED_MAX; scanned += LIST_LIMIT_MAX) {
     const query: { limit: number; state?: SessionState; cursor?: string } = {
       limit: LIST_LIMIT_MAX,
       ...(state !== undefined && { state }),
