@@ -102,6 +102,17 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
       next: help,
     });
   }
+  const choice = /^option '(?:-\w, )?(--[\w-]+)[^']*' argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(
+    message,
+  );
+  if (choice !== null) {
+    const [, option, value = '', choices = ''] = choice;
+    const [near] = suggest(value, choices.split(', '));
+    return usageError(`${option} '${value}' is not one of ${choices}.`, {
+      why: near === undefined ? undefined : `did you mean ${near}?`,
+      next: help,
+    });
+  }
   return usageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`.replace(/\.\.$/, '.'), { next: help });
 }
 

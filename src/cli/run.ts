@@ -224,6 +224,15 @@ function refuseStrayOptions({ rest: [first], typed }: Request): void {
 /** Commands that people know from other programs. */
 const MEANT: Readonly<Record<string, string>> = {
   ...{ ls: 'session list', list: 'session list', watch: 'tail', listen: 'tail', follow: 'tail' },
+  ...{ get: 'session show', cat: 'message list', history: 'message list', search: 'message search' },
+  ...{
+    delete: 'agent remove',
+    rm: 'agent remove',
+    remove: 'agent remove',
+    create: 'session create',
+    join: 'session join',
+  },
+  ...{ end: 'session end', leave: 'session leave', download: 'attachment download', upload: 'attachment upload' },
   ...{ signin: 'login', signout: 'logout', start: 'serve', stop: 'serve stop', logs: 'serve logs' },
 };
 

@@ -82,9 +82,14 @@ export function readHandle(text: string): string {
     throw usageError(`'${text}' is ${KINDS[kind].name}, but a handle (@owner.name) belongs here.`, {
       next: commandAbout(kind, text),
     });
-  const lower = parseHandle(text.toLowerCase());
+  const words = text.split(/\s+/);
+  const near = parseHandle(text.toLowerCase().replace(/(?<=.)[@/]/, '.'));
+  const form = near === undefined ? 'a handle has the form @owner.agent_name, in lower case.' : `did you mean ${near}?`;
   throw usageError(`'${text}' is not a handle.`, {
-    why: `a handle has the form @owner.agent_name, in lower case${lower === undefined ? '' : `: ${lower}`}.`,
+    why:
+      words.length > 1 && words.every((word) => parseHandle(word) !== undefined)
+        ? 'separate several handles with commas.'
+        : form,
   });
 }
 
@@ -156,11 +161,12 @@ export function readId(kind: IdKind, text: string): string {
 export const SESSION_ABOUT = 'sess_…, its beginning, @owner.name, or the address of its page';
 
 const SESSION_PREFIX = /^sess_([0-7][0-9A-HJKMNP-TV-Z]{3,25})(\u2026|\.\.\.)?$/i;
+const SESSION_END = /^(?:\u2026|\.\.\.)([0-9A-HJKMNP-TV-Z]{4,26})$/i;
 const SESSION_IN_URL = /\/(sess_[0-7][0-9A-HJKMNP-TV-Z]{25})(?=[/?#]|$)/;
 
 /**
- * A session as people name it: its id, the beginning of its id, the handle of the agent they talk to in it, or the
- * address of its page. Returns `sess_…`, whole or not, or `@owner.name`.
+ * A session as people name it: its id, the beginning of its id, its end as `asp tail --pretty` shows it, the handle of
+ * the agent they talk to in it, or the address of its page. Returns `sess_…`, whole or not, `…end`, or `@owner.name`.
  */
 export function readSessionName(text: string): string {
   const handle = parseHandle(text);
@@ -174,6 +180,10 @@ export function readSessionName(text: string): string {
   }
   const prefix = SESSION_PREFIX.exec(text)?.[1];
   if (prefix !== undefined) return `${KINDS.session.prefix}${prefix.toUpperCase()}`;
+  if (/^-\d+$/.test(text))
+    throw usageError(`'${text}' is not an option.`, { why: `the last events are -n ${text.slice(1)}.` });
+  const end = SESSION_END.exec(text)?.[1];
+  if (end !== undefined) return `…${end.toUpperCase()}`;
   if (findIdKind(text) !== undefined) return readId('session', text);
   throw usageError(`'${text}' is not a session.`, {
     why: `a session is ${SESSION_ABOUT}.`,

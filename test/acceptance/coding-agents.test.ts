@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
 const ME = '@demo.you';
 const BOT = '@alice.bot';
+const README = readFileSync(fileURLToPath(new URL('../../README.md', import.meta.url)), 'utf8');
 /** An idle agent receives a message within this time. */
 const WAKE_MS = 2_000;
 
@@ -71,4 +73,50 @@ describe('coding agents', () => {
     monitor.kill('SIGINT');
     await monitor.ended;
   });
+});
+
+describe('the lines of the README', () => {
+  /** The lines from an empty home to a message for a connected agent, as the README has them. */
+  const LINES = [
+    'asp login @demo.you --yes',
+    'asp serve agent add @demo.bot && asp login @demo.bot --yes',
+    'asp connect claude-code --as demo.bot     # then restart Claude Code',
+    'asp send @demo.bot "Is the build green?" --wait --timeout 5m',
+  ] as const;
+
+  it('lead from an empty home to the first answer of a connected agent', async () => {
+    for (const line of LINES) expect(README.split('\n').map((each) => each.replace(/^\$ /, ''))).toContain(line);
+    const home = createHome();
+    const beganAt = performance.now();
+    // README: asp serve --demo; its port may be in use here.
+    const service = await startServe(home, ['--demo']);
+    try {
+      const type = async (line: string): Promise<string> => {
+        const { status, stdout, stderr } = await home.shell(line);
+        expect({ line, status, stderr }).toMatchObject({ line, status: 0 });
+        return stdout;
+      };
+      const [login, add, connect, send] = LINES;
+      for (const line of [login, add, connect]) await type(line);
+      // Claude Code starts the monitor of the plugin, and its model runs the command that a line names.
+      const plugin = join(home.directory, '.claude/skills/asp');
+      const [{ command }] = json<[{ command: string }]>(readFileSync(join(plugin, 'monitors/monitors.json'), 'utf8'));
+      const monitor = home.spawn('bash', ['-c', `exec ${command}`]);
+      await monitor.until('stdout', /^\[asp\] You are @demo\.bot\. /);
+      const sent = type(send);
+      const [, answer = ''] = await monitor.until(
+        'stdout',
+        /Answer: (asp reply sess_\S+.*? "…")\. It says: "Is the build/,
+      );
+      await type(answer.replace('…', 'Yes, it is green.'));
+      expect(await sent).toBe('Yes, it is green.\n');
+      const seconds = Math.round(performance.now() - beganAt) / 1000;
+      process.stderr.write(`first reply: ${JSON.stringify({ seconds })}\n`);
+      monitor.kill('SIGINT');
+      await monitor.ended;
+    } finally {
+      await service.stop();
+      await home.dispose();
+    }
+  }, 120_000);
 });

@@ -25,7 +25,7 @@ describe('the words of agent', () => {
     ['agent update', /Name at least one change/],
     ['agent update --pause', /Only an agent's account can change/],
     ['agent update alice.bot --pause --resume', /cannot be used together/],
-    ['agent create alice.bot --policy friends', /Allowed choices/],
+    ['agent create alice.bot --policy friends', /is not one of/],
   ])('asp %s is refused with exit 2', async (line, said) => {
     const { code, err } = await runWords(line);
     expect(err).toMatch(said);

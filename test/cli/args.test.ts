@@ -140,7 +140,7 @@ describe('words become options: send', () => {
     ['send a.b hi --retries many', /not a whole number/],
     ['send a.b hi --as Nobody', /not a handle/],
     ['send a.b hi --json --jsonl', /cannot be used together/],
-    ['send a.b hi --color sometimes', /choices/],
+    ['send a.b hi --color sometimes', /is not one of/],
   ];
   for (const [line, said] of refused)
     it(`asp ${line} is refused with exit 2`, async () => {

@@ -137,6 +137,18 @@ describe('A session named by the other agent', () => {
   });
 });
 
+describe('A session named by the end of its id', () => {
+  it('works as asp tail --pretty shows it, and with three dots', async () => {
+    const id = await shared();
+    for (const name of [`…${id.slice(-6)}`, `...${id.slice(-6).toLowerCase()}`])
+      expect(documentOf(await asAlice(['session', 'show', name, '--json']))).toMatchObject({ id });
+    expect((await asAlice(['session', 'show', `…${id.slice(-3)}`])).code).toBe(2);
+    const { code, err } = await asAlice(['session', 'show', '…0000000']);
+    expect(code).toBe(3);
+    expect(err).toContain('No session id ends with 0000000.');
+  });
+});
+
 describe('A session named by the beginning of its id', () => {
   it('works in either case, even as shortened in tables', async () => {
     const id = await shared();

@@ -188,18 +188,20 @@ describe('new events', () => {
 
   it('says at a terminal that it is connected, until an event comes', async () => {
     const id = await sessionWith('a');
-    for (const [words, isSaid] of [
-      [`tail ${id}`, true],
-      [`tail ${id} -q`, false],
+    for (const [words, said] of [
+      [`tail ${id}`, 'Following 1 session'],
+      [`tail ${id} -q`, undefined],
+      ['tail', 'Following all sessions'],
     ] as const) {
       const streams = captureStreams({ isTerminal: true });
       const stop = new AbortController();
       const ended = runWords(words, { ...settingsOf(bob), streams, signal: stop.signal });
-      await until('the event that exists', async () => streams.out().includes('session.message'));
-      if (isSaid) await until('the note', async () => streams.err().includes('Following 1 session'));
+      if (said === undefined)
+        await until('the event that exists', async () => streams.out().includes('session.message'));
+      else await until('the note', async () => streams.err().includes(said));
       stop.abort(new Error('stopped by SIGINT'));
       await ended;
-      expect(streams.err().includes('Press Ctrl-C to stop.')).toBe(isSaid);
+      expect(streams.err().includes('Press Ctrl-C to stop.')).toBe(said !== undefined);
     }
   });
 

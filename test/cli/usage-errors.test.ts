@@ -37,6 +37,9 @@ describe('a usage error names what was typed', () => {
     ['--halp', "'--halp' is not an option of asp.", 'asp --help'],
     ['logs', "'logs' is not a command of asp.", 'asp serve logs --help'],
     ['ls', "'ls' is not a command of asp.", 'asp session list --help'],
+    ['get', "'get' is not a command of asp.", 'asp session show --help'],
+    ['rm', "'rm' is not a command of asp.", 'asp agent remove --help'],
+    ['end', "'end' is not a command of asp.", 'asp session end --help'],
     ['listen', "'listen' is not a command of asp.", 'asp tail --help'],
     ['serve agent ad', "'ad' is not a command of asp serve agent.", 'asp serve agent add --help'],
   ];
@@ -49,6 +52,25 @@ describe('a usage error names what was typed', () => {
       hint: 'put a message with spaces in quotes.',
       next: ['asp', 'send', 'a.b', 'how are you', '-q', '--end', '--json'],
     });
+  });
+});
+
+describe('The error for a value that cannot be', () => {
+  it.each([
+    ['status --color sometimes', "--color 'sometimes' is not one of auto, always, never.", undefined],
+    ['session list --state activ', "--state 'activ' is not one of active, ended, invited.", 'did you mean active?'],
+    ['tail -1', "'-1' is not an option.", 'the last events are -n 1.'],
+    ['explain 3', '3 is an exit code, which several errors share.', 'the error names its own code on its last line.'],
+    ['send Alice.Bot hi', "'Alice.Bot' is not a handle.", 'did you mean @alice.bot?'],
+    ['send alice/bot hi', "'alice/bot' is not a handle.", 'did you mean @alice.bot?'],
+    ['send alice@bot hi', "'alice@bot' is not a handle.", 'did you mean @alice.bot?'],
+  ])('asp %s', async (words, message, hint) => {
+    const refusal = await refusalOf(words);
+    expect({ message: refusal.message, hint: refusal.hint }).toEqual({ message, hint });
+  });
+
+  it('several handles need commas', async () => {
+    expect((await refusalOf(['send', 'alice.bot demo.echo', 'hi'])).hint).toBe('separate several handles with commas.');
   });
 });
 

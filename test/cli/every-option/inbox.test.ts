@@ -153,6 +153,10 @@ const TABLE: Table = {
       const content = await replying('reply $session see')(scene, typed);
       return Array.isArray(content) ? content.map(({ type }: { type: string }) => type) : content;
     }),
+    '--as-text': shown('--as-text', ['text', 'file'], async (scene, typed) => {
+      const content = await replying(`reply $session see --file ${scene.file('main.ts', 'let a = 1;')}`)(scene, typed);
+      return Array.isArray(content) ? content.map(({ type }: { type: string }) => type) : content;
+    }),
     '--join': shown('--join', 'yes', async (scene, typed) => {
       const id = await scene.alice.mustCreate({ invite: [scene.bob.handle], initial_message: { content: 'hi' } });
       scene.name('$session', id);

@@ -206,6 +206,11 @@ const CODES = Object.keys(MEANING) as KnownCode[];
 export function readCode(typed: string): KnownCode {
   const code = CODES.find((each) => each.toLowerCase() === typed.toLowerCase().replaceAll('-', '_'));
   if (code !== undefined) return code;
+  if (/^\d+$/.test(typed))
+    throw usageError(`${typed} is an exit code, which several errors share.`, {
+      why: 'the error names its own code on its last line.',
+      next: ['asp', 'help', 'exit-codes'],
+    });
   const [near] = suggest(typed.toUpperCase(), CODES);
   throw usageError(`'${typed}' is not an error code.`, {
     why: near === undefined ? 'codes look like NOT_FOUND or ASP_TIMEOUT.' : `did you mean ${near}?`,

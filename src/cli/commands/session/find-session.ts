@@ -17,17 +17,21 @@ type Wanted = 'any' | 'invited' | 'ended';
 /** The id of a session that the user named (see `readSessionName`); a whole id is not looked up. */
 export async function findSession(context: Context, name: string, wanted: Wanted = 'any'): Promise<string> {
   if (isSessionId(name)) return name;
-  return name.startsWith('@') ? findByHandle(context, name, wanted) : findByPrefix(context, name);
+  return name.startsWith('@') ? findByHandle(context, name, wanted) : findByPart(context, name);
 }
 
-async function findByPrefix(context: Context, prefix: string): Promise<string> {
+/** By the beginning or the end of its id. */
+async function findByPart(context: Context, part: string): Promise<string> {
+  const isEnd = part.startsWith('…');
+  const [shown, begins, begin] = isEnd ? [part.slice(1), 'ends', 'end'] : [part, 'begins', 'begin'];
   const found: Session[] = [];
-  for await (const session of listSessions(context)) if (session.id.startsWith(prefix)) found.push(session);
-  if (found.length > 1) throw ambiguous(`${found.length} session ids begin with ${prefix}.`, found);
+  for await (const session of listSessions(context))
+    if (isEnd ? session.id.endsWith(shown) : session.id.startsWith(shown)) found.push(session);
+  if (found.length > 1) throw ambiguous(`${found.length} session ids ${begin} with ${shown}.`, found);
   const [only] = found;
   if (only !== undefined) return only.id;
   throw await notFound(
-    `No session id begins with ${prefix}.`,
+    `No session id ${begins} with ${shown}.`,
     `asp searched the latest ${SCANNED_MAX.toLocaleString('en-US')} sessions of this agent.`,
     ['asp', 'session', 'list'],
   );

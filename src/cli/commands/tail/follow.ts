@@ -433,7 +433,8 @@ async function tellOutage(tail: Tail, attempt: number, reason: string): Promise<
 /** Says once, at a terminal, that it is connected: the next event may be far away. */
 async function tellFollowing({ context, options, isReady, me }: Tail, count: number): Promise<void> {
   if (isReady || !options.isFollowing || !context.streams.stderr.isTerminal) return;
-  const sessions = formatQuantity(count, 'session');
+  // Sessions without new events count too, and the tail has not looked at them.
+  const sessions = options.sessionIds.length === 0 ? 'all sessions' : formatQuantity(count, 'session');
   await context.output.note(`Following ${sessions}${me === undefined ? '' : ` of ${me}`}. Press Ctrl-C to stop.`);
 }
 
