@@ -250,6 +250,7 @@ const TABLE: Table = {
     ),
     '--last': shown('--last 2', ['d', 'e'], contents('message list $session')),
     '--after': shown('--after 4', ['c', 'd', 'e'], contents('message list $session')),
+    '--since': shown('--since 2100-01-01', [], contents('message list $session')),
     '--limit': shown('--limit 2', [['c', 'd'], expect.any(String)], async (scene, typed) => {
       await fiveMessages(scene);
       const ran = await scene.as(scene.alice, ['message list $session --after 4 --json', typed]);

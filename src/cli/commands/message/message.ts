@@ -6,7 +6,15 @@ import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
-import { readCount, readHandle, readHandles, readSearchText, readSessionName, SESSION_ABOUT } from '../../values.js';
+import {
+  readCount,
+  readHandle,
+  readHandles,
+  readSearchText,
+  readSessionName,
+  readTime,
+  SESSION_ABOUT,
+} from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import { messageText } from './message-text.js';
 
@@ -22,6 +30,7 @@ export const messageList = command({
     { flags: '--after <sequence>', about: 'messages after this sequence, oldest first' },
     { flags: '--limit <count>', about: `maximum number of results (default ${LIST_DEFAULT})` },
     { flags: '--all', about: 'all messages' },
+    { flags: '--since <time>', about: 'only from this time on: RFC 3339, epoch ms, or 2h (ago)' },
     { flags: '--from <handles>', about: 'only messages from these agents', isRepeatable: true },
   ],
   examples: [
@@ -30,27 +39,28 @@ export const messageList = command({
   ],
   effect: 'read',
   stdout: describeTable('sequence, when, from, text'),
-  parse(args) {
+  parse(args, nowMs) {
     for (const option of ['limit', 'all', 'after'] as const) args.refuseBoth('last', option);
     args.refuseBoth('limit', 'all');
-    const after = args.text('after');
+    const [after, since] = [args.text('after'), args.text('since')];
     const range = { min: 1, max: LIST_MAX };
     const limit = args.count('last', range) ?? args.count('limit', range) ?? LIST_DEFAULT;
     return {
       session: readSessionName(args.argument('session')),
       after: after === undefined ? undefined : readCount('--after', after),
       limit: args.flag('all') ? Number.POSITIVE_INFINITY : limit,
+      sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
       from: readHandles(args.texts('from')),
     };
   },
   // The last messages, or the first ones after a sequence; other events are left out.
-  async run(context, { session, after, limit, from }) {
+  async run(context, { session, after, limit, sinceMs = 0, from }) {
     const sessionId = await findSession(context, session);
     const { readSessionMessages } = await import('../session/session-events.js');
     const items: Message[] = [];
     let next: string | null = null;
     for await (const message of readSessionMessages(context, sessionId, after)) {
-      if (from.length > 0 && !from.includes(message.sender)) continue;
+      if (message.created_at < sinceMs || (from.length > 0 && !from.includes(message.sender))) continue;
       if (after !== undefined && items.length === limit) {
         next = String(items.at(-1)?.sequence ?? after);
         break;
