@@ -86,6 +86,14 @@ describe('The suggested login', () => {
   });
 });
 
+describe('a local sign-in at an address without its path', () => {
+  it('names the whole address', async () => {
+    const { code, err } = await localHome(service).run(`login me.one --yes -p ${service.authUrl}`);
+    expect(code).toBe(2);
+    expect(err).toContain(`The address of the local service is ${service.baseUrl}, not ${service.authUrl}.`);
+  });
+});
+
 describe('a logout without a login', () => {
   it('says so', async () => {
     const { code, err } = await runWords('logout', { environment: { ASP_TOKEN_STORE: 'file' } });

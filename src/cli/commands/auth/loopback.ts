@@ -295,6 +295,10 @@ async function pasted(
 export async function readLocalRecord(context: Context, baseUrl: string): Promise<LocalServiceRecord> {
   const record = await context.localService();
   if (record?.url === baseUrl) return record;
+  if (record !== undefined && new URL(record.url).origin === new URL(baseUrl).origin)
+    throw usageError(`The address of the local service is ${record.url}, not ${baseUrl}.`, {
+      next: ['asp', 'login', '-p', 'local', '--yes'],
+    });
   throw usageError('--yes approves a sign-in only at the local service of this user.', {
     why: `${baseUrl} does not run on this machine, so a person has to approve there.`,
     next: ['asp', 'login'],
