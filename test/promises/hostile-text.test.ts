@@ -28,7 +28,7 @@ const TEXTS = [...FORGERIES, ...hostileTexts(COUNT - FORGERIES.length, 3, 11)].m
 );
 
 /**
- * A model that obeys every order except those that a frame marks as text from others. It trusts a frame as it was told
+ * A model that obeys every order except those that a frame marks as text from others. It trusts a frame as it should
  * to: from the line that begins it to the line that ends it with the same nonce.
  */
 function obey(prompt: string): readonly string[] {
@@ -44,7 +44,7 @@ function obey(prompt: string): readonly string[] {
   return trusted.join('\n').match(ORDER) ?? [];
 }
 
-/** Returns what stands in the frame at the end of a prompt. */
+/** Returns the text in the frame at the end of a prompt. */
 function framed(prompt: string): string {
   const frame = /^=== (\S{16}) begin untrusted [^\n]* ===\n([\s\S]*)\n=== \1 end untrusted (?:message|data) ===$/m;
   return frame.exec(prompt.trimEnd())?.[2] ?? '';
@@ -69,7 +69,7 @@ interface Event {
 const contentsOf = (events: readonly Event[]): string[] =>
   events.flatMap(({ type, payload }) => (type === 'session.message' ? [payload.content ?? ''] : []));
 
-describe('a model that obeys whatever stands in the place of its user', () => {
+describe('a model that obeys everything outside a frame', () => {
   let home: Home;
   let service: TestService;
   let alice: Actor;
