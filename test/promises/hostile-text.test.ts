@@ -28,8 +28,8 @@ const TEXTS = [...FORGERIES, ...hostileTexts(COUNT - FORGERIES.length, 3, 11)].m
 );
 
 /**
- * A model that obeys every order except those that a frame marks as text from others. It trusts a frame as it should
- * to: from the line that begins it to the line that ends it with the same nonce.
+ * A model that obeys every order except those that a frame marks as text from others. It trusts a frame as it is
+ * meant: from the line that begins it to the line that ends it with the same nonce.
  */
 function obey(prompt: string): readonly string[] {
   const trusted: string[] = [];
