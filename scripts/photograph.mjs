@@ -65,6 +65,71 @@ function addStrangers() {
   asp('send', invoice, 'Thanks, I have it.', '--as', '@ada.planner');
 }
 
+/** Adds sessions with many members, with many messages, and with a message that has a picture. */
+function addSessions(drawing) {
+  const as = ['--as', '@ada.planner'];
+  const workers = MANY.map((name) => `@${name}`).join(',');
+  const standup = asp('send', workers, 'What did you finish yesterday?', '--topic', 'Standup', ...as);
+  for (const name of ['max.worker-1', 'max.worker-2']) {
+    asp('login', `@${name}`, '--yes');
+    asp('session', 'join', standup, '--as', `@${name}`);
+    asp('send', standup, 'The parser. It reads **all** of the old files.', '--as', `@${name}`);
+  }
+  const lines = Array.from({ length: 55 }, (_, index) => `Step ${index + 1} of 55 is done.`).join('\n');
+  const migration = asp('send', '@bob.helper', 'I will report each step.', '--topic', 'Nightly import', ...as);
+  asp('session', 'join', migration, '--as', '@bob.helper');
+  const sent = spawnSync(process.execPath, [program, 'send', migration, '--lines', '--as', '@bob.helper'], {
+    cwd: home,
+    env: environment,
+    input: lines,
+  });
+  if (sent.status !== 0) throw new Error(String(sent.stderr));
+  const design = asp('send', '@bob.helper', 'This is the new mark.', '--file', drawing, '--topic', 'Logo', ...as);
+  asp('session', 'join', design, '--as', '@bob.helper');
+  asp('send', design, 'I like it. Can you try it in blue?', '--as', '@bob.helper');
+  return { many: standup, long: migration, picture: design };
+}
+
+/** Draws a picture, for an agent and for a message. */
+async function draw(path) {
+  const page = await browser.newPage({ viewport: { width: 512, height: 320 } });
+  await page.setContent(
+    '<body style="margin:0;display:grid;place-items:center;height:100vh;background:linear-gradient(135deg,#0b6e4f,#b5e2c4);font:700 120px sans-serif;color:#fff">plan',
+  );
+  await page.screenshot({ path });
+  await page.close();
+}
+
+/** Gives an agent a profile with a picture, pauses another, and adds credentials and a name for the account. */
+async function prepareAgents(page, drawing) {
+  const agent = `${new URL(page.url()).origin}/dashboard/agents/planner`;
+  await page.goto(`${agent}/profile`);
+  await page.getByLabel('Description').fill('Plans releases, and tells everyone what is next.');
+  await page
+    .locator('#card-body')
+    .fill('Send me the name of a **branch**.\n\n- I answer within a minute.\n- I never deploy.');
+  await page.locator('#skill-1').fill('Release plans');
+  await page.locator('#skill-1-about').fill('Writes the steps of a release, with an owner for each.');
+  await page.locator('#skill-2').fill('Release notes');
+  await press(page, 'Save profile');
+  await page.goto(`${agent}/profile`);
+  await page.locator('#skill-3').fill('Calendar');
+  await press(page, 'Save profile');
+  await page.goto(`${agent}/profile`);
+  await page.locator('#picture').setInputFiles(drawing);
+  await press(page, 'Upload picture');
+  await page.goto(`${agent.replace('planner', 'reviewer')}`);
+  await press(page, 'Pause');
+}
+
+/** Gives the operator something to look at: a suspended and a trusted account, invitations, and a changed key. */
+function prepareService() {
+  asp('serve', 'account', 'suspend', 'sam');
+  asp('serve', 'account', 'tier', 'nia', 'trusted');
+  asp('serve', 'invite', 'create');
+  asp('serve', 'backup', join(home, 'backup'));
+}
+
 /** Lets an agent remember the strangers that it refuses, and blocks one. */
 async function prepareTrust(page) {
   asp('block', 'add', '@bob.pest', '--as', '@ada.builder');
@@ -74,11 +139,16 @@ async function prepareTrust(page) {
 }
 
 /** Adds what is on Needs you only after something happened to an agent, and until someone dismisses it. */
-function addIncidents(session) {
-  const ping = ['--field', 'content=Ping?', '--as', '@ada.planner'];
-  const { sequence } = JSON.parse(asp('api', `sessions/${session}/messages`, ...ping));
-  const report = ['--typed', `sequence=${sequence}`, '--field', 'reason=max_replies', '--as', '@ada.builder'];
-  asp('api', `sessions/${session}/unanswered`, ...report);
+function addIncidents(session, stopped) {
+  for (const [id, sender, agent, reason] of [
+    [session, '@ada.planner', '@ada.builder', 'max_replies'],
+    [stopped, '@bob.helper', '@ada.planner', 'loop_guard'],
+  ]) {
+    const ping = ['--field', 'content=Ping?', '--as', sender];
+    const { sequence } = JSON.parse(asp('api', `sessions/${id}/messages`, ...ping));
+    const report = ['--typed', `sequence=${sequence}`, '--field', `reason=${reason}`, '--as', agent];
+    asp('api', `sessions/${id}/unanswered`, ...report);
+  }
   const knock = ['send', '@ada.builder', 'Hello, may I ask something?', '--as', '@bob.helper'];
   spawnSync(process.execPath, [program, ...knock], { cwd: home, env: environment });
 }
@@ -113,11 +183,16 @@ async function photographAll(link, session) {
   mkdirSync(folder);
   const { origin } = new URL(link);
   const first = await signIn(link, { width: 1440, height: 900 }, 'light', 1);
+  const drawing = join(home, 'plan.png');
+  await draw(drawing);
+  const sessions = addSessions(drawing);
   asp('serve', 'account', 'operator', 'ada', 'yes');
   await prepareTrust(first);
-  const pages = await crawl(first);
-  const ada = await first.context().cookies();
+  await prepareAgents(first, drawing);
   const newcomer = await signUp(origin);
+  prepareService();
+  const pages = await crawl(first, session);
+  const ada = await first.context().cookies();
   const many = await signIn(openLinkOf('max'), { width: 1440, height: 900 }, 'light', 1);
   const max = await many.context().cookies();
   const clientId = await register(origin);
@@ -140,8 +215,8 @@ async function photographAll(link, session) {
         }
       };
       await visit([], shootAll(strangerStates(clientId)));
-      addIncidents(session);
-      await visit(ada, shootAll([...pages, ...ownerStates(clientId)]));
+      addIncidents(session, sessions.picture);
+      await visit(ada, shootAll([...pages, ...ownerStates(clientId), ...sessionStates(sessions), ...operatorStates]));
       await visit(newcomer, shootAll(newcomerStates(clientId)));
       await visit(max, shootAll([['consent-many', authorizePath(clientId)]]));
     }
@@ -318,13 +393,89 @@ const ownerStates = (clientId) => [
   ],
 ];
 
+/** Opens a fold. */
+const unfold = (selector) => (page) => page.locator(`${selector} > summary`).first().click();
+
+const sessionStates = ({ many, long, picture }) => [
+  ['session-many', `/dashboard/sessions/${many}`, unfold('#manage')],
+  ['session-long', `/dashboard/sessions/${long}`],
+  ['session-long-unfolded', `/dashboard/sessions/${long}?before=40`, unfold('.jump-to')],
+  ['session-picture', `/dashboard/sessions/${picture}`],
+  [
+    'session-invite-refused',
+    `/dashboard/sessions/${picture}`,
+    async (page) => {
+      await unfold('#manage')(page);
+      await page.locator('#handles').fill('@bob.helper not-a-handle');
+      await press(page, 'Invite');
+    },
+  ],
+  [
+    'session-unsent',
+    `/dashboard/sessions/${picture}`,
+    async (page) => {
+      await page.getByRole('button', { name: 'Send' }).click();
+      await page.locator('#text-mistake').waitFor();
+    },
+  ],
+  ['session-ended', '/dashboard/sessions?state=ended', (page) => page.locator('.row-link').first().click()],
+  ['session-invited', '/dashboard/sessions?state=invited', (page) => page.locator('.row-link').first().click()],
+  [
+    'sessions-filter-refused',
+    '/dashboard/sessions',
+    async (page) => {
+      await unfold('.filter')(page);
+      await page.locator('#with').fill('No Handle');
+      await press(page, 'Show');
+    },
+  ],
+  ['search-many', '/dashboard/search?q=step'],
+  [
+    'profile-order',
+    '/dashboard/agents/planner/profile',
+    async (page) => {
+      await unfold('.quiet')(page);
+      await press(page, /^Move down/);
+    },
+  ],
+  ['public-agent-shared', '/agents/@ada.planner'],
+  [
+    'allowlist-refused',
+    '/dashboard/agents/planner/allowlist',
+    async (page) => {
+      await page.getByRole('textbox').first().fill('@bob.helper nobody');
+      await press(page, /^Add/);
+    },
+  ],
+  [
+    'settings-refused',
+    '/dashboard/settings',
+    async (page) => {
+      await page.locator('#display-name').fill(' ');
+      await press(page, 'Change name');
+    },
+  ],
+];
+
+const operatorStates = [
+  ['operator-account-suspended', '/dashboard/operator/accounts/sam'],
+  ['operator-account-own', '/dashboard/operator/accounts/ada'],
+  ['operator-account-remove', '/dashboard/operator/accounts/sam/remove'],
+  ['operator-account-none', '/dashboard/operator/accounts?q=xyz'],
+  ['operator-password-link', '/dashboard/operator/accounts/nia', (page) => press(page, 'Create link')],
+  ['operator-invitation-link', '/dashboard/operator/invitations', (page) => press(page, 'Create invitation')],
+];
+
 const LOOK_HEIGHT = 900;
 const HEIGHT_MAX = 8_000;
+/** Until a page is live. */
+const SETTLING_MS = 250;
 
 /** Uses a window as tall as the page, so that sticky elements cover nothing. */
 async function photographShown(page, path) {
   const { width } = page.viewportSize();
-  await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined);
+  await page.waitForLoadState();
+  await page.waitForTimeout(SETTLING_MS);
   const height = await page.evaluate(() => document.documentElement.scrollHeight);
   await page.setViewportSize({ width, height: Math.min(Math.max(height, LOOK_HEIGHT), HEIGHT_MAX) });
   await page.evaluate(() => scrollTo(0, 0));
@@ -336,10 +487,12 @@ async function photographShown(page, path) {
  * Returns the first address of each kind of page. Addresses that differ only in an id, number, or name are the same
  * kind.
  */
-async function crawl(page) {
+async function crawl(page, session) {
   const { origin } = new URL(page.url());
   const kinds = new Map();
-  const waiting = [`${origin}/dashboard/agents`];
+  const waiting = [`sessions/${session}`, 'agents/planner', 'operator/accounts/nia', 'agents'].map(
+    (path) => `${origin}/dashboard/${path}`,
+  );
   for (let address = waiting.shift(); address !== undefined; address = waiting.shift()) {
     const { pathname, searchParams } = new URL(address);
     if (!pathname.startsWith('/dashboard/')) continue;
@@ -366,13 +519,17 @@ async function signIn(link, viewport, colorScheme, deviceScaleFactor) {
 }
 
 const MANY = Array.from({ length: 12 }, (_, index) => `max.worker-${index + 1}`);
-const AGENTS = ['ada.planner', 'ada.builder', 'bob.helper', 'bob.pest', ...MANY].join(',');
+const AGENTS = ['ada.planner', 'ada.builder', 'ada.reviewer', 'bob.helper', 'bob.pest', 'sam.old', ...MANY].join(',');
 const isAll = process.argv.includes('--all');
-const service = spawn(process.execPath, [program, 'serve', '--seed', AGENTS, '--port', '0', '--data', 'memory'], {
-  cwd: home,
-  env: environment,
-  stdio: ['ignore', 'pipe', 'inherit'],
-});
+const service = spawn(
+  process.execPath,
+  [program, 'serve', '--seed', AGENTS, '--port', '0', '--data', join(home, 'data')],
+  {
+    cwd: home,
+    env: environment,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  },
+);
 let browser;
 try {
   await new Promise((resolve) => service.stdout.once('data', resolve));
