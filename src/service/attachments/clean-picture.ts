@@ -16,8 +16,8 @@ const PNG_SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex');
 const PNG_CHUNKS = new Set(['IHDR', 'PLTE', 'tRNS', 'gAMA', 'cHRM', 'sRGB', 'IDAT', 'IEND']);
 
 /**
- * A whole PNG or JPEG without what a camera or a program wrote beside the picture, such as places and names, and without
- * anything after its end. Undefined: it is something else, damaged, or too large.
+ * A whole PNG or JPEG without what a camera or a program wrote beside the picture, such as places and names, except how
+ * the camera was held, and without anything after its end. Undefined: it is something else, damaged, or too large.
  */
 export function cleanPicture(bytes: Buffer): CleanPicture | undefined {
   const size = readPictureSize(bytes);
@@ -59,6 +59,7 @@ function listJpegParts(bytes: Buffer): Buffer[] | undefined {
   if (bytes.readUInt16BE(0) !== 0xffd8) return undefined;
   const parts = [bytes.subarray(0, 2)];
   let hasPixels = false;
+  let isTurned = false;
   for (let at = 2; at + 2 <= bytes.length && bytes[at] === 0xff; ) {
     const marker = bytes[at + 1] ?? 0;
     if (marker === 0xff) {
@@ -74,7 +75,49 @@ function listJpegParts(bytes: Buffer): Buffer[] | undefined {
     }
     if (end > bytes.length) return undefined;
     if (!isNote(marker) || KEPT_NOTES.has(marker)) parts.push(bytes.subarray(at, end));
+    const orientation = marker === EXIF_NOTE && !isTurned ? readOrientation(bytes.subarray(at + 4, end)) : undefined;
+    if (orientation !== undefined) {
+      parts.push(renderOrientation(orientation));
+      isTurned = true;
+    }
     at = end;
   }
   return undefined;
+}
+
+const EXIF_NOTE = 0xe1;
+const EXIF = Buffer.from('Exif\0\0', 'latin1');
+const FIELD_LENGTH = 12;
+const ORIENTATION = { tag: 0x0112, type: 3 } as const;
+
+/** How a camera was held, from 2 to 8 (Exif 2.32, 4.6.4): without it, a browser shows the picture on its side. */
+function readOrientation(note: Buffer): number | undefined {
+  if (!note.subarray(0, EXIF.length).equals(EXIF)) return undefined;
+  const tiff = note.subarray(EXIF.length);
+  const order = tiff.toString('latin1', 0, 2);
+  if (tiff.length < 8 || (order !== 'II' && order !== 'MM')) return undefined;
+  const short = (at: number): number => (order === 'II' ? tiff.readUInt16LE(at) : tiff.readUInt16BE(at));
+  const fields = order === 'II' ? tiff.readUInt32LE(4) : tiff.readUInt32BE(4);
+  if (fields + 2 > tiff.length) return undefined;
+  const end = Math.min(fields + 2 + short(fields) * FIELD_LENGTH, tiff.length);
+  for (let at = fields + 2; at + FIELD_LENGTH <= end; at += FIELD_LENGTH) {
+    if (short(at) !== ORIENTATION.tag || short(at + 2) !== ORIENTATION.type) continue;
+    const value = short(at + 8);
+    return value >= 2 && value <= 8 ? value : undefined;
+  }
+  return undefined;
+}
+
+/** A note that says nothing else. */
+function renderOrientation(value: number): Buffer {
+  const tiff = Buffer.alloc(8 + 2 + FIELD_LENGTH + 4);
+  tiff.write('MM\0*', 'latin1');
+  tiff.writeUInt32BE(8, 4);
+  tiff.writeUInt16BE(1, 8);
+  tiff.writeUInt16BE(ORIENTATION.tag, 10);
+  tiff.writeUInt16BE(ORIENTATION.type, 12);
+  tiff.writeUInt32BE(1, 14);
+  tiff.writeUInt16BE(value, 18);
+  const head = Buffer.from([0xff, EXIF_NOTE, 0, 2 + EXIF.length + tiff.length]);
+  return Buffer.concat([head, EXIF, tiff]);
 }

@@ -36,6 +36,9 @@ export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['co
 /** Updates a list while someone views it. */
 export const LISTS_SCRIPT = ASP_ASSETS['lists.js'];
 
+/** Copies a command from a page outside the dashboard. */
+export const COPY_SCRIPT = ASP_ASSETS['copy.js'];
+
 /** Asks the browser for a passkey. */
 export const PASSKEY_SCRIPT = ASP_ASSETS['passkey.js'];
 

@@ -40,6 +40,31 @@ describe('A picture of an agent', () => {
     expect(cleanPicture(clean?.bytes ?? Buffer.alloc(0))?.bytes).toEqual(clean?.bytes);
   });
 
+  const LITTLE = 'II*\0\x08\0\0\0';
+  const BIG = 'MM\0*\0\0\0\x08';
+  /** A note with two fields: the maker of the camera, and how it was held. */
+  const heldAs = (start: string, value: string): Buffer => {
+    const fields = start.startsWith('II')
+      ? `\x02\0\x0f\x01\x02\0\x04\0\0\0Eve\0\x12\x01\x03\0\x01\0\0\0${value}\0\0\0`
+      : `\0\x02\x01\x0f\0\x02\0\0\0\x04Eve\0\x01\x12\0\x03\0\0\0\x01\0${value}\0\0`;
+    return segment(0xe1, `Exif\0\0${start}${fields}\0\0\0\0${SECRET}`);
+  };
+
+  it.each([LITTLE, BIG])(
+    'keeps of the notes in a JPEG how the camera was held, so that it is not shown on its side',
+    (start) => {
+      const clean = cleanPicture(jpegWith(heldAs(start, '\x06')))?.bytes;
+      const kept = 'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0';
+      expect(clean?.includes(segment(0xe1, kept))).toBe(true);
+      expect(clean?.toString('latin1')).not.toMatch(/Eve|52\.5/);
+      expect(cleanPicture(clean ?? Buffer.alloc(0))?.bytes).toEqual(clean);
+    },
+  );
+
+  it.each(['\0', '\x01', '\x09'])('keeps no note that turns nothing', (value) => {
+    expect(cleanPicture(jpegWith(heldAs(LITTLE, value)))?.bytes.includes('Exif')).toBe(false);
+  });
+
   it('keeps the note about colors in a JPEG', () => {
     const adobe = segment(0xee, 'Adobe\0\x64\0\0\0\0\x01');
     expect(cleanPicture(jpegWith(adobe))?.bytes.includes(adobe)).toBe(true);
@@ -64,7 +89,7 @@ describe('A picture of an agent', () => {
   });
 
   it('of any other bytes never throws, and is never larger than they are', () => {
-    const damaged = jpegWith(segment(0xe1, SECRET));
+    const damaged = jpegWith(heldAs(BIG, '\x06'));
     for (let at = 2; at < damaged.length; at += 1)
       for (const byte of [0x00, 0xd9, 0xda, 0xff]) {
         const bytes = Buffer.from(damaged);

@@ -135,10 +135,16 @@ describe('The list of sessions, again', () => {
     expect(await rowOf(session)).toContain('main: the last message &lt;script&gt;');
     expect(await rowOf(session)).toContain('3 new');
     await ada.open(`/dashboard/sessions/${session}`);
+    await other.mustSend(
+      session,
+      '# Plan\n\n1. Run `make`, *then* **deploy** to [staging](https://example.org)\n\n```js\na * b\n```',
+    );
+    expect(await rowOf(session)).toContain('main: Plan Run make, then deploy to staging a * b');
+    await ada.open(`/dashboard/sessions/${session}`);
     expect(await rowOf(session)).not.toContain('new');
-    expect(await rowOf(session)).toContain('3 events');
+    expect(await rowOf(session)).toContain('4 events');
     await other.mustSend(session, [{ type: 'file', url: 'https://example.org/a.pdf', name: 'report.pdf' }]);
-    expect(await rowOf(session)).toMatch(/main: report\.pdf.*1 new 4 events/);
+    expect(await rowOf(session)).toMatch(/main: report\.pdf.*1 new 5 events/);
     await mine.mustLeave(session);
     await other.mustSend(session, 'a secret');
     expect(await rowOf(session)).not.toContain('a secret');

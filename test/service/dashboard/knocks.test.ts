@@ -74,7 +74,7 @@ describe('The knocks of an agent', () => {
     expect(dismissed.text).toContain('No one knocked');
     const undo = mustFindForm(dismissed, /^undo/i);
     const back = await ada.browser.submit(dismissed, undo, {}, /^undo/i);
-    expect([pathOf(back), back.text.includes('It is on the list again.')]).toEqual([knocks, true]);
+    expect([pathOf(back), back.text.includes('Back on the list.')]).toEqual([knocks, true]);
     expect([back.text.includes('Knocked 2 times'), back.text.includes('first')]).toEqual([true, true]);
     await ada.press(knocks, /^dismiss/i);
     await knock(stranger, handle, 'third');

@@ -286,7 +286,7 @@ describe('An agent that stops answering', () => {
       true,
     ]);
     const back = await pressOn(owner, dismissed, /^undo/i);
-    expect([countOn(back), back.text.includes('It is on the list again.')]).toEqual(['1', true]);
+    expect([countOn(back), back.text.includes('Back on the list.')]).toEqual(['1', true]);
     expect(countOn(await press(owner, /^dismiss/i))).toBeUndefined();
     await report(mine, id, sequence, 'max_hops');
     expect(countOn(await owner.open(PATH))).toBe('1');
@@ -392,7 +392,7 @@ describe('A question on the Needs you page', () => {
     await ask(mine, 'really?');
     const dismissed = await pressOn(owner, await owner.open(PATH), /^dismiss/i);
     const back = await pressOn(owner, dismissed, /^undo/i);
-    expect([pathOf(back), countOn(back), back.text.includes('It is on the list again.')]).toEqual([PATH, '1', true]);
+    expect([pathOf(back), countOn(back), back.text.includes('Back on the list.')]).toEqual([PATH, '1', true]);
     expect(back.text).toContain('really?');
     expect(back.text).not.toContain('Undo');
   });

@@ -193,7 +193,7 @@ describe('Invitations', () => {
   const invite = async (): Promise<string> => {
     const page = await open(PAGE);
     const made = await boss.submit(page, mustFindForm(page, /^create invitation$/i), { days: '1' });
-    return /<p class="mono take">([^<]+)</.exec(made.answer.text)?.[1] ?? '';
+    return /<code class="take">([^<]+)</.exec(made.answer.text)?.[1] ?? '';
   };
   it('are links that are shown once; later, they list who signed up', async () => {
     const link = await invite();
@@ -417,7 +417,7 @@ describe('Accounts', () => {
   it('get a one-time link to set a new password, which is shown once and stored nowhere', async () => {
     const zoe = await stage.enter('zoe');
     const made = await olga.press(pageOf(zoe), /^create link$/i);
-    const [, link = ''] = /<p class="mono take">([^<]+)</.exec(made.answer.text) ?? [];
+    const [, link = ''] = /<code class="take">([^<]+)</.exec(made.answer.text) ?? [];
     expect(link.startsWith(`${stage.web}/oauth/new-password?once=`)).toBe(true);
     const secret = new URL(link).searchParams.get('once') ?? '';
     for (const path of [pageOf(zoe), `${pageOf(zoe)}/password-link`, `${AREA}/log`])

@@ -6,10 +6,12 @@ import { AGENT_SCOPES } from '../../../src/wire/scope.js';
 
 describe('An error of a whole form', () => {
   it('has the focus, because no field has it', () => {
-    expect(renderProblem('There is a problem', [{ message: 'Too many.' }])?.markup).toMatch(
+    expect(renderProblem('Please fix the following', [{ message: 'Too many.' }])?.markup).toMatch(
       /^<section [^>]*tabindex="-1" autofocus/,
     );
-    expect(renderProblem('There is a problem', [{ field: 'a', message: 'No.' }])?.markup).not.toContain('autofocus');
+    expect(renderProblem('Please fix the following', [{ field: 'a', message: 'No.' }])?.markup).not.toContain(
+      'autofocus',
+    );
   });
 });
 
@@ -65,7 +67,7 @@ describe('The agents of a consent page', () => {
   it('say that one must be chosen, next to them', () => {
     const html = renderConsentPage({ ...pageOf(2), mistakes: [{ field: 'agent-0', message: 'Choose an agent.' }] });
     expect(html).toContain('<span class="mistake" id="agent-0-mistake" role="alert">Choose an agent.</span>');
-    expect(html).not.toContain('There is a problem');
+    expect(html).not.toContain('Please fix the following');
   });
 
   it('are in a plain list if there are few', () => {

@@ -27,6 +27,7 @@ import {
   type NoteName,
   OPERATOR_AREA,
   renderButton,
+  renderCopyable,
   renderEmpty,
   renderList,
   renderNote,
@@ -320,7 +321,7 @@ export async function actPasswordLink(visit: Visit): Promise<DashboardAnswer> {
   );
   const main = html`<div class="narrow stack">${renderTrail(html`<bdi>@${username}</bdi>`, pathOf(username))}<h1>Copy this link now</h1>
 <section class="card secret stack"><p>You won’t see it again. Anyone who opens it can set the password of <span class="mono wrap">@${username}</span>, once.</p>
-<p class="mono take">${url}</p><p class="soft small">Valid until ${renderDeadline(expiresAt)}. Earlier links stopped working.</p></section></div>`;
+${renderCopyable(html`<p class="command"><code class="take">${url}</code></p>`)}<p class="soft small">Valid until ${renderDeadline(expiresAt)}. Earlier links stopped working.</p></section></div>`;
   return page(inArea(`Password link for @${username}`, main));
 }
 
@@ -357,7 +358,11 @@ function renderEnd({ csrf }: Visit, { username, agents, verb, path, consequences
   const main = renderQuestion({
     title,
     consequences: [
-      `Its agents (${agents}) leave their sessions, and no one can reach them anymore.`,
+      ...(agents === 0
+        ? []
+        : [
+            `Its ${formatQuantity(agents, 'agent')} can’t be reached anymore, and ${agents === 1 ? 'leaves' : 'leave'} every session.`,
+          ]),
       'All its browsers and apps are signed out, and its API credentials stop working.',
       ...consequences,
       'The username can never be used again. This cannot be undone.',
@@ -437,7 +442,7 @@ export async function actInvite(visit: Visit, form: Parameters): Promise<Dashboa
   );
   const main = html`<div class="narrow stack">${renderTrail('Invitations', INVITATIONS)}<h1>Copy this link now</h1>
 <section class="card secret stack"><p>You won’t see it again. One person who opens it can sign up.</p>
-<p class="mono take">${url}</p><p class="soft small">Valid until ${renderDeadline(expiresAt)}.</p></section></div>`;
+${renderCopyable(html`<p class="command"><code class="take">${url}</code></p>`)}<p class="soft small">Valid until ${renderDeadline(expiresAt)}.</p></section></div>`;
   return page(inArea('Invitation link', main));
 }
 

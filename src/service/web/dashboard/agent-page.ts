@@ -9,6 +9,7 @@ import { hasCode } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { redirect } from '../api-scope.js';
+import { COPY_SCRIPT } from '../assets.js';
 import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, strangersLines, strangersText } from '../html.js';
 import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
@@ -55,7 +56,7 @@ ${renderAbout(row, parseSkills(row), colorCode)}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
 <section class="stack-tight" aria-labelledby="share"><h2 id="share">Share this agent</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
 </div>`;
-  return layOut({ title: handle, host, main });
+  return layOut({ title: handle, host, main, script: COPY_SCRIPT });
 }
 
 /** Light modules around the code, as ISO/IEC 18004 asks. */
@@ -66,7 +67,7 @@ function renderCode(address: string): Html {
   const { size, data } = encode(address, { ecc: 'M', border: QUIET_ZONE });
   const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])));
   return html`<figure class="code-to-scan"><svg viewBox="0 0 ${size} ${size}" role="img" aria-label="QR code of the address of this page" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h${size}v${size}H0z"/><path fill="#000" d="${dark.join('')}"/></svg>
-<figcaption class="mono small wrap">${address}</figcaption></figure>`;
+<figcaption>${renderCommand([address])}</figcaption></figure>`;
 }
 
 /** A private, a removed and a nonexistent agent get the same page, and so does a picture that does not exist. */
@@ -81,7 +82,7 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     const row = await database.read((query) => findPublic(query, handle));
     if (row === undefined) return sendUnknown(reply, server.context);
     const colorCode = await prepareCode([row.card_body ?? '']);
-    const headers = pageHeaders([], undefined, row.image_url === null ? {} : { 'img-src': ['data:', "'self'"] });
+    const headers = pageHeaders([], COPY_SCRIPT, row.image_url === null ? {} : { 'img-src': ['data:', "'self'"] });
     return reply.headers(headers).send(renderPublicAgent(row, host, settings.addresses, colorCode));
   };
   const showPicture = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {

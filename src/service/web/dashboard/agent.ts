@@ -364,8 +364,8 @@ ${pictureId !== null && renderPicture(path, handle)}
 <form method="post" action="${path}" enctype="multipart/form-data" class="stack">${hidden({ csrf })}
 <div class="field"><label for="picture">${pictureId === null ? 'Choose a picture' : 'Choose another picture'}</label>${notes}
 <input type="file" id="picture" name="picture" accept="image/png,image/jpeg" required${attributes}></div>
-<div class="row-actions"><button class="button plain">Upload picture</button></div></form>
-${pictureId !== null && renderButton({ path, csrf, label: 'Remove picture', values: { [REMOVE_PICTURE]: '1' } })}</section>`;
+<div class="row-actions"><button class="button plain">Upload picture</button>${pictureId !== null && html`<button class="button plain" form="picture-removal">Remove picture</button>`}</div></form>
+${pictureId !== null && html`<form method="post" action="${path}" id="picture-removal">${hidden({ csrf, [REMOVE_PICTURE]: '1' })}</form>`}</section>`;
 }
 
 async function renderPreview(row: AgentRecordRow, values: ProfileValues): Promise<Html> {

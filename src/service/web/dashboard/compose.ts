@@ -6,6 +6,7 @@ import type { OwnParticipationRow } from '../../store/participants.js';
 import { hidden, type Mistake, renderField, renderProblem } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { renderButton } from './frame.js';
+import { toPlainText } from './markdown.js';
 
 export const TEXT_MAX_LENGTH = 200_000;
 export const INVITEES_MAX_LENGTH = 2_000;
@@ -131,7 +132,7 @@ function renderAnswered(answered: Answered | undefined, path: string): Html {
   const sequence = answered?.sequence ?? '';
   const excerpt =
     answered &&
-    html`Reply to <b class="mono">${answered.sender}</b> <span class="soft">${untrustedText(answered.text)}</span>`;
+    html`Reply to <b class="mono">${answered.sender}</b> <span class="soft">${untrustedText(toPlainText(answered.text))}</span>`;
   return html`<p class="answered small between" id="answered"${answered === undefined && html` hidden`}><input type="hidden" name="reply_to" value="${sequence}"><span class="excerpt">${excerpt}</span><a href="${path}#composer" class="cancel">Cancel reply</a></p>`;
 }
 

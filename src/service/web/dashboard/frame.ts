@@ -170,7 +170,7 @@ const NOTE = {
   blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',
   unblocked: 'The block was lifted.',
   dismissed: 'Dismissed. If the agent knocks again, it appears here again.',
-  restored: 'It is on the list again.',
+  restored: 'Back on the list.',
   revoked: 'The API credential was revoked, and its connections are closed.',
   'password-changed': 'Your password was changed. All other browsers were signed out.',
   'password-changed-apps':

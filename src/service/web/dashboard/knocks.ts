@@ -33,10 +33,9 @@ export function renderKnock(
   const isElsewhere = handle !== undefined;
   const values = { sender, ...(isElsewhere && FROM_NEEDS) };
   const form = { csrf, about: isElsewhere ? `${sender} at ${handle}` : sender, values };
-  const more =
-    isElsewhere && html`<span class="soft small">At <a class="mono wrap" href="${path}">${handle}</a></span>`;
+  const where = isElsewhere && html` at <a class="mono wrap" href="${path}">${handle}</a>`;
   return html`<li class="row knock">${renderAgentFace(sender, 'small')}
-<div class="who grow"><span class="mono ink wrap">${sender}</span>${more}<span class="soft small">${times === 1 ? 'Knocked' : html`Knocked ${String(times)} times, last`} ${renderTime(at, now)}</span>${text !== null && html`<p class="lines small">${strangersText(text, text.length)}</p>`}</div>
+<div class="who grow"><span class="mono ink wrap">${sender}</span><span class="soft small">${times === 1 ? html`Knocked${where}` : html`Knocked ${String(times)} times${where}, last`} ${renderTime(at, now)}</span>${text !== null && html`<p class="lines small">${strangersText(text, text.length)}</p>`}</div>
 <div class="answers">${renderButton({ ...form, path: `${path}/allow`, label: 'Allow', kind: 'primary' })}${renderButton({ ...form, path: `${path}/dismiss`, label: 'Dismiss' })}${renderButton({ ...form, path: `${path}/block`, label: 'Block' })}</div></li>`;
 }
 

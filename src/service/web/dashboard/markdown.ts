@@ -56,6 +56,20 @@ export function renderMarkdown(text: string, colorCode?: ColorCode): Html {
   return html`<div class="text" dir="auto">${{ markup: markdown.render(text, { colorCode }).trimEnd() }}</div>`;
 }
 
+/** Of a text that is shown on one line: reading all of a long one would cost more than its beginning is worth. */
+const LINE_READ_LENGTH = 1_000;
+
+/** The beginning of a message's text without its marks, for one line. The result is a stranger's text like the first. */
+export function toPlainText(text: string): string {
+  const start = text.slice(0, LINE_READ_LENGTH);
+  if (!isReadable(start)) return text;
+  const words = markdown.parse(start, {}).flatMap(({ type, content, children }) => {
+    if (children === null) return type === 'fence' ? [content.trim()] : [];
+    return [children.map((one) => (one.type.endsWith('break') ? ' ' : one.content)).join('')];
+  });
+  return `${words.join(' ')}${text.slice(LINE_READ_LENGTH)}`;
+}
+
 /** The languages that are highlighted, by the names that people give them. */
 const LANGUAGE_OF = {
   ...{ js: 'js', javascript: 'js', jsx: 'js', mjs: 'js', cjs: 'js', node: 'js' },

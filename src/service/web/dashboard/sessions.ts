@@ -33,6 +33,7 @@ import {
   renderList,
   type View,
 } from './frame.js';
+import { toPlainText } from './markdown.js';
 import { createFormKey, type DashboardAnswer, page, readPageRequest, toListed, type Visit } from './visit.js';
 
 const PATH = '/dashboard/sessions';
@@ -278,7 +279,7 @@ function renderPreview(preview: PreviewRow | undefined): Html | undefined {
   const payload = JSON.parse(preview.payload) as Message & { readonly initial_message?: Message; readonly by: string };
   const message = preview.type === 'session.message' ? payload : payload.initial_message;
   if (message === undefined) return html`Invited by ${payload.by}`;
-  return html`${splitHandle(message.sender).name}: ${strangersText(textOfMessage(message), PREVIEW_LENGTH)}`;
+  return html`${splitHandle(message.sender).name}: ${strangersText(toPlainText(textOfMessage(message)), PREVIEW_LENGTH)}`;
 }
 
 export function renderTopic({ topic }: Pick<Session, 'topic'>): Html {

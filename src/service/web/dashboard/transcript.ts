@@ -504,7 +504,7 @@ export function renderSessionHead(
     .map(
       ({ handle, status }) =>
         html`<li class="${CLASS_OF[status]}${online.has(handle) && ' online'}"><span class="mono">${handle}</span>${online.has(handle) && html`<span class="hidden-label"> online</span>`}${isOwn(handle) && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
-    )}${more > 0 && html`<li class="in">and ${more} more</li>`}</ul>
+    )}${more > 0 && html`<li class="in"><span>and ${more} more</span></li>`}</ul>
 <p class="soft small began"><span>Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`}</span><span class="mono take-id">${session.id}</span></p></div>`;
 }
 
