@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { formatBytes } from '../../kit/format.js';
 import { ATTACHMENT_TYPE, type AttachmentType, isAttachmentType, matchesSignature } from '../../wire/attachment.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
@@ -224,7 +225,7 @@ async function writeChecked(
     throw new ServiceError('VALIDATION_ERROR', `The file is not valid ${type}.`);
   };
   const tooLarge = (): never => {
-    throw new ServiceError('VALIDATION_ERROR', `The file is larger than ${ATTACHMENT_MAX_BYTES} bytes.`);
+    throw new ServiceError('VALIDATION_ERROR', `The file is larger than ${formatBytes(ATTACHMENT_MAX_BYTES)}.`);
   };
   try {
     const hash = createHash('sha256');

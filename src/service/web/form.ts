@@ -169,7 +169,10 @@ export function renderProblem(title: string, mistakes: readonly Mistake[]): Html
 /** The mistakes of a form whose fields show their own: a list, unless the only one is shown at its field. */
 export function renderMistakes(mistakes: readonly Mistake[]): Html | undefined {
   const isShownThere = mistakes.length === 1 && mistakes[0]?.field !== undefined;
-  return isShownThere ? undefined : renderProblem('Please fix the following', mistakes);
+  const isInFields = mistakes.every(({ field }) => field !== undefined);
+  return isShownThere
+    ? undefined
+    : renderProblem(isInFields ? 'Please fix the following' : 'There is a problem', mistakes);
 }
 
 /** The title of a page with a form: a problem comes first, so that screen readers announce it first. */

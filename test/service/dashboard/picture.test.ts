@@ -142,7 +142,10 @@ describe('The picture of an agent', () => {
     ['empty file', '', 'Choose a picture of at most 1 MB.'],
   ])('cannot be a %s; the one before stays', async (_, bytes, reason) => {
     await upload(JPEG_WITH_COMMENT);
+    await ada.press(profile(), /^save profile$/i, { display_name: 'Mine', card_body: 'Ask me.', skill_1: 'Plans' });
     const refused = await upload(bytes);
+    // The rest of the page is as it was: saving it must not empty the profile.
+    expect(refused.text).toMatch(/value="Mine"[\s\S]*Ask me\.<\/textarea>[\s\S]*value="Plans"/);
     expect(refused.status).toBe(400);
     expect(refused.text).toContain(reason);
     expect(refused.text).toMatch(/id="picture"[^>]* aria-invalid="true" autofocus/);

@@ -80,8 +80,11 @@
     const body = new FormData(form);
     const sent = form.elements.text.value;
     const response = await fetch(form.action, { method: 'POST', body, redirect: 'manual' }).catch(() => undefined);
-    if (response?.type === 'opaqueredirect') clear(sent);
-    else if (response) await explain(form, response).catch(() => complain('text-mistake', 'The message was not sent.'));
+    if (response?.type === 'opaqueredirect') {
+      document.querySelector('.done')?.remove();
+      clear(sent);
+    } else if (response)
+      await explain(form, response).catch(() => complain('text-mistake', 'The message was not sent.'));
     else complain('text-mistake', 'The service can’t be reached. The message was not sent; your text is kept.');
     isSending = false;
     $('send').removeAttribute('aria-disabled');

@@ -269,8 +269,9 @@ const PREVIEW = 'preview';
 /** The buttons that change the order of skills send the number of a row and a direction. */
 const MOVE = 'move';
 
-export async function showProfile(visit: Visit): Promise<DashboardAnswer> {
-  return profileWith(visit, UNREFUSED);
+/** The stored profile; a refusal is about another form of the page. */
+export async function showProfile(visit: Visit, refusal: Refusal = UNREFUSED): Promise<DashboardAnswer> {
+  return profileWith(visit, refusal);
 }
 
 export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {

@@ -3,7 +3,7 @@ import { changePicture, signPicture } from '../../attachments/agent-picture.js';
 import { cleanPicture, PICTURE_MAX_BYTES, PICTURE_SIDE_MAX } from '../../attachments/clean-picture.js';
 import { receiveFile, type UploadPart } from '../../attachments/receive-upload.js';
 import { agentLock } from '../../store/lock-names.js';
-import { profileAgain, REMOVE_PICTURE, requireAgent } from './agent.js';
+import { REMOVE_PICTURE, requireAgent, showProfile } from './agent.js';
 import { type DashboardAnswer, mistaken, moved, movedWithNote, type PostedForm, type Visit } from './visit.js';
 
 /** Sends the browser to a signed address, as for every attachment. */
@@ -28,7 +28,7 @@ export async function actPicture(visit: Visit, form: PostedForm): Promise<Dashbo
       bytes === undefined
         ? 'Choose a picture of at most 1 MB.'
         : `This file is not a whole PNG or JPEG of at most ${PICTURE_SIDE_MAX} pixels on each side. Choose another one.`;
-    return profileAgain(visit, form, mistaken({ field: 'picture', message }));
+    return showProfile(visit, mistaken({ field: 'picture', message }));
   }
   await context.limits.take(
     'uploadAttachment',
