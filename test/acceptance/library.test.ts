@@ -55,13 +55,21 @@ describe('The examples, with the published package,', () => {
     return { ASP_PROFILE: service.url, ASP_CLIENT_ID: client_id, ASP_CLIENT_SECRET: client_secret };
   };
 
-  it('compile with the strictest settings', () => {
+  /** Writes the programs from the library's page and returns their names. */
+  const writePrograms = (): string[] => {
+    const page = readFileSync(join(ROOT, 'docs/library.md'), 'utf8');
+    const programs = [...page.matchAll(/^```js\n\/\/ (\S+)\n(.*?)^```$/gms)];
+    expect(programs).toHaveLength([...page.matchAll(/^```js$/gm)].length);
+    return programs.map(([, name = '', text = '']) => {
+      writeFileSync(join(project, name), text);
+      return name;
+    });
+  };
+
+  it('and the programs on the library’s page compile with the strictest settings', () => {
     const examples = ['echo-agent', 'ask', 'testing/notify', 'testing/node-test.test'];
-    typeCheck(
-      project,
-      examples.map((name) => `examples/${name}.mjs`),
-      ['--allowJs', '--checkJs'],
-    );
+    const programs = [...examples.map((name) => `examples/${name}.mjs`), ...writePrograms()];
+    typeCheck(project, programs, ['--allowJs', '--checkJs']);
   });
 
   it.for([
@@ -160,20 +168,8 @@ describe('The examples, with the published package,', () => {
     expect(said).toEqual(['@me.asker', '@me.echo']);
   });
 
-  /** Writes the programs from the library's page and returns their names. */
-  const writePrograms = (): string[] => {
-    const page = readFileSync(join(ROOT, 'docs/library.md'), 'utf8');
-    const programs = [...page.matchAll(/^```js\n\/\/ (\S+)\n(.*?)^```$/gms)];
-    expect(programs).toHaveLength([...page.matchAll(/^```js$/gm)].length);
-    return programs.map(([, name = '', text = '']) => {
-      writeFileSync(join(project, name), text);
-      return name;
-    });
-  };
-
   it('on the library’s page are complete, working programs', async () => {
     const programs = writePrograms();
-    typeCheck(project, programs, ['--allowJs', '--checkJs']);
     const boss = await clientOf('@me.boss');
     const answering = home.spawn(process.execPath, ['answer.mjs'], {
       cwd: project,

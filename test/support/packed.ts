@@ -1,5 +1,16 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -10,17 +21,39 @@ export function runToEnd(command: string, words: readonly string[], cwd = ROOT):
   return execFileSync(command, words, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
+/** The unpacked package of this build, and the paths of its dependencies. */
+const PACKED = join(
+  process.env['ASP_TEST_FOLDER'] ?? tmpdir(),
+  `packed-${statSync(join(ROOT, 'dist/main.cjs')).mtimeMs}`,
+);
+
+/** Packs the package as npm would publish it, once for all processes of a run. */
+function pack(): void {
+  if (existsSync(PACKED)) return;
+  const folder = mkdtempSync(`${PACKED}-`);
+  const [{ filename }] = JSON.parse(runToEnd('npm', ['pack', '--pack-destination', folder, '--json'])) as [
+    { filename: string },
+  ];
+  runToEnd('tar', ['-xzf', join(folder, filename), '-C', folder]);
+  const installed = runToEnd('npm', ['ls', '--omit=dev', '--all', '--parseable']).trim().split('\n').slice(1);
+  writeFileSync(join(folder, 'installed.json'), JSON.stringify(installed));
+  try {
+    renameSync(folder, PACKED);
+  } catch (error) {
+    // Another process was faster.
+    if (!existsSync(PACKED)) throw error;
+  }
+}
+
 /**
- * Packs the package as npm would publish it and puts it into `node_modules` of `project`, with its dependencies and the
- * types of Node.js, as an installation would. Returns its folder. Uses no network.
+ * Puts the package into `node_modules` of `project`, with its dependencies and the types of Node.js, as an installation
+ * would. Returns its folder. Uses no network.
  */
 export function installPacked(project: string): string {
-  const packed = runToEnd('npm', ['pack', '--pack-destination', project, '--json']);
-  const [{ filename }] = JSON.parse(packed) as [{ filename: string }];
-  runToEnd('tar', ['-xzf', join(project, filename), '-C', project]);
+  pack();
   const folder = join(project, 'node_modules/asp-cli');
-  cpSync(join(project, 'package'), folder, { recursive: true });
-  const installed = runToEnd('npm', ['ls', '--omit=dev', '--all', '--parseable']).trim().split('\n').slice(1);
+  cpSync(join(PACKED, 'package'), folder, { recursive: true });
+  const installed = JSON.parse(readFileSync(join(PACKED, 'installed.json'), 'utf8')) as string[];
   for (const path of [...installed, join(ROOT, 'node_modules/@types/node'), join(ROOT, 'node_modules/undici-types')]) {
     const place = join(project, path.slice(ROOT.length));
     mkdirSync(dirname(place), { recursive: true });
