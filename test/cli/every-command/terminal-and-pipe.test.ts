@@ -7,7 +7,7 @@ import { type Stage, startStage } from './stage.js';
 const COLOURFUL = { FORCE_COLOR: '1', TERM: 'xterm-256color' };
 /** Cases whose output differs in every run: keys, tokens, sign-in addresses, times, and temporary folders. */
 const NEW_EVERY_TIME =
-  /"(?:idempotency_key|login_id|authorize_url|expires_at|signed_in_at|registered_at|path|data|file|origin|config|state|runtime|duration_ms)":(?:"[^"]*"|\d+)|http:\S+authorize\S+|\/tmp\/[\w./-]+|\b\d+ (?:bytes|ms)\b/g;
+  /"(?:idempotency_key|login_id|authorize_url|expires_at|signed_in_at|registered_at|path|data|file|origin|config|state|runtime|duration_ms)":(?:"[^"]*"|\d+)|http:\S+authorize\S+|\/(?:tmp|dev\/shm)\/[\w./-]+|\b\d+ (?:bytes|ms)\b/g;
 
 let stage: Stage;
 beforeAll(async () => {
