@@ -47,8 +47,11 @@ export function wait(clock: Clock, delayMs: number, signal?: AbortSignal): Promi
   });
 }
 
-/** The pause before a retry, in milliseconds: it doubles with each failure before this one, up to `longestMs`. */
-export function backoffMs(firstMs: number, failuresBefore: number, longestMs = Number.POSITIVE_INFINITY): number {
+/**
+ * The pause before a retry, in milliseconds: it doubles with each failure before this one, up to `longestMs` (default: a
+ * minute).
+ */
+export function backoffMs(firstMs: number, failuresBefore: number, longestMs = 60_000): number {
   return Math.min(longestMs, firstMs * 2 ** failuresBefore);
 }
 

@@ -70,6 +70,10 @@ describe('backoffMs', () => {
       250, 500, 1_000, 1_500, 1_500,
     ]);
   });
+
+  it('pauses for at most a minute by default', () => {
+    expect([6, 19].map((failures) => backoffMs(1_000, failures))).toEqual([60_000, 60_000]);
+  });
 });
 
 describe('orAborted', () => {

@@ -130,7 +130,7 @@ export function createExchange({ findRelation, readRecent, attach }: JsonSources
 /** A file of a reply, read whole and checked, so that it cannot change while it is uploaded. */
 export async function readFile(context: Context, path: string): Promise<Upload & { readonly bytes: Buffer }> {
   const full = resolve(context.machine.workingDirectory, path);
-  const upload = await prepareUpload(context, full, undefined);
+  const upload = await prepareUpload(context, full, { filename: undefined, isAsText: true });
   const bytes = await readNamedFile(full, ATTACHMENT_MAX_BYTES);
   return {
     ...upload,
