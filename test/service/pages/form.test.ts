@@ -24,7 +24,7 @@ describe('The list of mistakes above a form', () => {
   it('names several mistakes, and one that belongs to no field', () => {
     const both = ['a', 'b'].map((field) => ({ field, message: 'No.' }));
     expect(renderMistakes(both)?.markup).toMatch(/Please fix the following[\s\S]*href="#b"/);
-    // What no field can fix is not called a mistake to fix.
+    // No field can fix this.
     expect(renderMistakes([{ message: 'Too many.' }])?.markup).toMatch(/There is a problem[\s\S]*Too many\./);
   });
 });
