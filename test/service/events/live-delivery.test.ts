@@ -151,7 +151,9 @@ describe('a message to many sockets', () => {
     const { port } = server.address() as AddressInfo;
     const clients = Array.from({ length: SOCKETS }, (_, index) => {
       const client = new WebSocket(`ws://127.0.0.1:${port}/${index % AGENTS}`);
-      client.on('message', () => upToDate.add(client));
+      client.on('message', (data) => {
+        if (String(data).includes('"first"')) upToDate.add(client);
+      });
       return client;
     });
     undo.push(async () => {
