@@ -217,16 +217,16 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     const hostile = await startCannedService();
     const environment = { ASP_PROFILE: hostile.baseUrl, ASP_TOKEN: 'some-token' };
     const before = filesOf(anna.home, 'downloads');
-    for (const [name, written] of HOSTILE_NAMES) {
-      hostile.text = name;
-      const words = ['attachment', 'download', `att_${'0'.repeat(26)}`, '--dir', 'downloads', '--force'];
-      const { status, stdout } = await anna.asp(words, { environment });
-      expect({ name, status, stdout }).toEqual({
-        name,
-        status: 0,
-        stdout: `C:\\users\\anna\\downloads\\${written}\n`,
-      });
-    }
+    // One program downloads all of them, because each start under Wine costs a third of a second of CPU time.
+    const asked = (): number => hostile.received.filter((one) => one === 'getAttachment').length;
+    Object.defineProperty(hostile, 'text', { get: () => HOSTILE_NAMES[asked()]?.[0] ?? '' });
+    const ids = HOSTILE_NAMES.map((_, at) => `att_${String(at).padStart(26, '0')}`);
+    const words = ['attachment', 'download', ...ids, '--dir', 'downloads', '--force'];
+    const { status, stdout } = await anna.asp(words, { environment });
+    expect({ status, paths: stdout.split('\n') }).toEqual({
+      status: 0,
+      paths: [...HOSTILE_NAMES.map(([, written]) => `C:\\users\\anna\\downloads\\${written}`), ''],
+    });
     const names = HOSTILE_NAMES.map(([, written]) => written);
     expect(readdirSync(join(anna.home, 'downloads')).sort()).toEqual([...new Set(names)].sort());
     expect(filesOf(anna.home, 'downloads')).toEqual(before);
