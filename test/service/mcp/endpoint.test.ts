@@ -11,8 +11,8 @@ import { createTestClock } from '../../support/clock.js';
 import { request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
 import {
+  DIALECTS as ALL_DIALECTS,
   connect,
-  DIALECTS,
   type Dialect,
   type Progress,
   post,
@@ -31,6 +31,9 @@ const NAMES = [
   ...['send', 'reply', 'read', 'inbox', 'session_list', 'session_show', 'session_create', 'session_invite'],
   ...['session_join', 'session_leave', 'session_end', 'session_reopen', 'whoami', 'agent_search', 'agent_show'],
 ];
+
+/** The dialect of a client makes no difference to a store, so one is enough on the second one. */
+const DIALECTS = TEST_STORE === 'postgres' ? ALL_DIALECTS.slice(0, 1) : ALL_DIALECTS;
 
 /** The client information in every request of revision 2026-07-28. */
 const META = {
