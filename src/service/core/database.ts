@@ -58,6 +58,11 @@ export interface Database extends Work {
   writeFault(): unknown;
   /** The current epoch of the data, which changes when the data is restored. */
   epoch(): Epoch;
+  /**
+   * As `write`, for what means nothing once this process is gone: after a power failure it may never have happened.
+   * Absent if that would save nothing.
+   */
+  writeVolatile?<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   /** For background work such as delivery. It does not wait behind requests, and requests do not wait behind it. */
   readonly behind: Work;
   /**

@@ -3,7 +3,7 @@ import { createMutex } from '../../kit/mutex.js';
 import { repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
-import type { Transaction } from '../core/database.js';
+import type { Database, Transaction } from '../core/database.js';
 import { findLastPosition } from '../store/events.js';
 import { sessionLock } from '../store/lock-names.js';
 import {
@@ -193,7 +193,9 @@ export function createPresence(context: ServiceContext, processId: string, socke
   const rule = settings.presenceGraceMs === undefined ? undefined : createGraceRule(context, settings.presenceGraceMs);
   const held = new Set<string>();
   let isReleased = false;
-  const forget = (socketId: string): Promise<void> => database.write((query) => deleteSocket(query, socketId));
+  // After a crash, no record of a socket is true anyway.
+  const write: Database['write'] = (work) => database.writeVolatile?.(work) ?? database.write(work);
+  const forget = (socketId: string): Promise<void> => write((query) => deleteSocket(query, socketId));
   const drop = async (rows: readonly SocketOfAgent[]): Promise<void> => {
     for (const row of rows) await forget(row.id);
     for (const row of rows) await rule?.dropped(row.agent_id);
@@ -217,7 +219,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
     async opened({ socketId, agentId, grantId }) {
       held.add(socketId);
       const row = { id: socketId, process_id: processId, agent_id: agentId, grant_id: grantId };
-      const position = await database.write(async (query) => {
+      const position = await write(async (query) => {
         const inserted = insertSocket(query, { ...row, opened_at: clock.now() });
         const [last] = await Promise.all([bus.isReliable ? 0 : findLastPosition(query), inserted]);
         return last;

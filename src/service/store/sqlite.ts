@@ -135,13 +135,15 @@ interface Waiting {
   readonly sinceMs: number;
   /** How many commits had begun when it came. */
   readonly commits: number;
+  /** Whether a power failure may undo it. */
+  readonly isVolatile: boolean;
   /** Runs the work; the returned function settles its caller once the outcome of the transaction is known. */
   run(): Promise<() => void>;
   fail(error: unknown): void;
 }
 
 interface GroupCommit {
-  write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  write<T>(work: (transaction: Transaction) => Promise<T>, isVolatile: boolean): Promise<T>;
   /** Why the last commit failed; undefined: it succeeded. */
   fault(): unknown;
   /** How long a write that comes now will wait for its commit. */
@@ -160,6 +162,7 @@ function createGroupCommit(
   onCommit: (writes: number) => void = () => {},
 ): GroupCommit {
   const waiting: Waiting[] = [];
+  const setFlush = createFlush(prepared.connection);
   let running: Promise<void> | undefined;
   let fault: unknown;
   let commits = 0;
@@ -169,19 +172,20 @@ function createGroupCommit(
       await new Promise(setImmediate);
       const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
       commits += 1;
-      fault = await turns(() => commitTogether(prepared, group));
+      fault = await turns(() => commitTogether(prepared, setFlush, group));
       onCommit(group.length);
     }
     running = undefined;
   };
 
   return {
-    write: (work) =>
+    write: (work, isVolatile) =>
       new Promise((resolve, reject) => {
         if (waiting.length >= WAITING_WRITES_MAX) return reject(new Error('Too many writes are waiting.'));
         waiting.push({
           sinceMs: systemClock.monotonic(),
           commits,
+          isVolatile,
           // The group runs in the scope of its first member.
           run: keepScope(async () => {
             try {
@@ -213,9 +217,14 @@ function createGroupCommit(
 }
 
 /** Why it failed, if it did. */
-async function commitTogether(prepared: PreparedConnection, group: readonly Waiting[]): Promise<unknown> {
+async function commitTogether(
+  prepared: PreparedConnection,
+  setFlush: (wanted: Flush) => void,
+  group: readonly Waiting[],
+): Promise<unknown> {
   const { connection } = prepared;
   try {
+    setFlush(group.every((member) => member.isVolatile) ? 'NORMAL' : 'FULL');
     prepared.prepare('BEGIN IMMEDIATE').run();
     const settlements: (() => void)[] = [];
     for (const member of group) {
@@ -231,6 +240,19 @@ async function commitTogether(prepared: PreparedConnection, group: readonly Wait
     for (const member of group) member.fail(error);
     return error;
   }
+}
+
+/** Whether a commit is flushed to the disk (FULL) or only written (NORMAL). */
+type Flush = 'FULL' | 'NORMAL';
+
+/** Changes it between transactions; throws inside one. A connection begins with FULL. */
+function createFlush(connection: SqliteConnection): (wanted: Flush) => void {
+  let flush: Flush = 'FULL';
+  return (wanted) => {
+    if (wanted === flush) return;
+    connection.exec(`PRAGMA synchronous = ${wanted}`);
+    flush = wanted;
+  };
 }
 
 function rollBack(prepared: PreparedConnection): void {
@@ -461,7 +483,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
     },
     async write(work) {
       assertOpen();
-      return commits.write(work);
+      return commits.write(work, false);
     },
   };
   return {
@@ -471,6 +493,10 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
     epoch: () => epoch,
     queueMs: commits.waitMs,
     ...work,
+    async writeVolatile(work) {
+      assertOpen();
+      return commits.write(work, true);
+    },
     // One writer: all that waits for it shares its next commit.
     behind: work,
     close() {

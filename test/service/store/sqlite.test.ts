@@ -22,7 +22,7 @@ import {
   prepareSchema,
   readSettings,
 } from '../../../src/service/store/sqlite.js';
-import { isSafeSqlite, loadSqlite } from '../../../src/service/store/sqlite-driver.js';
+import { isSafeSqlite, loadSqlite, type SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { addNotes, names, put } from './notes.js';
 
 describe('data directory', () => {
@@ -168,6 +168,76 @@ function overwrite(path: string, start: number, length: number): void {
   writeSync(file, Buffer.alloc(length, 0xff), 0, length, start);
   closeSync(file);
 }
+
+/** Opens connections that note how each commit is flushed: 1 is written, 2 is on disk. `isStuck`: ROLLBACK fails. */
+async function watchFlushes() {
+  const open = await loadSqlite();
+  const flushes: number[] = [];
+  const state = { flushes, isStuck: false };
+  const openConnection = (path: string): SqliteConnection => {
+    const real = open(path);
+    return {
+      get isTransaction() {
+        return real.isTransaction;
+      },
+      exec: (sql) => real.exec(sql),
+      close: () => real.close(),
+      prepare(sql) {
+        const statement = real.prepare(sql);
+        return {
+          all: (...parameters) => statement.all(...parameters),
+          get: (...parameters) => statement.get(...parameters),
+          run(...parameters) {
+            if (sql === 'ROLLBACK' && state.isStuck) throw new Error('stuck');
+            if (sql === 'COMMIT') {
+              const { synchronous } = readSettings(real);
+              if (state.isStuck) throw new Error('not committed');
+              flushes.push(synchronous);
+            }
+            return statement.run(...parameters);
+          },
+        };
+      },
+    };
+  };
+  return { state, openConnection };
+}
+
+describe('a volatile write', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it('is not flushed alone, but every other write is, also one in the same commit or after a failure', async () => {
+    const { state, openConnection } = await watchFlushes();
+    const database = await openSqlite({ directory }, { openConnection });
+    await addNotes(database);
+    const volatile = (name: string): Promise<number> | undefined =>
+      database.writeVolatile?.((query) => query.run('INSERT INTO note (name, value) VALUES ($1, 1)', name));
+    state.flushes.length = 0;
+    await volatile('a');
+    await Promise.all([volatile('b'), volatile('c')]);
+    await put(database, 'd');
+    await Promise.all([volatile('e'), put(database, 'f')]);
+    expect(state.flushes).toEqual([1, 1, 2, 2]);
+
+    state.isStuck = true;
+    await expect(volatile('g')).rejects.toThrow('not committed');
+    // The transaction is still open, and the setting cannot change in it.
+    await expect(put(database, 'h')).rejects.toThrow('not committed');
+    state.isStuck = false;
+    await put(database, 'i').catch(() => {});
+    await put(database, 'j');
+    expect(state.flushes.slice(4).every((flush) => flush === 2)).toBe(true);
+    expect((await names(database)).filter((name) => 'gh'.includes(name))).toEqual([]);
+    expect(await names(database)).toContain('j');
+    await database.close();
+  });
+});
 
 describe('The settings that durability depends on', () => {
   it('are read back from the connection', async () => {
