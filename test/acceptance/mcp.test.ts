@@ -411,7 +411,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const { session_id } = (await you.call('send', { to: '@bob.bot', text: 'psst', new_session: true })).value;
     const readOnce = async (isRead: boolean, waitSeconds = 40): Promise<string[]> => {
       const { call, client } = await connect('bob.bot');
-      // By the time a call is answered, everything held back has arrived.
+      // The tools may be closed while unread events are still on their way.
       const { isError, text, value } = await (isRead ? call('read', { wait_s: waitSeconds }) : call('session_list'));
       if (isError) throw new Error(text);
       await client.close();

@@ -98,6 +98,18 @@ describe('async queue', () => {
     expect(queue.size).toBe(0);
   });
 
+  it('reports when the reader comes back after a value', async () => {
+    let done = 0;
+    const queue = createAsyncQueue<number>(undefined, () => {
+      done += 1;
+    });
+    queue.push(0);
+    queue.push(1);
+    queue.end();
+    for await (const value of queue) expect(done).toBe(value);
+    expect(done).toBe(2);
+  });
+
   it('reports when the last waiting value is taken', async () => {
     let drained = 0;
     const queue = createAsyncQueue<number>(() => {

@@ -26,8 +26,14 @@ export interface AsyncQueue<Value> extends AsyncIterable<Value> {
   readonly size: number;
 }
 
-/** An empty queue. `onDrain` is called whenever the reader has taken the last waiting value. */
-export function createAsyncQueue<Value>(onDrain: () => void = () => {}): AsyncQueue<Value> {
+/**
+ * An empty queue. `onDrain` is called whenever the reader has taken the last waiting value, `onDone` whenever it comes
+ * back after a value.
+ */
+export function createAsyncQueue<Value>(
+  onDrain: () => void = () => {},
+  onDone: () => void = () => {},
+): AsyncQueue<Value> {
   const values: Value[] = [];
   let state: { kind: 'open' } | { kind: 'ended' } | { kind: 'failed'; error: unknown } = { kind: 'open' };
   let wake = (): void => {};
@@ -53,6 +59,7 @@ export function createAsyncQueue<Value>(onDrain: () => void = () => {}): AsyncQu
             head = 0;
           }
           yield value;
+          onDone();
         }
         if (state.kind === 'failed') throw state.error;
         if (state.kind === 'ended') return;
@@ -85,6 +92,10 @@ export function createAsyncQueue<Value>(onDrain: () => void = () => {}): AsyncQu
 
 const PING_INTERVAL_MS = 25_000;
 const PONG_TIMEOUT_MS = 10_000;
+/** A service that gets no pong may close the socket, so a slow reader cannot hold one for longer. */
+const HELD_MAX_MS = 10_000;
+/** Of pings that wait for their pongs. */
+const HELD_MAX = 16;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const FRAME_MAX_BYTES = 4 * 1024 * 1024;
 const REFUSAL_MAX_BYTES = 64 * 1024;
@@ -136,6 +147,7 @@ async function openSocket(options: SocketOptions): Promise<LiveSocket> {
     maxPayload: FRAME_MAX_BYTES,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
     followRedirects: false,
+    autoPong: false,
     ...VERIFIED_TLS,
     ...(tunnel !== undefined && { createConnection: () => tunnel }),
   };
@@ -191,13 +203,14 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
   let closure: Closure | undefined;
   let hasDelivered = false;
   let isPaused = false;
+  const pongs = holdPongs(transport, socket);
   const queue = createAsyncQueue<EventEnvelope>(() => {
     waitingBytes = 0;
     if (!isPaused) return;
     isPaused = false;
     socket.resume();
     health.restart();
-  });
+  }, pongs.done);
   const health = watchHealth(transport, socket, () => isPaused);
   let epoch: string | undefined;
   socket.once('upgrade', ({ headers }) => {
@@ -207,6 +220,7 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
   const close = (): void => {
     closure ??= { code: 1000, reason: '' };
     health.stop();
+    pongs.stop();
     socket.terminate();
     queue.end();
   };
@@ -218,6 +232,7 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     hasDelivered = true;
     trace?.({ kind: 'socket', text: summarize(event, getSize(data)) });
     waitingBytes += getSize(data);
+    pongs.received();
     queue.push(event);
     if (isPaused || (queue.size < WAITING_MAX && waitingBytes < WAITING_MAX_BYTES)) return;
     isPaused = true;
@@ -227,6 +242,7 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     closure ??= { code: code === 0 ? ABNORMAL : code, reason: reason.toString('utf8').slice(0, 200) };
     trace?.({ kind: 'socket', text: `closed ${closure.code} ${redactText(closure.reason)}`.trimEnd() });
     health.stop();
+    pongs.stop();
     signal?.removeEventListener('abort', close);
     queue.end();
   });
@@ -245,6 +261,47 @@ function read(transport: Transport, socket: WebSocket, signal?: AbortSignal): Li
     openedAtMs: clock.monotonic(),
     close,
     start: () => health.restart(),
+  };
+}
+
+/**
+ * A pong tells the service that what it sent before the ping arrived for good. So it waits until the reader has come back
+ * after the events before it: a process that ends with unread events gets them again.
+ */
+function holdPongs({ clock }: Transport, socket: WebSocket) {
+  let received = 0;
+  let done = 0;
+  let held: { readonly data: Buffer; readonly after: number; readonly cancel: () => void }[] = [];
+  const pong = (data: Buffer): void => {
+    if (socket.readyState === WebSocket.OPEN) socket.pong(data);
+  };
+  /** In their order, so that a service may count them. */
+  const release = (through: number): void => {
+    while (held[0] !== undefined && held[0].after <= through) {
+      const [{ data, cancel }] = held;
+      held = held.slice(1);
+      cancel();
+      pong(data);
+    }
+  };
+  socket.on('ping', (data: Buffer) => {
+    if (done >= received) return pong(data);
+    const after = received;
+    if (held.length >= HELD_MAX) held.pop()?.cancel();
+    held.push({ data, after, cancel: clock.schedule(HELD_MAX_MS, () => release(after), true) });
+  });
+  return {
+    received(): void {
+      received += 1;
+    },
+    done(): void {
+      done += 1;
+      release(done);
+    },
+    stop(): void {
+      for (const { cancel } of held) cancel();
+      held = [];
+    },
   };
 }
 

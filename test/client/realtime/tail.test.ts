@@ -136,6 +136,39 @@ const sequencesOf = (tail: ReturnType<typeof listen>, id: string): number[] =>
     .map((event) => event.sequence);
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
+describe('a tail that ends', () => {
+  it('gets the event again that its reader had not finished, and everything after it', async () => {
+    const [sender, reader] = [createClient(alice), createClient(bob)];
+    const id = await startSession(sender, [bob.handle]);
+    await reader.call('joinSession', { path: { session_id: id } });
+    const all = listen(reader, {});
+    await all.ready();
+    await say(sender, id, 'read');
+    await all.until('read', () => all.events().at(-1)?.payload['content'] === 'read');
+    await all.stop();
+
+    const controller = new AbortController();
+    const stuck = reader.tail({ signal: controller.signal })[Symbol.asyncIterator]();
+    /** Takes items up to this one, and does not come back after it. */
+    const takeUpTo = async (isIt: (item: TailItem) => boolean): Promise<void> => {
+      for (let { value } = await stuck.next(); !isIt(value as TailItem); ) ({ value } = await stuck.next());
+    };
+    await takeUpTo(({ kind }) => kind === 'ready');
+    await say(sender, id, 'stuck');
+    await takeUpTo((item) => item.kind === 'event' && item.event.payload['content'] === 'stuck');
+    await say(sender, id, 'waiting');
+    // Longer than the service takes to ask, and to note an answer.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    controller.abort();
+
+    const next = listen(createClient(bob), {});
+    await next.until('both', () => next.events().at(-1)?.payload['content'] === 'waiting');
+    const here = next.events().filter(({ session_id }) => session_id === id);
+    expect(here.map(({ payload }) => payload['content']).slice(-2)).toEqual(['stuck', 'waiting']);
+    await next.stop();
+  });
+});
+
 describe('Events › a tail of named sessions', () => {
   it('yields existing events, then new ones, each once and in order', async () => {
     const client = createClient(alice);

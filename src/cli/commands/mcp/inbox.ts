@@ -159,6 +159,8 @@ interface PositionRecord {
   readonly cursors: ReadonlyMap<string, Cursor>;
   put(sessionId: string, cursor: Cursor): void;
   forget(sessionId: string): void;
+  /** Resolves when all changes until now are on disk, or cannot be written. */
+  written(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -202,6 +204,7 @@ function createRecord(file: CursorFile, release: () => void, note: (why: string)
     forget(sessionId) {
       if (cursors.delete(sessionId)) keep(() => file.forget(sessionId));
     },
+    written: () => file.settle().catch(() => {}),
     async close() {
       await file.settle().catch(() => {});
       release();
@@ -209,12 +212,13 @@ function createRecord(file: CursorFile, release: () => void, note: (why: string)
   };
 }
 
-/** Events caused by this agent do not wake a waiting reader. */
-function noteUnread({ record, me }: Log, { event, epoch }: Received): void {
-  if (record === undefined || record.cursors.has(event.session_id) || findActor(event) === me) return;
+/** Events caused by this agent do not wake a waiting reader. Returns whether the record has changed. */
+function noteUnread({ record, me }: Log, { event, epoch }: Received): boolean {
+  if (record === undefined || record.cursors.has(event.session_id) || findActor(event) === me) return false;
   record.put(event.session_id, { after: event.sequence - 1, epoch });
   const [oldest] = record.cursors.keys();
   if (record.cursors.size > UNREAD_SESSIONS_MAX && oldest !== undefined) record.forget(oldest);
+  return true;
 }
 
 /** Everything before `position` was read. */
@@ -321,7 +325,9 @@ async function follow(log: Log, client: () => Promise<Client>, signal: AbortSign
   log.isFollowing = true;
   try {
     const speaking = await client();
-    for await (const item of speaking.tail({ signal, cursors: whereToBegin(log) })) takeItem(log, item);
+    // The service counts an event as delivered once the next one is asked for.
+    for await (const item of speaking.tail({ signal, cursors: whereToBegin(log) }))
+      if (takeItem(log, item)) await log.record?.written();
   } catch (error) {
     log.failure = { error };
   }
@@ -337,7 +343,8 @@ function whereToBegin({ record, events }: Log): Readonly<Record<string, Cursor>>
   return Object.fromEntries(cursors);
 }
 
-function takeItem(log: Log, item: TailItem): void {
+/** Returns whether the record has a new unread session. */
+function takeItem(log: Log, item: TailItem): boolean {
   const { record } = log;
   if (item.kind === 'gap' && item.to === null) record?.forget(item.sessionId);
   if (item.kind === 'restored' && (record?.cursors.get(item.sessionId)?.after ?? 0) > item.after)
@@ -347,7 +354,7 @@ function takeItem(log: Log, item: TailItem): void {
     log.isCaughtUp = true;
     wakeAll(log);
   }
-  if (item.kind !== 'event') return;
+  if (item.kind !== 'event') return false;
   const { event, epoch } = item;
   const received = { event, epoch, size: JSON.stringify(event).length };
   log.events.push(received);
@@ -356,9 +363,10 @@ function takeItem(log: Log, item: TailItem): void {
     log.bytes -= log.events.shift()?.size ?? 0;
     log.dropped += 1;
   }
-  noteUnread(log, received);
+  const isChanged = noteUnread(log, received);
   log.onEvent(event);
   wakeAll(log);
+  return isChanged;
 }
 
 function wakeAll({ wakers }: Log): void {
