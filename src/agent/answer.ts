@@ -302,13 +302,19 @@ function failureStop(event: Incoming, why: string): RequestError {
   });
 }
 
-/** The remaining work for a message that an earlier run replied to, if it is known with what. */
-export async function answeredBefore(answering: Answering, event: Incoming, reply?: Message): Promise<RunResult> {
+/** The remaining work for a message that an earlier run replied to, if it is known with what, and whether the session ended since. */
+export async function answeredBefore(
+  answering: Answering,
+  event: Incoming,
+  reply?: Message,
+  isEnded = false,
+): Promise<RunResult> {
   const { limits } = answering;
   const isNotice = reply !== undefined && isFailureNotice(reply);
   if (!isNotice) limits.recover(event.payload, reply && toText(reply.content));
   await limits.written();
-  if (answering.ends || reply?.metadata?.[ENDS_SESSION] === true) await endSession(answering, event.session_id);
+  const ends = answering.ends || reply?.metadata?.[ENDS_SESSION] === true;
+  if (ends && !isEnded) await endSession(answering, event.session_id);
   return { ...aboutMessage(event), outcome: 'answered', exit_code: null, tries: 0 };
 }
 

@@ -94,7 +94,14 @@ interface Held {
   readonly sessionId: string;
   readonly taken: Taken[];
   /** The agent's replies, by the message that they answer. */
-  readonly replies: Map<string, Message>;
+  readonly replies: Map<string, EarlierReply>;
+}
+
+/** A reply of an earlier run. */
+interface EarlierReply {
+  readonly message: Message;
+  /** Whether the session ended after it: then its end is done, even if the session was reopened since. */
+  isEnded: boolean;
 }
 
 class Agent {
@@ -167,9 +174,10 @@ class Agent {
       await this.#flush();
     this.#held ??= { sessionId, taken: [], replies: new Map() };
     this.#held.taken.push(taken);
+    if (event.type === 'session.ended') for (const reply of this.#held.replies.values()) reply.isEnded = true;
     if (!isMessageEvent(event) || event.payload.sender !== this.#parts.me) return;
     const answered = findInReplyTo(event.payload);
-    if (answered !== undefined) this.#held.replies.set(answered, event.payload);
+    if (answered !== undefined) this.#held.replies.set(answered, { message: event.payload, isEnded: false });
   }
 
   async #flush(): Promise<void> {
@@ -180,7 +188,7 @@ class Agent {
   }
 
   /** `reply`: an earlier run sent it. */
-  async #enqueue(taken: Taken, reply?: Message): Promise<void> {
+  async #enqueue(taken: Taken, reply?: EarlierReply): Promise<void> {
     const { event, incoming } = taken;
     if (this.#left <= 0) return;
     if (incoming !== undefined && reply === undefined) this.#left -= 1;
@@ -188,7 +196,7 @@ class Agent {
     await this.#parts.queues.add(event.session_id, () => this.#work(taken, reply));
   }
 
-  async #work({ event, epoch, incoming }: Taken, reply: Message | undefined): Promise<void> {
+  async #work({ event, epoch, incoming }: Taken, reply: EarlierReply | undefined): Promise<void> {
     const { context, advice, client, me, options, progress, respond, reports, unanswered, limits, onRecord, signal } =
       this.#parts;
     const { clock, output } = context;
@@ -211,7 +219,9 @@ class Agent {
     const beganAt = clock.monotonic();
     try {
       const work = (message: Incoming): Promise<RunResult> =>
-        reply === undefined ? answer(answering, message) : answeredBefore(answering, message, reply);
+        reply === undefined
+          ? answer(answering, message)
+          : answeredBefore(answering, message, reply.message, reply.isEnded);
       const result = incoming && (await work(incoming));
       if (result !== undefined) {
         const durationMs = Math.round(clock.monotonic() - beganAt);
