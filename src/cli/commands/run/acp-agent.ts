@@ -15,9 +15,10 @@ import { besideProgress } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
 import type { HopsFile } from '../send/hops.js';
-import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess, toShownText } from './acp-process.js';
+import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess } from './acp-process.js';
 import type { CommandGuard } from './command-guard.js';
 import { frameMessage, NO_REPLY } from './frame.js';
+import { toShownText } from './line-process.js';
 import {
   type AskingTurn,
   addFacts,

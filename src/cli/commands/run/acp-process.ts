@@ -1,16 +1,9 @@
 import * as z from 'zod/mini';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
-import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
-import { shorten } from '../../terminal/output.js';
 import type { CommandGuard } from './command-guard.js';
-import { type LineProcessEnd, startLineProcess } from './line-process.js';
-
-const SHOWN_MAX = 200;
-
-/** Text from a program, on one line. */
-export const toShownText = (text: string): string => shorten(sanitizeLine(text), SHOWN_MAX);
+import { type LineProcessEnd, startLineProcess, toShownText } from './line-process.js';
 
 /** The result of a request. */
 export type AcpReply =

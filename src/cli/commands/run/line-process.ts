@@ -1,11 +1,17 @@
 import type { Readable } from 'node:stream';
+import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
+import { shorten } from '../../terminal/output.js';
 import { type CommandEnd, describeEnd, passOnErrors } from '../session/event-command.js';
 import type { CommandGuard } from './command-guard.js';
 
 const KILL_AFTER_MS = 2_000;
 const LINE_MAX_BYTES = 8 * 1024 * 1024;
+const SHOWN_MAX = 200;
+
+/** Text from a program, on one line. */
+export const toShownText = (text: string): string => shorten(sanitizeLine(text), SHOWN_MAX);
 
 /** How a program ended. */
 export interface LineProcessEnd {
@@ -62,21 +68,40 @@ export function startLineProcess(
     child.once('error', (error) => resolve(error.message));
     child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
   });
-  // Its child processes may hold its output open.
-  child.once('exit', () => {
-    kill('SIGTERM');
-    clock.schedule(KILL_AFTER_MS, () => kill('SIGKILL'), true);
+  let isLeft = false;
+  const left = new Promise<void>((resolve) => {
+    child.once('exit', () => {
+      kill('SIGTERM');
+      const leave = (): void => {
+        kill('SIGKILL');
+        // What left the group may still hold the output open.
+        isLeft = true;
+        resolve();
+        child.stdout?.destroy();
+        child.stderr?.destroy();
+      };
+      clock.schedule(KILL_AFTER_MS, leave, true);
+    });
   });
   child.stdin?.on('error', () => {});
-  const reading = readLines(child.stdout as Readable, noun, onLine).catch(
-    (error: unknown) => void end(error instanceof Error ? error.message : String(error)),
+  const reading = readLines(child.stdout as Readable, noun, onLine).then(
+    () => {
+      // Without output, it can only end.
+      const cancel = clock.schedule(KILL_AFTER_MS, () => void end(`${noun} closed its output`));
+      void ended.then(cancel);
+    },
+    (error: unknown) => {
+      if (!isLeft) void end(error instanceof Error ? error.message : String(error));
+    },
   );
-  const passing = child.stderr === null ? undefined : passOnErrors(child.stderr, { [name]: command }, streams.stderr);
-  const ended = Promise.all([closed, reading, passing]).then(([how]): LineProcessEnd => {
-    isGone = true;
-    const why = stopped ?? (typeof how === 'string' ? how : `${noun} ${describeEnd(how)}`);
-    return { why, exitCode: typeof how === 'string' ? null : how.exitCode };
-  });
+  const passing = child.stderr && passOnErrors(child.stderr, { [name]: command }, streams.stderr);
+  const ended = Promise.all([closed, reading, passing && Promise.race([passing, left])]).then(
+    ([how]): LineProcessEnd => {
+      isGone = true;
+      const why = stopped ?? (typeof how === 'string' ? how : `${noun} ${describeEnd(how)}`);
+      return { why, exitCode: typeof how === 'string' ? null : how.exitCode };
+    },
+  );
   return {
     write: (line) => void opened.then(() => void (isGone || child.stdin?.write(`${line}\n`))),
     async close() {

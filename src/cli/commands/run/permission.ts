@@ -7,7 +7,7 @@ import { findChoice, isChoice, isHiding, QUESTION_SHOWN_LENGTH } from '../../../
 import type { Context } from '../../context/context.js';
 import { findErrorContext } from '../../context/explain.js';
 import { askStrictly } from '../send/deliver.js';
-import { toShownText } from './acp-process.js';
+import { toShownText } from './line-process.js';
 import type { Allowed, AskRule } from './run.js';
 
 /** The member of a question's metadata that says it is about a permission: `asp run` answers nothing in its session. */
