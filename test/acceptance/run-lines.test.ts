@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
@@ -22,6 +23,7 @@ import {
 const PROGRAM = fileURLToPath(new URL('../support/programs/line-handler.py', import.meta.url));
 const ME = '@demo.you';
 const BOT = '@demo.bot';
+const SERVE = ['--limits', 'off', '--seed', 'demo.you,demo.bot,other.bot'];
 
 interface Payload {
   readonly id: string;
@@ -56,7 +58,7 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
 
   beforeAll(async () => {
     home = createHome();
-    service = await startServe(home, ['--limits', 'off', '--seed', 'demo.you,demo.bot,other.bot']);
+    service = await startServe(home, SERVE);
     for (const handle of [ME, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     me = await signIn(ME);
   });
@@ -162,6 +164,11 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
       ['has a part of no type', 'reply {"content": [{"type": "song"}]}', /the reply is not valid: "content\.0\.type"/],
       ['names a missing file', 'reply {"files": ["/no/such.txt"]}', /\/no\/such\.txt does not exist; the sender/],
       ['says why it failed', 'reply {"error": "no idea"}', /: no idea; the sender is notified/],
+      [
+        'says so in many words',
+        `reply {"error": "one\\n${'x'.repeat(500)}"}`,
+        /: one x{100,200}…; the sender is notified/,
+      ],
       ['never comes, because the program ends', 'exit 3', /the handler exited with 3; the sender/],
       ['never comes, because the program ends well', 'exit 0', /the handler exited with 0 without a reply; the sender/],
       ['takes too long', 'sleep 60', /the handler took longer than 1\.5 s; the sender/],
@@ -179,6 +186,68 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
         ['replied', 1],
       ]),
     );
+  });
+
+  it('--lines: a program that closes its output, leaves it to another or never flushes it fails the message', async () => {
+    // Without exec, the shell holds the output open, too.
+    const agent = await start('--exec', `exec python3 ${PROGRAM}`, '--lines');
+    const [closing, leaving] = await Promise.all([open(), open()]);
+    const failed = { metadata: { failed: true } };
+    expect(await Promise.all([ask(closing, 'close'), ask(leaving, 'detach')])).toMatchObject([failed, failed]);
+    await agent.until('stderr', /: the handler closed its output; the sender/);
+    await agent.until('stderr', /: the handler exited with 3; the sender/);
+    agent.kill('SIGINT');
+    await agent.ended;
+    const silent = await start('--exec', 'exec sleep 60', '--lines', '--command-timeout', '300ms');
+    expect(await ask(closing, 'hello?')).toMatchObject(failed);
+    await silent.until(
+      'stderr',
+      /took longer than 0\.3 s \(it has printed nothing: it may have to flush its output\); the/,
+    );
+  });
+
+  it('--lines: what an idle program prints is ignored, and said once', async () => {
+    const agent = await startLines();
+    const sid = await open();
+    const { pid } = await see(sid, 'noise');
+    await agent.until('stderr', /The handler has no message, but printed: \{"noise": 0\}/);
+    expect((await see(sid, 'sleep 0.3')).pid).toBe(pid);
+    expect(agent.stderr().match(/noise/g)).toHaveLength(1);
+  });
+
+  it('--lines: the time limit is for the program, not for the upload of its files', async () => {
+    const agent = await startLines('--command-timeout', '4s');
+    const sid = await open();
+    writeFileSync(join(home.directory, 'slow.txt'), 'at last');
+    const { pid } = await see(sid);
+    const go = join(home.directory, 'upload');
+    const { id } = await me.mustSend(sid, `hold ${go} {"files": ["slow.txt"]}`);
+    await service.stop();
+    writeFileSync(go, '');
+    await setTimeout(4_500);
+    service = await startServe(home, SERVE, service.url);
+    await agent.until('stdout', /(.*\n){2}/);
+    expect((await replyTo(sid, id)).content).toMatchObject([{ type: 'file', name: 'slow.txt' }]);
+    expect((await see(sid)).pid).toBe(pid);
+  });
+
+  it('--lines: a program does not decide what asp says about its reply', async () => {
+    await startLines();
+    const sid = await open();
+    const metadata = {
+      ...{ kind: 'note', in_reply_to: 'msg_1', hops: 0, failed: true },
+      ...{ ends_session: true, awaits_reply: true, sent_by: 'chat' },
+    };
+    const { id } = await me.mustSend(sid, `reply ${JSON.stringify({ content: 'done', metadata })}`);
+    expect((await replyTo(sid, id)).metadata).toEqual({ kind: 'note', in_reply_to: id, hops: 1 });
+    await see(sid);
+  });
+
+  it('--recent: earlier messages have at most 1 MiB', async () => {
+    await startLines('--recent', '100');
+    const sid = await open();
+    for (let count = 1; count <= 7; count += 1) await me.mustSend(sid, `quiet ${'x'.repeat(240_000 + count)}`);
+    expect(JSON.parse(String((await ask(sid, 'sizes')).content))).toEqual([4, 5, 6, 7].map((count) => 240_006 + count));
   });
 
   it('--lines: --tries gives a message to a new program, marked', async () => {
@@ -295,6 +364,22 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
     const agent = await start('--exec', 'cat', '--reply-json', '--since', '1m', '--cursor-file', 'other-progress.json');
     await until('the end', async () => ((await stateOf(sid)) === 'ended' ? true : undefined));
     await agent.until('stdout', /"answered"/);
+  });
+
+  it('--reply-json: a session that was reopened after such a reply stays open', async () => {
+    const bot = await signIn(BOT);
+    const sid = await open();
+    await bot.post(`/sessions/${sid}/join`, {});
+    const { id } = await me.mustSend(sid, 'bye');
+    await bot.post(`/sessions/${sid}/messages`, { content: 'bye', metadata: { in_reply_to: id, ends_session: true } });
+    await bot.post(`/sessions/${sid}/end`, {});
+    await me.post(`/sessions/${sid}/reopen`, {});
+    await bot.post(`/sessions/${sid}/join`, {});
+    await me.mustSend(sid, 'still there?');
+    const agent = await start('--exec', 'echo "{}"', '--reply-json', '--since', '1m', '--cursor-file', 'reopened.json');
+    await agent.until('stdout', /"silent"/);
+    expect(told(agent)).toContainEqual(expect.objectContaining({ session_id: sid, outcome: 'answered' }));
+    expect(await stateOf(sid)).toBe('active');
   });
 
   it('--reply-json: blank output and a reply without content send nothing, and anything else fails the message', async () => {

@@ -41,11 +41,29 @@ for line in sys.stdin:
         write({"event_id": id, "taken": True})
         while not os.path.exists(rest):
             time.sleep(0.05)
+    elif word == "hold":
+        path, _, reply = rest.partition(" ")
+        while not os.path.exists(path):
+            time.sleep(0.05)
+        reply = json.loads(reply)
+    elif word == "close":
+        os.close(1)
+        time.sleep(60)
+    elif word == "detach":
+        subprocess.Popen(["sleep", "40"], start_new_session=True)
+        os._exit(3)
+    elif word == "sizes":
+        reply = {"content": json.dumps([len(one["content"]) for one in asp["recent"]])}
+    elif word == "quiet":
+        reply = {}
     elif word == "exit":
         os._exit(int(rest))
     elif word == "send":
         subprocess.run(rest, shell=True, check=True, stdout=subprocess.DEVNULL)
     write({"event_id": id, **reply})
+    if word == "noise":
+        for number in range(50):
+            write({"noise": number})
     if word == "last":
         os._exit(0)
 

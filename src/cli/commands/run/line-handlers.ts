@@ -5,9 +5,8 @@ import { parseIfJson } from '../../../kit/parse-json.js';
 import { readHops } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
 import type { HopsFile } from '../send/hops.js';
-import { toShownText } from './acp-process.js';
 import type { CommandGuard } from './command-guard.js';
-import { type LineProcess, type LineProcessEnd, startLineProcess } from './line-process.js';
+import { type LineProcess, type LineProcessEnd, startLineProcess, toShownText } from './line-process.js';
 import type { JsonExchange, Once } from './reply-json.js';
 import { retrying } from './run-command.js';
 
@@ -53,6 +52,8 @@ interface Handler {
   sessionId: string | undefined;
   /** How many messages it has got. */
   count: number;
+  hasPrinted: boolean;
+  isNoiseReported: boolean;
 }
 
 /**
@@ -92,30 +93,34 @@ class LineHandlers implements Responder {
     const isUsed = handler.count > 0;
     handler.count += 1;
     const leave = await hops.enter(readHops(event.payload) + 1);
+    let isLate = false;
+    const onLate = (): void => {
+      isLate = true;
+      const hint = handler.hasPrinted ? '' : ' (it has printed nothing: it may have to flush its output)';
+      void handler.process.end(`${NOUN} took longer than ${timeoutMs / 1000} s${hint}`);
+    };
     const onAbort = (): void => void handler.process.end('it was stopped');
     signal.addEventListener('abort', onAbort, { once: true });
-    const late = `${NOUN} took longer than ${timeoutMs / 1000} s`;
-    const cancel = context.clock.schedule(timeoutMs, () => void handler.process.end(late));
-    try {
-      const { said, isTaken } = await this.#give(handler, event, line, onTaken);
-      if ('end' in said) {
-        const { why, exitCode } = said.end;
-        // It ended because it had done its part, and this message came in the same moment.
-        if (isUsed && !isTaken && exitCode === 0 && !signal.aborted && why !== late) return 'again';
-        return { kind: 'failed', exitCode, why: exitCode === 0 ? `${why} without a reply` : why };
-      }
-      if ('wrong' in said) {
-        // It could print its answer now, to the next message.
-        await handler.process.end(said.wrong);
-        return { kind: 'failed', exitCode: null, why: said.wrong };
-      }
-      if (!this.#isClosed) this.#idle.push(handler);
-      return await exchange.read(event, said.reply, null, signal);
-    } finally {
-      cancel();
-      signal.removeEventListener('abort', onAbort);
-      leave();
+    if (signal.aborted) onAbort();
+    const cancel = context.clock.schedule(timeoutMs, onLate);
+    const { said, isTaken } = await this.#give(handler, event, line, onTaken);
+    // From here on, it may have another message.
+    cancel();
+    signal.removeEventListener('abort', onAbort);
+    leave();
+    if ('end' in said) {
+      const { why, exitCode } = said.end;
+      // It ended because it had done its part, and this message came in the same moment.
+      if (isUsed && !isTaken && exitCode === 0 && !signal.aborted && !isLate) return 'again';
+      return { kind: 'failed', exitCode, why: exitCode === 0 && !isLate ? `${why} without a reply` : why };
     }
+    if ('wrong' in said) {
+      // It could print its answer now, to the next message.
+      await handler.process.end(said.wrong);
+      return { kind: 'failed', exitCode: null, why: said.wrong };
+    }
+    if (!this.#isClosed) this.#idle.push(handler);
+    return exchange.read(event, said.reply, null, signal);
   }
 
   async #give(handler: Handler, event: Incoming, line: string, onTaken: () => void) {
@@ -144,7 +149,10 @@ class LineHandlers implements Responder {
       ...{ command: rules.command, environment: { ...environment, ...hops.environment }, noun: NOUN, name: 'handler' },
       onLine: (line) => this.#take(handler, line),
     });
-    const handler: Handler = { process, given: undefined, sessionId: undefined, count: 0 };
+    const handler: Handler = {
+      ...{ process, given: undefined, sessionId: undefined },
+      ...{ count: 0, hasPrinted: false, isNoiseReported: false },
+    };
     this.#running.add(handler);
     void process.ended.then(async ({ why, exitCode }) => {
       this.#running.delete(handler);
@@ -157,13 +165,12 @@ class LineHandlers implements Responder {
     return handler;
   }
 
-  async #take({ given }: Handler, bytes: Buffer): Promise<void> {
+  async #take(handler: Handler, bytes: Buffer): Promise<void> {
+    const { given } = handler;
     const text = decode(bytes);
+    handler.hasPrinted = true;
+    if (given === undefined) return this.#passOver(handler, text);
     const shown = text === undefined ? 'text that is not UTF-8' : `a line that is not a reply: ${toShownText(text)}`;
-    if (given === undefined)
-      return this.#parts.context.output.note(
-        `The handler printed ${shown}. It has no message, so the line is ignored.`,
-      );
     const value = text === undefined ? undefined : parseIfJson(text);
     const { data } = AnswerLine.safeParse(value);
     if (data === undefined) {
@@ -176,6 +183,15 @@ class LineHandlers implements Responder {
     if (!given.isTaken) given.onTaken();
     given.isTaken = true;
     if (taken !== true) given.settle({ reply });
+  }
+
+  async #passOver(handler: Handler, line: string | undefined): Promise<void> {
+    const { output } = this.#parts.context;
+    const shown = line === undefined ? 'text that is not UTF-8' : toShownText(line);
+    const text = `The handler has no message, but printed: ${shown}`;
+    if (handler.isNoiseReported) return output.detail(text);
+    handler.isNoiseReported = true;
+    await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);
   }
 }
 

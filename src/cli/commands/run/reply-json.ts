@@ -14,7 +14,7 @@ import {
   MESSAGE_BODY_MAX_BYTES,
   REPLAY_LIMIT_MAX,
 } from '../../../wire/limit.js';
-import { readHops } from '../../../wire/message.js';
+import { AWAITS_REPLY, ENDS_SESSION, FAILED, HOPS, IN_REPLY_TO, readHops, SENT_BY } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { describeIssue } from '../../../wire/schemas/issue.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -23,13 +23,17 @@ import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { readNamedFile } from '../../input.js';
 import { prepareUpload } from '../attachment/transfer.js';
+import { toShownText } from './line-process.js';
 
 /** All earlier messages in the input of one message, as JSON; the oldest ones are left out. */
 const RECENT_MAX_BYTES = 1024 * 1024;
 /** This many events are searched for earlier messages. */
 const RECENT_EVENTS_MAX = 2_000;
-/** The smallest number of events that are read at a time. */
+/** This many events are read at first, and then twice as many each time. */
 const RECENT_WINDOW = 50;
+
+/** Members of metadata that only `asp` sets, so that they are true; a command may have copied them from the message. */
+const OWN_MEMBERS = [AWAITS_REPLY, ENDS_SESSION, FAILED, HOPS, IN_REPLY_TO, SENT_BY];
 
 /** A reply as JSON: what the body of a message can be, and what only `asp` can do. */
 const ReplyJson = z.strictObject({
@@ -101,8 +105,11 @@ export function createExchange({ findRelation, readRecent, attach }: JsonSources
         const why = issue === undefined ? 'It is not valid.' : describeIssue(issue, 'The reply');
         return failed(exitCode, `the reply is not valid: ${why.replace(/\.$/, '')}`);
       }
-      if (data.error !== undefined) return failed(exitCode, data.error);
-      const { files = [], metadata, end = false } = data;
+      if (data.error !== undefined) return failed(exitCode, toShownText(data.error));
+      const { files = [], end = false } = data;
+      const metadata =
+        data.metadata &&
+        Object.fromEntries(Object.entries(data.metadata).filter(([name]) => !OWN_MEMBERS.includes(name)));
       const content = typeof data.content === 'string' && data.content.trim() === '' ? undefined : data.content;
       const size = Buffer.byteLength(JSON.stringify({ content, metadata }));
       if (size > MESSAGE_BODY_MAX_BYTES)
@@ -165,24 +172,30 @@ export function serviceSources(context: Context, me: string, findRelation: FindR
       if (event.sequence !== event.payload.sequence) return [];
       const client = await context.client();
       const path = { session_id: event.session_id };
-      const window = Math.min(REPLAY_LIMIT_MAX, Math.max(RECENT_WINDOW, 2 * count));
-      let messages: Message[] = [];
       const first = Math.max(0, event.sequence - 1 - RECENT_EVENTS_MAX);
-      for (let to = event.sequence - 1; to > first && messages.length < count; to -= window) {
-        const earlier: Message[] = [];
+      let messages: readonly Message[] = [];
+      let total = 0;
+      let window = RECENT_WINDOW;
+      for (let to = event.sequence - 1; to > first && total < count && messages.length === total; ) {
+        const begin = Math.max(first, to - window);
+        let earlier: readonly Message[] = [];
         // A page may hold fewer events than it could.
-        for (let after = Math.max(first, to - window); after < to; ) {
+        for (let after = begin; after < to; ) {
           const query = { after_sequence: after, limit: to - after };
           const found = await persist(context, signal, () => client.call('replayEvents', { path, query, signal }));
           if (found.kind === 'refused') return [];
           const { events, next_cursor: next } = found.reply.reply;
           const within = events.filter(({ sequence }) => sequence <= to);
-          earlier.push(...within.filter(isMessageEvent).map(({ payload }) => payload));
+          const more = within.filter(isMessageEvent).map(({ payload }) => payload);
+          total += more.length;
+          earlier = keepLast([...earlier, ...more], count);
           after = next === null ? to : (within.at(-1)?.sequence ?? to);
         }
-        messages = [...earlier, ...messages];
+        messages = keepLast([...earlier, ...messages], count);
+        to = begin;
+        window = Math.min(2 * window, REPLAY_LIMIT_MAX);
       }
-      return keepLast(messages, count);
+      return messages;
     },
   };
 }
