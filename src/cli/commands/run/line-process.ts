@@ -74,7 +74,7 @@ export function startLineProcess(
       kill('SIGTERM');
       const leave = (): void => {
         kill('SIGKILL');
-        // What left the group may still hold the output open.
+        // A process that left the group may still hold the output open.
         isLeft = true;
         resolve();
         child.stdout?.destroy();
