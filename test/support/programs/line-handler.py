@@ -50,7 +50,7 @@ for line in sys.stdin:
         os.close(1)
         time.sleep(60)
     elif word == "detach":
-        subprocess.Popen(["sleep", "40"], start_new_session=True)
+        subprocess.Popen(["sleep", "40"], start_new_session=True, stderr=subprocess.DEVNULL)
         os._exit(3)
     elif word == "sizes":
         reply = {"content": json.dumps([len(one["content"]) for one in asp["recent"]])}
