@@ -114,7 +114,8 @@ export function createHealth(context: HealthContext): Health {
     async start() {
       await put(clock.now());
       await beat();
-      await reportClockBehind(context);
+      // A database that is silent must not delay the start.
+      reportClockBehind(context).catch((error: unknown) => isStopped || log.error('clock_unknown', error));
       arm();
     },
     drain() {

@@ -142,7 +142,14 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     await alice.mustSend(sid, '2');
     await killed.until('stdout', /2\n/);
     const cursor = join(anna.home, 'cursor.json');
-    const isAt = (sequence: number) => async () => JSON.parse(readFileSync(cursor, 'utf8')).sessions[sid] === sequence;
+    /** False while the file is being replaced. */
+    const isAt = (sequence: number) => async () => {
+      try {
+        return JSON.parse(readFileSync(cursor, 'utf8')).sessions[sid] === sequence;
+      } catch {
+        return false;
+      }
+    };
     const last = (await alice.mustReplay(sid)).length;
     await until('the cursor', isAt(last));
     killed.kill();
