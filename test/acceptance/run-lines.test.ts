@@ -262,15 +262,12 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
   it('--lines: a program may end after any reply, for example to free memory', async () => {
     const agent = await startLines();
     const sid = await open();
-    const pids = new Set<number>();
-    for (let count = 0; count < 10; count += 1) {
-      const { pid, asp } = await see(sid, 'last');
-      pids.add(pid);
-      expect(asp.try).toBeLessThanOrEqual(2);
-    }
-    expect(pids.size).toBe(10);
-    await agent.until('stdout', /(.*\n){10}/);
-    expect(told(agent).map(({ outcome }) => outcome)).toEqual(Array.from({ length: 10 }, () => 'replied'));
+    const seen: Seen[] = [];
+    for (let count = 0; count < 5; count += 1) seen.push(await see(sid, 'last'));
+    expect(new Set(seen.map(({ pid }) => pid)).size).toBe(5);
+    for (const { asp } of seen) expect(asp.try).toBeLessThanOrEqual(2);
+    await agent.until('stdout', /(.*\n){5}/);
+    expect(told(agent).map(({ outcome }) => outcome)).toEqual(Array.from({ length: 5 }, () => 'replied'));
   });
 
   it('--lines: a message counts as taken when the program says so, and not before', async () => {

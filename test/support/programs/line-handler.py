@@ -65,6 +65,8 @@ for line in sys.stdin:
         for number in range(50):
             write({"noise": number})
     if word == "last":
+        # The next message is on its way by then.
+        time.sleep(0.3)
         os._exit(0)
 
 if log:

@@ -48,6 +48,7 @@ interface Given {
 interface Handler {
   readonly process: LineProcess;
   given: Given | undefined;
+  end: LineProcessEnd | undefined;
   /** The session of its latest message: it may remember it. */
   sessionId: string | undefined;
   /** How many messages it has got. */
@@ -126,8 +127,8 @@ class LineHandlers implements Responder {
   async #give(handler: Handler, event: Incoming, line: string, onTaken: () => void) {
     const said = await new Promise<Said>((settle) => {
       handler.given = { eventId: event.event_id, onTaken, settle, isTaken: false };
-      handler.process.write(line);
-      void handler.process.ended.then((end) => settle({ end }));
+      if (handler.end === undefined) handler.process.write(line);
+      else settle({ end: handler.end });
     });
     const isTaken = handler.given?.isTaken === true;
     handler.given = undefined;
@@ -150,11 +151,15 @@ class LineHandlers implements Responder {
       onLine: (line) => this.#take(handler, line),
     });
     const handler: Handler = {
-      ...{ process, given: undefined, sessionId: undefined },
+      ...{ process, end: undefined, given: undefined, sessionId: undefined },
       ...{ count: 0, hasPrinted: false, isNoiseReported: false },
     };
     this.#running.add(handler);
-    void process.ended.then(async ({ why, exitCode }) => {
+    // Once for all of its messages, whose replies would otherwise stay in memory as long as it runs.
+    void process.ended.then(async (end) => {
+      const { why, exitCode } = end;
+      handler.end = end;
+      handler.given?.settle({ end });
       this.#running.delete(handler);
       const at = this.#idle.indexOf(handler);
       if (at === -1) return;
