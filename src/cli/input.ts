@@ -51,13 +51,20 @@ export function readSource(context: Context, source: string, maxBytes: number): 
   return source === '-' ? readStdin(context, maxBytes) : readNamedFile(source, maxBytes);
 }
 
-/** Bytes as text. @throws CliError when they are not UTF-8 */
-export function decodeText(bytes: Uint8Array, name: string): string {
+/** Bytes as text; undefined if they are not UTF-8. */
+export function decodeIfUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch (error) {
-    throw usageError(`${name} is not UTF-8 text.`, { why: 'send it as a file: --file.', cause: error });
+  } catch {
+    return undefined;
   }
+}
+
+/** Bytes as text. @throws CliError when they are not UTF-8 */
+export function decodeText(bytes: Uint8Array, name: string): string {
+  const text = decodeIfUtf8(bytes);
+  if (text === undefined) throw usageError(`${name} is not UTF-8 text.`, { why: 'send it as a file: --file.' });
+  return text;
 }
 
 export function tooLarge(name: string, maxBytes: number): CliError {

@@ -11,13 +11,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, operate } from '../support/actors.js';
+import type { Actor } from '../support/actors.js';
 import { PROGRAM_FILE } from '../support/built-program-file.js';
 import { startHttpRelay } from '../support/http-relay.js';
-import { text } from '../support/json.js';
-import { discover } from '../support/oauth.js';
 import { checkContinues } from '../support/open-session.js';
-import { operatorOf } from '../support/operator.js';
+import { actorIn } from '../support/operator.js';
 import { until } from '../support/until.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
@@ -292,12 +290,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
   });
 
   it('send to a handle continues the session that asp send --continue does', async () => {
-    const place = await discover(service.url);
-    const actorFor = async (handle: string): Promise<Actor> => {
-      const client = await operate(operatorOf(home), 'POST', '/clients', { handle });
-      const credentials = { clientId: text(client, 'client_id'), clientSecret: text(client, 'client_secret') };
-      return actorOf(place, handle, credentials);
-    };
+    const actorFor = (handle: string): Promise<Actor> => actorIn(home, service.url, handle);
     const [me, other, third] = [await actorFor('@finn.bot'), await actorFor('@gina.bot'), await actorFor('@hugo.bot')];
     const { call } = await connect('finn.bot');
     const send = async (): Promise<string> => {

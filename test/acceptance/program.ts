@@ -104,6 +104,14 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
   };
 }
 
+/** Interrupts these processes, forgets them, and waits for their ends. */
+export async function stopAll(running: Running[]): Promise<void> {
+  for (const one of running.splice(0)) {
+    one.kill('SIGINT');
+    await one.ended;
+  }
+}
+
 /** Whether a process runs: one that ended and that no one has waited for does not. */
 export function isRunning(pid: number): boolean {
   try {

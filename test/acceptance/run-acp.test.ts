@@ -3,12 +3,19 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, operate } from '../support/actors.js';
-import { text } from '../support/json.js';
-import { discover } from '../support/oauth.js';
-import { operatorOf } from '../support/operator.js';
+import type { Actor } from '../support/actors.js';
+import { actorIn } from '../support/operator.js';
 import { until } from '../support/until.js';
-import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
+import {
+  createHome,
+  type Home,
+  json,
+  jsonLines,
+  type Running,
+  type ServiceProcess,
+  startServe,
+  stopAll,
+} from './program.js';
 
 const SUPPORT = fileURLToPath(new URL('../support/programs/', import.meta.url));
 const ME = '@demo.you';
@@ -52,15 +59,6 @@ async function invitationsOf({ get, handle }: Actor): Promise<string[]> {
   return sessions.flatMap(({ id, participants }) => (isInvited(participants) ? [id] : []));
 }
 
-/** Returns who acts for an agent of the service in a home. */
-async function actorIn(home: Home, { url }: ServiceProcess, handle: string): Promise<Actor> {
-  const client = await operate(operatorOf(home), 'POST', '/clients', { handle });
-  return actorOf(await discover(url), handle, {
-    clientId: text(client, 'client_id'),
-    clientSecret: text(client, 'client_secret'),
-  });
-}
-
 describe('asp run --acp', () => {
   let home: Home;
   let service: ServiceProcess;
@@ -83,15 +81,10 @@ describe('asp run --acp', () => {
     ]);
     for (const handle of [BOT, '@bob.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
-    const act = (handle: string) => actorIn(home, service, handle);
+    const act = (handle: string) => actorIn(home, service.url, handle);
     [me, other, two] = await Promise.all([act(ME), act('@demo.other'), act('@alice.two')]);
   });
-  afterEach(async () => {
-    for (const agent of agents.splice(0)) {
-      agent.kill('SIGINT');
-      await agent.ended;
-    }
-  });
+  afterEach(() => stopAll(agents));
   afterAll(async () => {
     await service.stop();
     await home.dispose();
@@ -443,7 +436,7 @@ describe('asp run --acp', () => {
       let own = await startServe(apart, ['--seed', 'demo.other,alice.bot,alice.two', '--limits', 'off']);
       try {
         await apart.asp(['login', BOT, '--yes']);
-        const [asked, sender] = await Promise.all([ASKED, SENDER].map((handle) => actorIn(apart, own, handle)));
+        const [asked, sender] = await Promise.all([ASKED, SENDER].map((handle) => actorIn(apart, own.url, handle)));
         if (asked === undefined || sender === undefined) throw new Error('no actors');
         const { program, noted } = polite();
         const words = ['run', '-a', BOT, '--acp', program, '--ask', ASKED, '--ask-wait', '10s', '--grace', '2s'];

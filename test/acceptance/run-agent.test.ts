@@ -5,11 +5,9 @@ import { setTimeout } from 'node:timers/promises';
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, operate } from '../support/actors.js';
+import type { Actor } from '../support/actors.js';
 import { type HttpRelay, type Relayed, startHttpRelay } from '../support/http-relay.js';
-import { text } from '../support/json.js';
-import { discover } from '../support/oauth.js';
-import { operatorOf } from '../support/operator.js';
+import { actorIn } from '../support/operator.js';
 import { until } from '../support/until.js';
 import {
   createHome,
@@ -20,6 +18,7 @@ import {
   type Running,
   type ServiceProcess,
   startServe,
+  stopAll,
 } from './program.js';
 
 interface Envelope {
@@ -68,18 +67,11 @@ describe('asp run', () => {
     service = await serve();
     for (const handle of [ME, BOT, '@bob.bot'])
       expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
-    const client = await operate(operatorOf(home), 'POST', '/clients', { handle: ME });
-    me = actorOf(await discover(`http://127.0.0.1:${relay.port}/v1`), ME, {
-      clientId: text(client, 'client_id'),
-      clientSecret: text(client, 'client_secret'),
-    });
+    me = await actorIn(home, `http://127.0.0.1:${relay.port}/v1`, ME);
   });
   afterEach(async () => {
     relay.onRequest = undefined;
-    for (const agent of agents.splice(0)) {
-      agent.kill('SIGINT');
-      await agent.ended;
-    }
+    await stopAll(agents);
   });
   afterAll(async () => {
     await service.stop();

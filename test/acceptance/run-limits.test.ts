@@ -3,7 +3,16 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { until } from '../support/until.js';
-import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
+import {
+  createHome,
+  type Home,
+  json,
+  jsonLines,
+  type Running,
+  type ServiceProcess,
+  startServe,
+  stopAll,
+} from './program.js';
 
 const ME = '@demo.you';
 const ONE = '@alice.one';
@@ -39,12 +48,7 @@ describe('asp run › agents that answer everything', () => {
        console.log(JSON.parse(readFileSync(0, 'utf8')).payload.content + '.');`,
     );
   });
-  afterEach(async () => {
-    for (const agent of agents.splice(0)) {
-      agent.kill('SIGINT');
-      await agent.ended;
-    }
-  });
+  afterEach(() => stopAll(agents));
   afterAll(async () => {
     await service.stop();
     await home.dispose();

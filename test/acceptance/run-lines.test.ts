@@ -4,10 +4,9 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, operate } from '../support/actors.js';
+import type { Actor } from '../support/actors.js';
 import { text } from '../support/json.js';
-import { discover } from '../support/oauth.js';
-import { operatorOf } from '../support/operator.js';
+import { actorIn } from '../support/operator.js';
 import { until } from '../support/until.js';
 import {
   createHome,
@@ -18,6 +17,7 @@ import {
   type Running,
   type ServiceProcess,
   startServe,
+  stopAll,
 } from './program.js';
 
 const PROGRAM = fileURLToPath(new URL('../support/programs/line-handler.py', import.meta.url));
@@ -39,7 +39,7 @@ interface Told {
   readonly tries: number;
 }
 
-/** What the handler says about itself and its input. */
+/** The handler's process and its input, as it reports them. */
 interface Seen {
   readonly pid: number;
   readonly asp: {
@@ -62,22 +62,13 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
     for (const handle of [ME, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     me = await signIn(ME);
   });
-  afterEach(async () => {
-    for (const agent of agents.splice(0)) {
-      agent.kill('SIGINT');
-      await agent.ended;
-    }
-  });
+  afterEach(() => stopAll(agents));
   afterAll(async () => {
     await service.stop();
     await home.dispose();
   });
 
-  const signIn = async (handle: string): Promise<Actor> => {
-    const client = await operate(operatorOf(home), 'POST', '/clients', { handle });
-    const credentials = { clientId: text(client, 'client_id'), clientSecret: text(client, 'client_secret') };
-    return actorOf(await discover(service.url), handle, credentials);
-  };
+  const signIn = (handle: string): Promise<Actor> => actorIn(home, service.url, handle);
   const start = async (...words: string[]): Promise<Running> => {
     const agent = home.start(['run', '-a', BOT, '--from', 'anyone', ...words]);
     agents.push(agent);

@@ -4,13 +4,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, operate } from '../support/actors.js';
+import type { Actor } from '../support/actors.js';
 import { openBrowser } from '../support/browser.js';
 import { startCannedService } from '../support/canned-service.js';
 import { request } from '../support/http.js';
-import { text } from '../support/json.js';
-import { discover } from '../support/oauth.js';
-import { operatorOf } from '../support/operator.js';
+import { actorIn } from '../support/operator.js';
 import { signUpAndAllow } from '../support/person.js';
 import { until } from '../support/until.js';
 import {
@@ -79,11 +77,7 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
       startWindows(),
     ]);
     anna = windows.createUser('anna', { ASP_PROFILE: service.url });
-    const client = await operate(operatorOf(home), 'POST', '/clients', { handle: ALICE });
-    alice = actorOf(await discover(service.url), ALICE, {
-      clientId: text(client, 'client_id'),
-      clientSecret: text(client, 'client_secret'),
-    });
+    alice = await actorIn(home, service.url, ALICE);
     writeFileSync(join(anna.home, 'answering.js'), ANSWERING);
     const { status, stderr } = await login(anna, 'anna');
     // Wine has a Credential Manager, whose interface is that of Windows.

@@ -57,7 +57,7 @@ const INBOX_MESSAGE = /^\d\d:\d\d @[a-z0-9_.-]+(?: {2}(.*)|\n((?: {2}.*\n|\n)*))
 interface Read {
   readonly prompts: readonly string[];
   readonly texts: readonly string[];
-  /** What the reader takes for its user or the program, if no frame says so. */
+  /** The text that a model would treat as coming from its user or the program, because no frame says otherwise. */
   readonly trusted?: string;
 }
 

@@ -1,5 +1,9 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createClientCredential } from '../../../src/client/credentials/credential.js';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { type Credential, createClientCredential } from '../../../src/client/credentials/credential.js';
+import { type ConnectionItem, keepConnected } from '../../../src/client/realtime/socket.js';
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import {
@@ -11,8 +15,10 @@ import {
 } from '../../../src/library/library.js';
 import { type RunningService, startService } from '../../../src/service/service.js';
 import { type Actor, createActor } from '../../support/actors.js';
+import { createTestClock } from '../../support/clock.js';
 import { discover } from '../../support/oauth.js';
 import { type SocketCutter, startSocketCutter } from '../../support/socket-cutter.js';
+import { until } from '../../support/until.js';
 
 let service: RunningService;
 let cutter: SocketCutter;
@@ -135,6 +141,65 @@ const sequencesOf = (tail: ReturnType<typeof listen>, id: string): number[] =>
     .filter((event) => event.session_id === id)
     .map((event) => event.sequence);
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
+
+describe('a pong', () => {
+  it('waits for the reader, but not longer than 10 s, and never comes after the end', async () => {
+    const server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+    await once(server, 'listening');
+    const clock = createTestClock();
+    const stop = new AbortController();
+    const credential = { accessToken: async () => ({ token: 'x', expiresAtMs: Number.MAX_SAFE_INTEGER }) };
+    const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const connections = keepConnected({
+      ...{ transport: createTransport({ clock }), random: systemRandom, signal: stop.signal, waitsAtStart: false },
+      credential: credential as unknown as Credential,
+      prepare: async () => ({ url, isGuessed: false }),
+    });
+    const [{ value: item }, [peer]] = await Promise.all([
+      connections.next(),
+      once(server, 'connection') as Promise<[WebSocket]>,
+    ]);
+    const { socket } = item as Extract<ConnectionItem, { kind: 'open' }>;
+    const pongs: string[] = [];
+    peer.on('pong', (data) => void pongs.push(String(data)));
+    /** Sends an event, and a ping after it. */
+    const send = (name: string): void => {
+      const event = {
+        type: 'session.left',
+        session_id: 'sess_1',
+        event_id: name,
+        sequence: 1,
+        created_at: 1,
+        payload: {},
+      };
+      peer.send(JSON.stringify(event));
+      peer.ping(name);
+    };
+    const events = socket.events[Symbol.asyncIterator]();
+    peer.ping('nothing before it');
+    await until('the first pong', async () => pongs.length === 1);
+
+    send('read');
+    expect((await events.next()).value).toMatchObject({ event_id: 'read' });
+    const next = events.next();
+    await until('the pong after the event', async () => pongs.at(-1) === 'read');
+
+    send('slow');
+    expect((await next).value).toMatchObject({ event_id: 'slow' });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(pongs).toEqual(['nothing before it', 'read']);
+    clock.advance(10_000);
+    await until('the pong after the limit', async () => pongs.at(-1) === 'slow');
+
+    send('lost');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    stop.abort();
+    clock.advance(10_000);
+    await once(peer, 'close');
+    expect(pongs).toEqual(['nothing before it', 'read', 'slow']);
+    server.close();
+  });
+});
 
 describe('a tail that ends', () => {
   it('gets the event again that its reader had not finished, and everything after it', async () => {

@@ -27,6 +27,10 @@ export interface UploadAs {
   readonly isAsText: boolean;
 }
 
+/** The type of the part that shows a file. */
+export const partTypeOf = ({ contentType }: Pick<Upload, 'contentType'>): 'image' | 'file' =>
+  contentType.startsWith('image/') ? 'image' : 'file';
+
 /** A file to upload: its size, type and signature are checked before anything is sent. */
 export async function prepareUpload(context: Context, path: string, { filename, isAsText }: UploadAs): Promise<Upload> {
   if (path === '-') {

@@ -4,24 +4,17 @@ import { toJsonLine } from '../../../kit/json-line.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { readHops } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
+import { decodeIfUtf8 } from '../../input.js';
 import type { HopsFile } from '../send/hops.js';
 import type { CommandGuard } from './command-guard.js';
 import { type LineProcess, type LineProcessEnd, startLineProcess, toShownText } from './line-process.js';
 import type { JsonExchange, Once } from './reply-json.js';
+import type { RunRules } from './run.js';
 import { retrying } from './run-command.js';
-
-interface LineRules {
-  readonly protocol: 'lines';
-  readonly command: string;
-  readonly tries: number;
-  readonly timeoutMs: number;
-  /** How many earlier messages a line has. */
-  readonly recent: number;
-}
 
 interface LineHandlersParts {
   readonly context: Context;
-  readonly rules: LineRules;
+  readonly rules: Extract<RunRules, { protocol: 'lines' }>;
   readonly guard: CommandGuard;
   readonly environment: Readonly<Record<string, string>>;
   readonly exchange: JsonExchange;
@@ -172,7 +165,7 @@ class LineHandlers implements Responder {
 
   async #take(handler: Handler, bytes: Buffer): Promise<void> {
     const { given } = handler;
-    const text = decode(bytes);
+    const text = decodeIfUtf8(bytes);
     handler.hasPrinted = true;
     if (given === undefined) return this.#passOver(handler, text);
     const shown = text === undefined ? 'text that is not UTF-8' : `a line that is not a reply: ${toShownText(text)}`;
@@ -197,14 +190,6 @@ class LineHandlers implements Responder {
     if (handler.isNoiseReported) return output.detail(text);
     handler.isNoiseReported = true;
     await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);
-  }
-}
-
-function decode(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
   }
 }
 

@@ -36,7 +36,7 @@ export interface LineProcessOptions {
   readonly environment: Readonly<Record<string, string>>;
   /** What messages call it, such as `the agent program`. */
   readonly noun: string;
-  /** What the JSON lines with its errors call it. */
+  /** Its name in the JSON lines with its errors. */
   readonly name: string;
   /** Gets each line that is not blank, one after the other: while it is busy, the program waits to write. */
   onLine(line: Buffer): Promise<void>;

@@ -22,7 +22,7 @@ import { Content, JsonObject, type Part } from '../../../wire/schemas/requests.j
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { readNamedFile } from '../../input.js';
-import { prepareUpload } from '../attachment/transfer.js';
+import { partTypeOf, prepareUpload } from '../attachment/transfer.js';
 import { toShownText } from './line-process.js';
 
 /** All earlier messages in the input of one message, as JSON; the oldest ones are left out. */
@@ -148,10 +148,6 @@ export async function readFile(context: Context, path: string): Promise<Upload &
     },
   };
 }
-
-/** The type of the part that shows a file. */
-export const partTypeOf = ({ contentType }: Pick<Upload, 'contentType'>): 'image' | 'file' =>
-  contentType.startsWith('image/') ? 'image' : 'file';
 
 /** Uploads files and reads earlier messages as the agent; while the service is down, it waits. */
 export function serviceSources(context: Context, me: string, findRelation: FindRelation): JsonSources {

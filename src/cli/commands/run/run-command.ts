@@ -6,10 +6,12 @@ import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import { decodeIfUtf8 } from '../../input.js';
 import { HOPS_VARIABLE } from '../send/hops.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
 import type { CommandGuard } from './command-guard.js';
 import type { JsonExchange, Once } from './reply-json.js';
+import type { RunRules } from './run.js';
 
 const KILL_AFTER_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
@@ -22,15 +24,7 @@ const CANNOT_RUN: Readonly<Record<number, string>> = {
   127: 'exit 127 means that the shell did not find the command, or a program that it runs.',
 };
 
-export interface CommandRules {
-  readonly protocol: 'exec';
-  readonly command: string;
-  readonly tries: number;
-  readonly timeoutMs: number;
-  readonly repliesAs: 'text' | 'json';
-  /** How many earlier messages the input has. */
-  readonly recent: number;
-}
+type CommandRules = Extract<RunRules, { protocol: 'exec' }>;
 
 /** With it, `asp` in a program acts as the same agent at the same service. */
 export async function agentEnvironment(context: Context, me: string): Promise<Readonly<Record<string, string>>> {
@@ -147,10 +141,6 @@ async function collect(stream: Readable, maxBytes: number, onTooMuch: () => void
 
 /** Strips one trailing line feed; blank output is empty. Undefined if it is not UTF-8. */
 function decodeText(bytes: Buffer): string | undefined {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '');
-    return text.trim() === '' ? '' : text;
-  } catch {
-    return undefined;
-  }
+  const text = decodeIfUtf8(bytes)?.replace(/\r?\n$/, '');
+  return text?.trim() === '' ? '' : text;
 }

@@ -256,7 +256,7 @@ export function readFrom(texts: readonly string[]): readonly string[] | 'anyone'
   return texts.includes('anyone') ? 'anyone' : readHandles(texts);
 }
 
-/** The command to run, and how asp talks to it. */
+/** The command to run, and how asp talks to it. `recent`: how many earlier messages its input has. */
 export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
   | { readonly protocol: 'exec'; readonly repliesAs: 'text' | 'json'; readonly recent: number }
   | { readonly protocol: 'lines'; readonly recent: number }

@@ -121,15 +121,12 @@ async function uploadFiles(
   { files, ...uploadAs }: Pick<SendOptions, 'files' | 'filename' | 'isAsText'>,
 ): Promise<readonly Uploaded[]> {
   if (files.length === 0) return [];
-  const [{ prepareUpload }, { uploadFile }] = await Promise.all([
-    import('../attachment/transfer.js'),
-    import('../attachment/transfer.js'),
-  ]);
+  const { partTypeOf, prepareUpload, uploadFile } = await import('../attachment/transfer.js');
   const prepared: Upload[] = [];
   for (const path of files) prepared.push(await prepareUpload(context, path, uploadAs));
   const uploads: Uploaded[] = [];
   for (const [index, file] of prepared.entries()) {
-    const type = file.contentType.startsWith('image/') ? 'image' : 'file';
+    const type = partTypeOf(file);
     if (context.globals.isDryRun) {
       uploads.push({ id: undefined, part: { type, attachment_id: `(${file.filename}, to be uploaded)` } });
       continue;

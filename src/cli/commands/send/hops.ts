@@ -29,8 +29,8 @@ export interface HopsFile {
 }
 
 /**
- * The commands of a program do not say which message they belong to: the file has the highest number of all messages in
- * progress, so that no loop is counted too low, and nothing between messages. Without a path, there is no file.
+ * A program's commands do not say which message they belong to. So the file has the highest number of all messages in
+ * progress, which counts no loop too low; it is empty while there is no message. Without a path, nothing is written.
  */
 export function openHopsFile(path: string | undefined): HopsFile {
   const inProgress: { readonly hops: number }[] = [];
