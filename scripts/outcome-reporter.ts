@@ -47,21 +47,24 @@ export function outcomeReporter(file: string): Reporter {
 }
 
 /**
- * Names the tests that failed at first and passed on the second try. A busy machine can delay a process by seconds, so
- * one test in thousands needs it. It is still a defect of the test or the program.
+ * Names the tests that failed at first and passed on the second try, with the first error. A busy machine can delay a
+ * process by seconds, so one test in thousands needs it. It is still a defect of the test or the program.
  */
 export function secondTryReporter(): Reporter {
   return {
     onTestRunEnd(modules) {
-      const names = modules.flatMap((module) =>
+      const tests = modules.flatMap((module) =>
         [...module.children.allTests()]
           .filter((test) => test.diagnostic()?.flaky === true)
-          .map((test) => `${module.relativeModuleId} > ${test.fullName}`),
+          .map((test) => {
+            const errors = (test.result().errors ?? []).map(({ stack, message, diff }) =>
+              [stack ?? message, diff].filter(Boolean).join('\n').replaceAll(/^/gm, '    '),
+            );
+            return [`  ${module.relativeModuleId} > ${test.fullName}`, ...errors].join('\n');
+          }),
       );
-      if (names.length === 0) return;
-      process.stdout.write(
-        `\nPassed only on the second try. Find out why:\n${names.map((name) => `  ${name}\n`).join('')}`,
-      );
+      if (tests.length === 0) return;
+      process.stdout.write(`\nPassed only on the second try. Find out why:\n${tests.join('\n')}\n`);
     },
   };
 }

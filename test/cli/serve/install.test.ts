@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -128,9 +128,17 @@ describe('asp serve install', () => {
   });
 
   it('refuses a system unit that cannot see its program or settings', async () => {
-    const { status, stderr } = await asp(`serve install --system --config ${settings({})}`);
-    expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringContaining('could not read') });
-    expect(existsSync(join(folder, 'asked'))).toBe(false);
+    // The program and the folder of the tests can be somewhere that a unit sees.
+    const hidden = mkdtempSync('/tmp/asp-install-');
+    try {
+      const path = join(hidden, 'serve.json');
+      writeFileSync(path, '{}');
+      const { status, stderr } = await asp(`serve install --system --config ${path}`);
+      expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringContaining('could not read') });
+      expect(existsSync(join(folder, 'asked'))).toBe(false);
+    } finally {
+      rmSync(hidden, { recursive: true, force: true });
+    }
   });
 
   it('writes the unit that the documentation shows', async () => {

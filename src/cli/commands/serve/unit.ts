@@ -113,7 +113,7 @@ async function requireSystemd(context: Context, place: Place): Promise<void> {
   if (failure !== undefined) throw noSystemd(withStop(failure));
 }
 
-const HIDDEN = /^\/(?:home|root|tmp|var\/tmp)\//;
+const HIDDEN = /^\/(?:home|root|run\/user|tmp|var\/tmp)\//;
 
 /** `ProtectHome` and `PrivateTmp` hide the program or its settings. */
 function requireVisible(words: readonly string[]): void {
