@@ -30,11 +30,11 @@ export interface EndpointRow {
  * An answer without the error envelope, 405 and 501 say so in any case.
  *
  * - `certain`: the 404 says so, because no object could be missing.
- * - `getAgent`: that endpoint finds the object of the same path.
+ * - `getAgent`, `getSession`: that endpoint finds the object of the same path.
  * - `query`: the service does not refuse a query parameter that does not exist, as the endpoint would (D-16).
  * - `unknown`: it cannot.
  */
-export type Absence = 'certain' | 'getAgent' | 'query' | 'unknown';
+export type Absence = 'certain' | 'getAgent' | 'getSession' | 'query' | 'unknown';
 
 /** Every endpoint: those of the specification's table, and what the contract adds (spec: Endpoints). */
 export const ENDPOINT = {
@@ -166,6 +166,17 @@ export const ENDPOINT = {
     reply: 'nothing',
     limit: 'general',
     absence: 'unknown',
+  },
+  claimSession: {
+    method: 'POST',
+    path: '/sessions/{session_id}/claim',
+    actor: 'agent',
+    scopes: ['sessions:write'],
+    body: 'json',
+    status: 200,
+    reply: 'delivery',
+    limit: 'general',
+    absence: 'getSession',
   },
   getAccount: {
     method: 'GET',

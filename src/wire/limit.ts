@@ -201,5 +201,10 @@ export const KNOCK_TEXT_MAX_LENGTH = 500;
 /** Knocks, from the last one. */
 export const KNOCK_LIFETIME_S = 30 * 24 * 60 * 60;
 
+/** The longest claim of a session (wire: Workers). */
+export const CLAIM_MAX_MS = 10 * 60 * SECOND_MS;
+/** Characters of a worker's name. */
+export const WORKER_MAX_LENGTH = 64;
+
 /** Maximum number of messages reported in one call (wire: Delivery). */
 export const TAKEN_PER_CALL_MAX = 100;

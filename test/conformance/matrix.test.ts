@@ -52,6 +52,13 @@ const VERBS: readonly Verb[] = [
     isAllowed: (status) => status === 'joined',
   },
   {
+    name: 'claim',
+    path: '/claim',
+    body: { worker: 'one', lease_ms: 1_000 },
+    ...write,
+    isAllowed: read.isAllowed,
+  },
+  {
     name: 'join',
     path: '/join',
     ...write,

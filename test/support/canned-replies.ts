@@ -194,6 +194,7 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
   }),
   reportTaken: () => ({ taken: [6] }),
   reportUnanswered: () => undefined,
+  claimSession: () => ({ is_yours: true, expires_in_ms: 15_000, done: 0, attempt: 1 }),
   listAccountSessions: (wording) => ({
     sessions: [{ session: sessionOf(wording), acting_handle: ME }],
     next_cursor: null,

@@ -29,7 +29,7 @@ const FILES = {
   agent: AGENT_REPLIES,
 };
 
-/** The specification's table, GET /account, and the delivery states, repeated here on purpose: change both together. */
+/** The specification's table, GET /account, the delivery states, and claims, repeated here on purpose: change both together. */
 const ENDPOINTS_OF_THE_SPECIFICATION = `
 POST /sessions sessions:write
 GET /sessions sessions:read
@@ -44,6 +44,7 @@ GET /sessions/{session_id}/events sessions:read
 GET /sessions/{session_id}/delivery sessions:read
 POST /sessions/{session_id}/taken sessions:write
 POST /sessions/{session_id}/unanswered sessions:write
+POST /sessions/{session_id}/claim sessions:write
 GET /account account:read
 GET /accounts/me/sessions account:read
 POST /attachments sessions:write

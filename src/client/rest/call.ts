@@ -144,9 +144,10 @@ async function isAbsent(context: RestContext, absence: Absence, path: string, in
       const asked = await sendRaw(context, { method: 'GET', path: `${fillPath(path, parameters)}?offered=`, signal });
       return asked.status !== 400;
     }
-    case 'getAgent': {
-      const { owner = '', name = '' } = parameters;
-      const found = callEndpoint(context, 'getAgent', { path: { owner, name }, signal });
+    case 'getAgent':
+    case 'getSession': {
+      const { owner = '', name = '', session_id = '' } = parameters;
+      const found = callEndpoint(context, absence, { path: { owner, name, session_id }, signal });
       return found.then(
         () => true,
         () => false,

@@ -15,6 +15,7 @@ import { getAttachment, uploadAttachment } from '../attachments/attachments.js';
 import type { StagedUpload } from '../attachments/receive-upload.js';
 import type { AccountActor, Actor, AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
+import { claimSession } from '../messaging/claims.js';
 import { getDelivery, reportTaken, reportUnanswered } from '../messaging/delivery-states.js';
 import { type ReplyText, replayEvents } from '../messaging/events.js';
 import { getSession, listAccountSessions, listSessions } from '../messaging/list-sessions.js';
@@ -55,6 +56,7 @@ export const HANDLER = {
   getDelivery,
   reportTaken,
   reportUnanswered,
+  claimSession,
   getAccount,
   listAccountSessions,
   uploadAttachment,

@@ -48,12 +48,28 @@ export interface Migration {
 /** The oldest version that can be migrated. Data of earlier builds has no users. */
 const FIRST_VERSION = 34;
 
+const CLAIM_TABLE = `CREATE TABLE IF NOT EXISTS claim (
+    session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    worker TEXT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    done BIGINT NOT NULL,
+    attempt INTEGER NOT NULL,
+    PRIMARY KEY (session_id, agent_id)
+  )`;
+
 /**
  * All migrations, in order. What the last version needs also belongs in schema.ts, which creates it for new data. Add
  * first and remove later: a release adds what it needs and still writes what the one before reads; the release after it
  * removes what no one reads anymore.
  */
-export const MIGRATIONS: readonly Migration[] = [];
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    to: 35,
+    readableFrom: 34,
+    steps: [{ kind: 'change', what: 'add claim', table: 'claim', sql: CLAIM_TABLE }],
+  },
+];
 
 /** Where these migrations lead. */
 export const versionAfter = (migrations: readonly Migration[]): number => migrations.at(-1)?.to ?? FIRST_VERSION;

@@ -302,6 +302,17 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX unanswered_by_session ON unanswered (session_id)`,
   `CREATE INDEX unanswered_by_age ON unanswered (reported_at)`,
 
+  // Which worker of an agent works in a session. Programs from before this table delete sessions, too.
+  `CREATE TABLE claim (
+    session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    worker TEXT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    done BIGINT NOT NULL,
+    attempt INTEGER NOT NULL,
+    PRIMARY KEY (session_id, agent_id)
+  )`,
+
   `CREATE TABLE attachment (
     id TEXT PRIMARY KEY,
     agent_id TEXT NOT NULL REFERENCES agent (id),

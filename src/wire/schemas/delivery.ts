@@ -41,5 +41,23 @@ export const TakenReply = z.looseObject({ taken: z.array(z.int()) });
 
 export type TakenReply = z.infer<typeof TakenReply>;
 
+/** Reply of POST /sessions/{session_id}/claim. */
+export const ClaimReply = z.looseObject({
+  /** Whether the caller holds the claim now. */
+  is_yours: z.boolean(),
+  /** Until it ends, unless its worker renews it. */
+  expires_in_ms: z.int(),
+  /** Everything up to this sequence is done, by any of the workers. */
+  done: z.int(),
+  /** How many workers have held it since `done` last grew, the current one included. */
+  attempt: z.int(),
+});
+
+export type ClaimReply = z.infer<typeof ClaimReply>;
+
 /** The reply of each endpoint, in JSON. */
-export const DELIVERY_REPLIES = { getDelivery: DeliveryReply, reportTaken: TakenReply } as const;
+export const DELIVERY_REPLIES = {
+  getDelivery: DeliveryReply,
+  reportTaken: TakenReply,
+  claimSession: ClaimReply,
+} as const;

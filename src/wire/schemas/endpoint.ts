@@ -8,6 +8,7 @@ import { EVENT_REPLIES } from './event.js';
 import {
   AddAllowlistRequest,
   BlockRequest,
+  ClaimRequest,
   CreateAgentRequest,
   CreateSessionRequest,
   DeliveryQuery,
@@ -42,6 +43,7 @@ const REQUESTS = {
   getDelivery: { query: DeliveryQuery },
   reportTaken: { body: TakenRequest },
   reportUnanswered: { body: UnansweredRequest },
+  claimSession: { body: ClaimRequest },
   listAccountSessions: { query: ListSessionsQuery },
   updateActingAgent: { body: UpdateActingAgentRequest },
   listAgents: { query: ListAgentsQuery },

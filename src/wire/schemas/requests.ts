@@ -5,6 +5,7 @@ import { FILE_ID_PATTERN, ID_PATTERN } from '../id.js';
 import {
   ATTACHMENT_FILENAME_MAX_LENGTH,
   ATTACHMENTS_PER_MESSAGE_MAX,
+  CLAIM_MAX_MS,
   IDEMPOTENCY_KEY_MAX_LENGTH,
   INVITEES_PER_CALL_MAX,
   LIST_LIMIT_DEFAULT,
@@ -18,6 +19,7 @@ import {
   SEARCH_QUERY_MIN_LENGTH,
   TAKEN_PER_CALL_MAX,
   TOPIC_MAX_LENGTH,
+  WORKER_MAX_LENGTH,
 } from '../limit.js';
 import { listAttachmentIds, UNANSWERED_REASONS } from '../message.js';
 import { SCOPES } from '../scope.js';
@@ -286,6 +288,15 @@ export const TakenRequest = z.strictObject({
 });
 
 export type TakenRequest = z.infer<typeof TakenRequest>;
+
+/** Body of POST /sessions/{session_id}/claim: who works there, for how long, and up to where everything is done. */
+export const ClaimRequest = z.strictObject({
+  worker: z.string().check(z.minLength(1), z.maxLength(WORKER_MAX_LENGTH), z.regex(/^[\w.:-]*$/)),
+  lease_ms: z.int().check(z.gte(0), z.lte(CLAIM_MAX_MS)),
+  done: z.optional(z.int().check(z.gte(0), z.lte(Number.MAX_SAFE_INTEGER))),
+});
+
+export type ClaimRequest = z.infer<typeof ClaimRequest>;
 
 /** Body of POST /sessions/{session_id}/unanswered: the message that gets no answer, and why. */
 export const UnansweredRequest = z.strictObject({ sequence: MessageSequence, reason: z.enum(UNANSWERED_REASONS) });

@@ -3,6 +3,7 @@ import { discardOrphans, getAttachment, sweepAttachments } from '../../../src/se
 import type { AgentActor, ServiceContext } from '../../../src/service/core/context.js';
 import type { Query, Transaction, Work } from '../../../src/service/core/database.js';
 import { unmetered } from '../../../src/service/core/meter.js';
+import { claimSession } from '../../../src/service/messaging/claims.js';
 import { reportTaken } from '../../../src/service/messaging/delivery-states.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
 import { listSessions } from '../../../src/service/messaging/list-sessions.js';
@@ -18,6 +19,7 @@ import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
 import { findAccountByUsername } from '../../../src/service/store/accounts.js';
 import { findAttachment } from '../../../src/service/store/attachments.js';
+import { putClaim } from '../../../src/service/store/claims.js';
 import { deleteSession } from '../../../src/service/store/deleted-sessions.js';
 import { advanceDeliveries } from '../../../src/service/store/inboxes.js';
 import { countOldSessions } from '../../../src/service/store/operator.js';
@@ -53,6 +55,8 @@ const indexAll = async (): Promise<void> => {
   while (await indexMessages(stage.context));
 };
 
+const claim = (id: string) => ({ path: { session_id: id }, body: { worker: 'one', lease_ms: 15_000 } });
+
 /** Creates a session between the two with everything that leaves a row. */
 async function converse(words = 'a heron'): Promise<{ id: string; file: string }> {
   const { session_id: id } = must(await stage.create(alice, { invite: [bob.handle], topic: words }));
@@ -76,6 +80,7 @@ async function converse(words = 'a heron'): Promise<{ id: string; file: string }
     return { status: 200, body: JSON.stringify(await reportTaken(stage.context, bob, input, transaction)) };
   });
   await stage.write(async (transaction) => {
+    await claimSession(stage.context, bob, claim(id), transaction);
     await putSeen(transaction, bob.accountId, id, sequence);
     await dismissQuestion(transaction, bob.accountId, { session_id: id, sequence });
     await transaction.run('INSERT INTO absence (agent_id, session_id, since) VALUES ($1, $2, 1)', bob.agentId, id);
@@ -156,7 +161,7 @@ describe('Retention', () => {
     const { id, file } = await converse();
     await age();
     expect(await tracesOf(id)).toEqual([
-      ...['absence', 'answer', 'attachment', 'dismissed_question', 'event', 'idempotency_record', 'inbox'],
+      ...['absence', 'answer', 'attachment', 'claim', 'dismissed_question', 'event', 'idempotency_record', 'inbox'],
       ...['participant', 'question', 'seen_session', 'session', 'taken'],
     ]);
     expect(await countOf('message_word')).toBeGreaterThan(0);
@@ -443,6 +448,11 @@ describe('A late write about a deleted session', () => {
         advanceDeliveries(transaction, [{ agent_id: bob.agentId, session_id: id, sent: 5, read_through: 10 }]),
     ],
     [
+      'a claim',
+      (transaction, id) =>
+        putClaim(transaction, { sessionId: id, agentId: bob.agentId, worker: 'one', expiresAt: 2, done: 0 }, 1),
+    ],
+    [
       'a report',
       (transaction, id) =>
         import('../../../src/service/store/delivery-states.js').then(({ insertTaken }) =>
@@ -455,6 +465,7 @@ describe('A late write about a deleted session', () => {
       `SELECT agent_id AS a, sequence AS b FROM taken WHERE session_id = $1 UNION ALL
        SELECT account_id, sequence FROM seen_session WHERE session_id = $1 UNION ALL
        SELECT account_id, sequence FROM dismissed_question WHERE session_id = $1 UNION ALL
+       SELECT agent_id, done FROM claim WHERE session_id = $1 UNION ALL
        SELECT agent_id, last_sequence FROM inbox WHERE session_id = $1`,
       id,
     );

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OperatorError } from '../../../src/service/core/errors.js';
 import { planMigration } from '../../../src/service/operator/migrate.js';
-import { type Migration, SCHEMA_VERSION, VERSION_TABLE } from '../../../src/service/store/migrations.js';
+import { MIGRATIONS, type Migration, SCHEMA_VERSION, VERSION_TABLE } from '../../../src/service/store/migrations.js';
 import { openSqlite, prepareSchema } from '../../../src/service/store/sqlite.js';
 import { loadSqlite, type SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { startTestService } from '../../support/service.js';
@@ -95,7 +95,7 @@ describe('the data in a folder', () => {
     await (await openSqlite({ directory }, { migrations: [NEXT] })).close();
     await (await openSqlite({ directory }, { migrations: [NEXT] })).close();
     expect(await ask('SELECT version, readable_from FROM schema_version')).toEqual([
-      { version: SCHEMA_VERSION, readable_from: SCHEMA_VERSION },
+      { version: SCHEMA_VERSION, readable_from: MIGRATIONS.at(-1)?.readableFrom },
       { version: NEXT_VERSION, readable_from: SCHEMA_VERSION },
     ]);
     expect(await ask('SELECT 1 FROM event WHERE day IS NULL OR day <> created_at / 86400000')).toEqual([]);
