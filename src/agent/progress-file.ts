@@ -42,6 +42,8 @@ export interface ProgressFile extends Progress {
   goBack(sessionId: string, cursor: Cursor): void;
   /** Records that everything older is done everywhere; the `over` sessions no longer need lines of their own. */
   settleUpTo(sinceMs: number, over: readonly string[]): void;
+  /** The name of this worker: the one in the file, or else this one from now on. */
+  nameWorker(name: string): string;
   /** Records the guard of the commands from now on. */
   guardBy(guard: ProcessIdentity | undefined): void;
   /** Resolves when all records are on disk. */
@@ -53,13 +55,14 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
   const found = path === undefined ? NOTHING_FOUND : parseProgress(path, await readIfPresent(path));
   const sessions = new Map(found.sessions);
   let sinceMs = found.sinceMs ?? (await nowMs());
-  let guard = found.guard;
+  let { guard, worker } = found;
   const begun = new BegunEvents(found);
   let failure: unknown;
 
   const saved = createSavedFile(path, () => ({
     since: sinceMs,
     guard,
+    worker,
     ...cursorsToJson(sessions),
     awaited: awaited.toJson(),
     ...begun.toJson(),
@@ -81,6 +84,11 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
     sessions,
     get guard() {
       return guard;
+    },
+    nameWorker(name) {
+      worker ??= name;
+      note();
+      return worker;
     },
     guardBy(next) {
       guard = next;
@@ -129,12 +137,20 @@ interface Found {
   /** Undefined: there was no file, or one of `asp tail`, which has only sessions. */
   readonly sinceMs: number | undefined;
   readonly guard: ProcessIdentity | undefined;
+  readonly worker: string | undefined;
   readonly sessions: readonly (readonly [string, Cursor])[];
   readonly awaited: readonly (readonly [string, readonly AwaitedReply[]])[];
   readonly begun: z.infer<typeof CursorsJson>['begun'];
 }
 
-const NOTHING_FOUND: Found = { sinceMs: undefined, guard: undefined, sessions: [], awaited: [], begun: {} };
+const NOTHING_FOUND: Found = {
+  sinceMs: undefined,
+  guard: undefined,
+  worker: undefined,
+  sessions: [],
+  awaited: [],
+  begun: {},
+};
 
 /** A message of the agent whose sender waits for the reply, as it is kept. */
 const AwaitedReply = z.looseObject({
@@ -149,6 +165,7 @@ type AwaitedReply = z.infer<typeof AwaitedReply>;
 const ProgressJson = z.extend(CursorsJson, {
   since: z.optional(z.int().check(z.nonnegative())),
   guard: z.optional(z.looseObject({ pid: z.int().check(z.positive()), start: z.optional(z.string()) })),
+  worker: z.optional(z.string()),
   awaited: z.optional(z.record(z.string(), z.array(AwaitedReply))),
 });
 
@@ -156,8 +173,8 @@ function parseProgress(path: string, text: string | undefined): Found {
   if (text === undefined || text.trim() === '') return NOTHING_FOUND;
   const { data } = ProgressJson.safeParse(parseIfJson(text));
   if (data !== undefined) {
-    const { since: sinceMs, guard, awaited = {}, begun } = data;
-    return { sinceMs, guard, sessions: cursorsFromJson(data), awaited: Object.entries(awaited), begun };
+    const { since: sinceMs, guard, worker, awaited = {}, begun } = data;
+    return { sinceMs, guard, worker, sessions: cursorsFromJson(data), awaited: Object.entries(awaited), begun };
   }
   throw new RequestError({
     code: 'ASP_USAGE',

@@ -1,8 +1,11 @@
 import { setMaxListeners } from 'node:events';
 import type { Client, TailItem } from '../client/client.js';
 import type { Clock } from '../kit/clock.js';
+import { createIds } from '../kit/ids.js';
+import { systemRandom } from '../kit/random.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Advice, Responder, RunRecord } from './answer.js';
+import { Claims } from './claims.js';
 import { openLimits } from './limits.js';
 import { type AgentContext, waitForService } from './persist.js';
 import type { ProgressFile } from './progress-file.js';
@@ -113,14 +116,21 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
   const { context, advice, client, me, options, progress, progressPath, findRelation, queues } = given;
   const { soft, hard } = stops;
   const reports = createTakenReports(context, async () => client);
+  let claims: Claims | undefined;
   try {
     const points = await waitForService(context, soft, () => findStartPoints(client, progress, me, soft));
     const isFirst = progress.isNew && options.sinceMs === undefined;
     if (isFirst && Object.keys(points.cursors).length > points.invitations.length)
       await context.output.note(`No progress of an earlier run was found, so the agent starts now. ${advice.since}`);
     for (const sessionId of points.invitations) progress.advance(sessionId, { after: 0 });
+    if (options.isShared) {
+      const worker = progress.nameWorker(createIds(context.clock, systemRandom).ulid());
+      await progress.written();
+      claims = new Claims(context, client, worker, hard.signal);
+    }
     const agent = takeEvents({
       ...given,
+      claims,
       points,
       reports,
       unanswered: createUnansweredReports(context, client, hard.signal),
@@ -141,6 +151,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
       await progress.written();
     }
   } finally {
+    await claims?.close();
     await reports.settle();
   }
 }

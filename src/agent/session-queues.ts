@@ -1,6 +1,9 @@
 /** Work in a session that must follow the earlier work there. */
 export type Work = () => Promise<void>;
 
+/** Asked before work begins; resolves to how long it has to wait, if it does. Other sessions go on meanwhile. */
+export type Gate = () => Promise<{ readonly over: Promise<void> } | undefined>;
+
 /** How much work happens at a time. */
 export interface QueueLimits {
   /** How many sessions are handled at a time. */
@@ -9,12 +12,17 @@ export interface QueueLimits {
   readonly capacity: number;
 }
 
+interface Item {
+  readonly work: Work;
+  readonly gate: Gate | undefined;
+}
+
 /** Work in many sessions: in order within each, several sessions at a time. */
 export class SessionQueues {
   readonly #limits: QueueLimits;
   readonly #onFailure: (error: unknown) => void;
   /** The queue of each session; the first item is in progress. */
-  readonly #waiting = new Map<string, Work[]>();
+  readonly #waiting = new Map<string, Item[]>();
   readonly #ready: string[] = [];
   readonly #wakers = new Set<() => void>();
   #size = 0;
@@ -29,12 +37,12 @@ export class SessionQueues {
   }
 
   /** Resolves as soon as there is room for more: awaiting it slows the producer down instead of filling the memory. */
-  async add(sessionId: string, work: Work): Promise<void> {
+  async add(sessionId: string, work: Work, gate?: Gate): Promise<void> {
     const queue = this.#waiting.get(sessionId);
     if (queue === undefined) {
-      this.#waiting.set(sessionId, [work]);
+      this.#waiting.set(sessionId, [{ work, gate }]);
       this.#ready.push(sessionId);
-    } else queue.push(work);
+    } else queue.push({ work, gate });
     this.#size += 1;
     this.#begin();
     await this.#until(() => this.#size < this.#limits.capacity || this.#isStopped);
@@ -57,6 +65,16 @@ export class SessionQueues {
     return this.#waiting.has(sessionId);
   }
 
+  /** Whether more work with a gate follows the one in progress there. */
+  hasMore(sessionId: string): boolean {
+    return (
+      this.#waiting
+        .get(sessionId)
+        ?.slice(1)
+        .some(({ gate }) => gate !== undefined) === true
+    );
+  }
+
   #begin(): void {
     while (this.#running < this.#limits.concurrency && !this.#isStopped) {
       const sessionId = this.#ready.shift();
@@ -68,18 +86,26 @@ export class SessionQueues {
 
   async #serve(sessionId: string): Promise<void> {
     const queue = this.#waiting.get(sessionId) ?? [];
+    let pause: Awaited<ReturnType<Gate>>;
     try {
-      await queue[0]?.();
+      pause = await queue[0]?.gate?.();
+      if (pause === undefined && !this.#isStopped) await queue[0]?.work();
     } catch (error) {
       this.#isStopped = true;
       if (this.#failure === undefined) this.#onFailure(error);
       this.#failure ??= { error };
     }
     this.#running -= 1;
-    this.#size -= 1;
-    queue.shift();
-    if (queue.length > 0) this.#ready.push(sessionId);
-    else this.#waiting.delete(sessionId);
+    if (pause === undefined) {
+      this.#size -= 1;
+      queue.shift();
+    } else
+      void pause.over.then(() => {
+        this.#ready.push(sessionId);
+        this.#begin();
+      });
+    if (queue.length === 0) this.#waiting.delete(sessionId);
+    else if (pause === undefined) this.#ready.push(sessionId);
     this.#begin();
     this.#wakeAll();
   }

@@ -1,6 +1,6 @@
 import type { Client, TailItem } from '../client/client.js';
 import { isMessageEvent } from '../wire/event.js';
-import { findInReplyTo } from '../wire/message.js';
+import { ENDS_SESSION, findInReplyTo } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import {
@@ -16,6 +16,7 @@ import {
   type RunRecord,
   type RunResult,
 } from './answer.js';
+import type { Claims, Turn } from './claims.js';
 import { findInvitation, isInvitationFor } from './invitation.js';
 import type { LimitName, LimitRules, Limits } from './limits.js';
 import { type AgentContext, createOutageNotes, persist } from './persist.js';
@@ -34,6 +35,8 @@ export interface AgentOptions {
   /** Who gets answers; empty: agents of the same owner, and the allowlist. */
   readonly from: readonly string[] | 'anyone';
   readonly joins: boolean;
+  /** Whether other workers answer as the same agent, each of them some of the messages. */
+  readonly isShared: boolean;
   /** Whether a session ends after the reply. */
   readonly ends: boolean;
   /** How many messages to answer; undefined: no limit. */
@@ -68,6 +71,8 @@ export interface AgentParts {
   readonly reports: TakenReports;
   readonly unanswered: UnansweredReports;
   readonly limits: Limits;
+  /** With other workers. */
+  readonly claims: Claims | undefined;
   readonly admits: Admits;
   /** Whether to join the session of an invitation; undefined: every one. */
   readonly accepts?: ((invitation: EventEnvelope) => Promise<boolean>) | undefined;
@@ -169,15 +174,24 @@ class Agent {
     if (!this.#parts.points.isDone(event)) await this.#parts.onEvent?.(event);
     await this.#joinIfInvited(event, epoch);
     const taken = { event, epoch, incoming: await this.#findIncoming(event) };
-    if (this.#isReady) return this.#enqueue(taken);
+    const answered = this.#findAnswered(event);
+    if (this.#isReady) {
+      if (answered !== undefined) this.#parts.claims?.noteReply(sessionId, ...answered);
+      return this.#enqueue(taken);
+    }
     if (this.#held !== undefined && (this.#held.sessionId !== sessionId || this.#held.taken.length >= HELD_MAX))
       await this.#flush();
     this.#held ??= { sessionId, taken: [], replies: new Map() };
     this.#held.taken.push(taken);
     if (event.type === 'session.ended') for (const reply of this.#held.replies.values()) reply.isEnded = true;
-    if (!isMessageEvent(event) || event.payload.sender !== this.#parts.me) return;
+    if (answered !== undefined) this.#held.replies.set(answered[0], { message: answered[1], isEnded: false });
+  }
+
+  /** The id of the message that an event of this agent answers, and its own message. */
+  #findAnswered(event: EventEnvelope): [string, Message] | undefined {
+    if (!isMessageEvent(event) || event.payload.sender !== this.#parts.me) return undefined;
     const answered = findInReplyTo(event.payload);
-    if (answered !== undefined) this.#held.replies.set(answered, { message: event.payload, isEnded: false });
+    return answered === undefined ? undefined : [answered, event.payload];
   }
 
   async #flush(): Promise<void> {
@@ -193,12 +207,37 @@ class Agent {
     if (this.#left <= 0) return;
     if (incoming !== undefined && reply === undefined) this.#left -= 1;
     this.#pending += 1;
-    await this.#parts.queues.add(event.session_id, () => this.#work(taken, reply));
+    const { queues, claims, options, signal } = this.#parts;
+    if (claims === undefined || incoming === undefined || reply !== undefined)
+      return queues.add(event.session_id, () => this.#work(taken, reply));
+    claims.watch(event.session_id);
+    const finishes = ({ metadata }: Message): boolean => !options.ends && metadata?.[ENDS_SESSION] !== true;
+    let turn: Turn | undefined;
+    await queues.add(
+      event.session_id,
+      () => this.#work(taken, this.#findReply(incoming), turn),
+      async () => {
+        try {
+          turn = await claims.begin(event, incoming.payload.id, finishes);
+        } catch (error) {
+          if (!signal.aborted) throw error;
+          return { over: new Promise(() => {}) };
+        }
+        return turn.kind === 'later' ? turn : undefined;
+      },
+    );
   }
 
-  async #work({ event, epoch, incoming }: Taken, reply: EarlierReply | undefined): Promise<void> {
+  /** A reply that another worker was seen to send. */
+  #findReply(incoming: Incoming): EarlierReply | undefined {
+    const message = this.#parts.claims?.findReply(incoming, incoming.payload.id);
+    return message && { message, isEnded: false };
+  }
+
+  async #work({ event, epoch, incoming }: Taken, reply: EarlierReply | undefined, turn?: Turn): Promise<void> {
     const { context, advice, client, me, options, progress, respond, reports, unanswered, limits, onRecord, signal } =
       this.#parts;
+    const { queues, claims } = this.#parts;
     const { clock, output } = context;
     const { ends, onFailure, onLimit } = options;
     const answering = {
@@ -207,7 +246,7 @@ class Agent {
       client,
       me,
       respond,
-      begin: progress.begin,
+      begin: async (begun: Incoming) => Math.max(await progress.begin(begun), turn?.kind === 'ours' ? turn.attempt : 1),
       ends,
       onFailure,
       onLimit,
@@ -218,16 +257,20 @@ class Agent {
     };
     const beganAt = clock.monotonic();
     try {
-      const work = (message: Incoming): Promise<RunResult> =>
-        reply === undefined
-          ? answer(answering, message)
-          : answeredBefore(answering, message, reply.message, reply.isEnded);
+      const work = async (message: Incoming): Promise<RunResult | undefined> => {
+        if (turn?.kind === 'done') return undefined;
+        if (reply === undefined) return answer(answering, message);
+        const isElsewhere = turn?.kind === 'answered';
+        const known = await answeredBefore(answering, message, reply.message, reply.isEnded || isElsewhere);
+        return isElsewhere ? undefined : known;
+      };
       const result = incoming && (await work(incoming));
       if (result !== undefined) {
         const durationMs = Math.round(clock.monotonic() - beganAt);
         const record: RunRecord = { ...result, at: clock.now(), duration_ms: durationMs };
         await onRecord(record);
       }
+      if (turn !== undefined) await claims?.end(event, !queues.hasMore(event.session_id));
       progress.advance(event.session_id, { after: event.sequence, epoch });
       if (event.type === 'session.ended') progress.awaited.endAt(event.session_id, event.sequence);
       this.#pending -= 1;
@@ -287,7 +330,11 @@ class Agent {
     if (points.isDone(event) && !points.invitations.includes(sessionId)) return;
     const found = await persist(context, signal, () => findInvitation(client, event, me, signal));
     const invitation = found.kind === 'done' ? found.reply : undefined;
-    if (invitation === undefined) return;
+    if (invitation === undefined) {
+      // Another worker was faster.
+      if (options.isShared) await this.#beginAt(event, epoch);
+      return;
+    }
     const { by } = invitation;
     if (by === undefined ? options.from !== 'anyone' : !(await admits(by))) return;
     if ((await this.#parts.accepts?.(event)) === false) return;

@@ -31,6 +31,11 @@ export interface CreateAgentOptions extends IdentityOptions {
   readonly from?: readonly string[] | 'anyone' | undefined;
   /** Whether the agent joins the sessions it is invited to (default: true). */
   readonly joins?: boolean | undefined;
+  /**
+   * Whether other programs, also on other machines, answer as the same agent: each message goes to one of them (default:
+   * false). Each needs a progress file of its own.
+   */
+  readonly shared?: boolean | undefined;
   /** Whether a session ends after the reply (default: false). */
   readonly ends?: boolean | undefined;
   /** How many sessions are handled at a time (default: 4). */
@@ -480,6 +485,7 @@ function readSettings(options: CreateAgentOptions) {
     engine: {
       from: from === 'anyone' ? from : readHandles('from', from),
       joins: options.joins ?? true,
+      isShared: options.shared ?? false,
       ends: options.ends ?? false,
       count: undefined,
       concurrency: readCount('concurrency', concurrency, 1),

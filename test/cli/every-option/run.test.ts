@@ -355,6 +355,21 @@ const TABLE: Table = {
         },
       );
     }),
+    '--shared': shown('--shared', ['ping'], async (scene, typed) => {
+      const { alice, bob } = scene;
+      const [taken, free] = [await scene.session(), await scene.session()];
+      await bob.post(`/sessions/${taken}/claim`, { worker: 'another', lease_ms: 600_000 });
+      return running(
+        scene,
+        [`run --from anyone --concurrency 1 --exec 'echo pong'`, typed],
+        async () => {
+          await alice.mustSend(taken, 'ping');
+          await alice.mustSend(free, 'ping');
+        },
+        async () => (await textsIn(alice, free)).length > 1,
+        () => textsIn(alice, taken),
+      );
+    }),
     '--end': shown(
       '--end',
       'ended',

@@ -88,4 +88,27 @@ describe('asp run › the order of work', () => {
     expect(failures).toHaveLength(1);
     expect(begun).toEqual([]);
   });
+
+  it('gives the place of work that has to wait to other sessions, and asks again before it begins', async () => {
+    const { begun, work, end } = gates();
+    const queues = new SessionQueues({ concurrency: 1, capacity: 100 }, never);
+    let open = (): void => {};
+    let asked = 0;
+    await queues.add('a', work('a1'), async () => {
+      asked += 1;
+      if (asked > 1) return undefined;
+      return { over: new Promise((resolve) => (open = resolve)) };
+    });
+    await queues.add('a', work('a2'));
+    await queues.add('b', work('b1'));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(begun).toEqual(['b1']);
+    open();
+    await end('b1');
+    expect(begun).toEqual(['b1', 'a1']);
+    await end('a1');
+    await end('a2');
+    await queues.settled();
+    expect({ begun, asked }).toEqual({ begun: ['b1', 'a1', 'a2'], asked: 2 });
+  });
 });

@@ -79,6 +79,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
     graceMs: GRACE_MS,
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
     onFailure: 'reply',
+    isShared: false,
     onLimit: 'skip',
     limits: { ...readLimits(args), tokens: 0, cost: 0 },
     readyFile: args.text('ready-file'),

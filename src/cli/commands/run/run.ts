@@ -123,6 +123,10 @@ const OPTIONS = [
   },
   FROM_OPTION,
   { flags: '--no-join', about: 'do not join sessions' },
+  {
+    flags: '--shared',
+    about: 'share the messages with other runs of this agent, on this or other machines',
+  },
   { flags: '--end', about: 'end the session after the reply' },
   COUNT_OPTION,
   { flags: '--concurrency <count>', about: 'handle this many sessions at a time (default 4)' },
@@ -217,6 +221,10 @@ export const run = command({
     '',
     'Only one run at a time can answer as an agent: a second one exits with 6, unless --cursor-file gives it its own',
     'progress file, for example to answer different agents (--from).',
+    '',
+    'With --shared, several runs answer as one agent, each with its own progress file. A session is handled by one run at',
+    'a time; if that run stops or is killed, another one continues within 15 seconds. A run that is cut off from the',
+    'service that long may run its command for a message that another run handles, too. The message still gets one reply.',
   ].join('\n'),
   options: OPTIONS,
   examples: [
@@ -225,6 +233,7 @@ export const run = command({
     { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'retries a failed command' },
     { line: 'asp run --exec ./report.py --reply-json', about: 'a program that answers with files' },
     { line: 'asp run --exec "node bot.js" --lines --recent 20', about: 'a program that keeps running' },
+    { line: 'asp run --exec ./answer.py --shared', about: 'one of several runs, each on its own machine' },
     { line: 'asp run --acp "opencode acp" --allow read', about: 'a coding agent that may read files' },
     {
       line: 'asp run --acp "opencode acp" --allow read --allow same-owner=edit,execute',
@@ -337,12 +346,14 @@ type RunArgs = Args<(typeof OPTIONS)[number]>;
 
 function parse(args: RunArgs, nowMs: number) {
   const rules = readAskingRules(args);
+  if (args.flag('shared') && args.isSet('count')) throw usageError('--shared and --count cannot be used together.');
   const since = args.text('since');
   return {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
     rules,
     from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),
+    isShared: args.flag('shared'),
     ends: args.flag('end'),
     limits: {
       ...readLimits(args),
