@@ -451,6 +451,19 @@ describe('live at a service whose events name no agent', () => {
     await run.ended;
   });
 
+  it('asp run --shared answers nothing, and says what is not offered', async () => {
+    const run = home.start(['run', '--from', 'anyone', '--exec', 'echo deployed', '--shared'], as(bob));
+    await run.until('stderr', /Answering as/);
+    const id = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(id);
+    await alice.mustSend(id, 'deploy now?');
+    expect(await run.ended).toMatchObject({
+      status: 5,
+      stdout: '',
+      stderr: expect.stringContaining('The service does not offer POST /sessions/{session_id}/claim.'),
+    });
+  });
+
   it('asp mock answers by its script', async () => {
     writeFileSync(
       join(home.directory, 'mock.json'),
