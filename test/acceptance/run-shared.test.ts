@@ -5,9 +5,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import type { Actor } from '../support/actors.js';
 import { actorIn } from '../support/operator.js';
+import { IS_LONG } from '../support/tally.js';
 import { until } from '../support/until.js';
 import { createHome, type Home, jsonLines, type Running, type ServiceProcess, startServe, stopAll } from './program.js';
 
+const KILLS = IS_LONG ? 100 : 4;
 const ME = '@demo.you';
 const BOT = '@demo.bot';
 
@@ -58,7 +60,18 @@ describe('asp run --shared', () => {
   });
 
   const start = async (worker: string, ...words: string[]): Promise<Running> => {
-    const line = ['run', '--exec', 'sh answer.sh', '--shared', '--from', 'anyone', '--cursor-file', `${worker}.json`];
+    const line = [
+      'run',
+      '--exec',
+      'sh answer.sh',
+      '--shared',
+      '--from',
+      'anyone',
+      '--max-replies',
+      '0',
+      '--cursor-file',
+      `${worker}.json`,
+    ];
     const running = home.start([...line, ...words], { environment: { WORKER: worker } });
     workers.set(worker, running);
     await running.until('stderr', /Answering as/);
@@ -152,6 +165,29 @@ describe('asp run --shared', () => {
     await answered(sid, 1);
     expect(begun()[1]).toMatchObject({ event: first.event, attempt: '2' });
     expect(await answers(sid)).toHaveLength(1);
+  });
+
+  it('answers each message once while runs are killed, and marks each command that is not the first', async () => {
+    const names = ['one', 'two', 'three'];
+    await Promise.all(names.map((worker) => start(worker)));
+    const sids = await Promise.all(Array.from({ length: 6 }, open));
+    const asked = new Map(sids.map((sid) => [sid, [] as string[]]));
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      for (const sid of sids) asked.get(sid)?.push((await me.mustSend(sid, `message ${kill}`)).id);
+      await setTimeout(300 + 150 * (kill % 5));
+      const name = names[kill % names.length] ?? '';
+      workers.get(name)?.kill('SIGKILL');
+      await workers.get(name)?.ended;
+      await start(name);
+    }
+    for (const sid of sids) await answered(sid, KILLS);
+    for (const sid of sids)
+      expect((await answers(sid)).map(({ metadata }) => metadata?.['in_reply_to'])).toEqual(asked.get(sid));
+    const seen = new Set<string>();
+    for (const { event, attempt } of begun()) {
+      expect({ event, isMarked: attempt !== '1' }).toEqual({ event, isMarked: seen.has(event) });
+      seen.add(event);
+    }
   });
 
   it('refuses --count, and a second run with the same progress file', async () => {
