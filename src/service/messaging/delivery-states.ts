@@ -127,7 +127,10 @@ export async function reportTaken(
   const agent = await findAgentSettings(transaction, actor.agentId);
   if (agent === undefined || agent.reports_taken === 0) return { taken: [] };
   const taken = await listMessageSequences(transaction, sessionId, [...new Set(input.body.sequences)]);
-  if (taken.length > 0) await insertTaken(transaction, sessionId, actor.agentId, taken, context.clock.now());
+  if (taken.length > 0) {
+    await insertTaken(transaction, sessionId, actor.agentId, taken, context.clock.now());
+    transaction.afterCommit(() => context.bus.notify({ kind: 'progress', sessionId }));
+  }
   return { taken };
 }
 

@@ -89,11 +89,12 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
     while (deliveries.size > 0) {
       const rows = [...deliveries.values()].slice(0, inboxesPerStep(database));
       await database.behind.write((transaction) => advanceDeliveries(transaction, rows));
-      forget(rows);
+      noteWritten(rows);
     }
   };
-  const forget = (rows: readonly DeliveryRow[]): void => {
+  const noteWritten = (rows: readonly DeliveryRow[]): void => {
     for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
+    for (const sessionId of new Set(rows.map((row) => row.session_id))) bus.notify({ kind: 'progress', sessionId });
   };
   /** Resolves once the inboxes of these agents contain every event that was committed before the call. */
   const spreadTo = async (members: Members): Promise<void> => {
@@ -129,7 +130,7 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
       const own = [...deliveries.values()].filter((row) => row.agent_id === agentId);
       if (own.length > 0) {
         await database.write((transaction) => advanceDeliveries(transaction, own));
-        forget(own);
+        noteWritten(own);
       }
       await spreadTo({ first: agentId, last: agentId });
     },

@@ -43,7 +43,7 @@ export function createLocalBus(onFault: (error: unknown) => void): Bus {
 const BATCH_MS = 3;
 /** PostgreSQL accepts less than 8000 bytes in one call; ids have about 30 characters. */
 const SESSIONS_PER_CALL = 100;
-const GRANTS_PER_CALL = 150;
+const IDS_PER_CALL = 150;
 
 /** A longer text is not from a service: ours stay below the limit of NOTIFY. */
 const TEXT_MAX_LENGTH = 8_000;
@@ -60,6 +60,8 @@ const NotificationText = z.object({
   from: Id,
   /** Sessions with new events, each with the first and the last of them. */
   sessions: z.optional(z.array(z.tuple([Id, z.int(), z.int()]))),
+  /** Sessions whose messages got further. */
+  progress: z.optional(z.array(Id)),
   /** Revoked grants. */
   revoked: z.optional(z.array(Id)),
   /** The number of this text among those that its process has sent, from 1 on: a missing number is a lost text. */
@@ -157,6 +159,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const here = createLocalBus(onFault);
   const sessions = new Map<string, { readonly first: number; readonly last: number }>();
   const grantIds = new Set<string>();
+  const progressed = new Set<string>();
   const losses = createLossWatch(calls, clock);
   const marks = createMarks(clock);
   let sending: Promise<void> = Promise.resolve();
@@ -168,13 +171,16 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const sendAll = async (): Promise<void> => {
     const grown = [...sessions].map(([id, { first, last }]): [string, number, number] => [id, first, last]);
     const revoked = [...grantIds];
+    const further = [...progressed];
     sessions.clear();
     grantIds.clear();
+    progressed.clear();
     const isBeating = isBeatDue && name !== undefined;
     isBeatDue = false;
     const contents: Omit<NotificationText, 'v' | 'from' | 'n'>[] = [
       ...inParts(grown, SESSIONS_PER_CALL).map((sessions) => ({ sessions })),
-      ...inParts(revoked, GRANTS_PER_CALL).map((part) => ({ revoked: part })),
+      ...inParts(revoked, IDS_PER_CALL).map((part) => ({ revoked: part })),
+      ...inParts(further, IDS_PER_CALL).map((progress) => ({ progress })),
       ...(isBeating ? [{ alive: name }] : []),
     ];
     for (const content of contents) {
@@ -221,6 +227,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     notify(signal) {
       here.notify(signal);
       if (signal.kind === 'events') addTo(sessions, signal);
+      else if (signal.kind === 'progress') progressed.add(signal.sessionId);
       else grantIds.add(signal.grantId);
       arm();
     },
@@ -258,9 +265,10 @@ function readNotification(text: string): NotificationText | undefined {
   return NotificationText.safeParse(parseIfJson(text)).data;
 }
 
-function toSignals({ sessions = [], revoked = [] }: NotificationText): Signal[] {
+function toSignals({ sessions = [], progress = [], revoked = [] }: NotificationText): Signal[] {
   return [
     ...sessions.map(([sessionId, first, last]) => ({ kind: 'events' as const, sessionId, first, last })),
+    ...progress.map((sessionId) => ({ kind: 'progress' as const, sessionId })),
     ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),
   ];
 }

@@ -119,9 +119,10 @@ describe('a notification', () => {
   };
 
   it('a notification of this version is accepted, even with members added by a later release', () => {
-    const text = { v: 1, from: 'other', sessions: [['sess_1', 2, 3]], revoked: ['oac_1'], later: { any: 'thing' } };
-    expect(hear(JSON.stringify(text))).toEqual([
+    const known = { sessions: [['sess_1', 2, 3]], progress: ['sess_2'], revoked: ['oac_1'] };
+    expect(hear(JSON.stringify({ v: 1, from: 'other', ...known, later: { any: 'thing' } }))).toEqual([
       { kind: 'events', sessionId: 'sess_1', first: 2, last: 3 },
+      { kind: 'progress', sessionId: 'sess_2' },
       { kind: 'revoked', grantId: 'oac_1' },
     ]);
   });
@@ -188,6 +189,17 @@ describe('a lost notification', () => {
     for (const { isLost } of lines) isLost();
     return { one, two, ...rest };
   }
+
+  it('is not suspected when messages get further, which every process hears once', async () => {
+    const { one, two, clock } = await startPair();
+    const heard: Signal[] = [];
+    two.bus.listen((signal) => heard.push(signal));
+    const signal = { kind: 'progress', sessionId: 'sess_1' } as const;
+    for (let count = 0; count < 3; count += 1) one.bus.notify(signal);
+    clock.advance(5);
+    await settled();
+    expect([heard, two.isLost()]).toEqual([[signal], false]);
+  });
 
   it('is not suspected while heartbeats arrive, even if nothing else happens', async () => {
     const { one, two, beat, notify } = await startPair();

@@ -15,6 +15,8 @@ import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
 
 const PATIENCE_MS = 30_000;
+/** How often a page asks although it has a stream. */
+const POLL_BESIDE_STREAM_MS = 5_000;
 const HOSTILE = '<img src=x onerror="document.title=1"><script>document.title = 2</script></li></ol>';
 
 /** Records the page's violations of its content security policy. */
@@ -266,6 +268,36 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       expect(await sequencesOn(ninth)).toEqual(upTo(23));
       await until('one stream is open', async () => streamsOf(pages).length === 1);
       expect(await ninth.evaluate('violations')).toEqual([]);
+    });
+  });
+
+  it('shows at once how far the last message got, in every page', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      const { clock } = page.context();
+      await clock.install();
+      await page.reload();
+      const other = await page.context().newPage();
+      await other.goto(`${service.webUrl}/dashboard/sessions/${session}`);
+      const pages = [page, other];
+      await until('both are live', async () => (await liveOnes(pages)) === 2);
+      // From here on, the pages only ask because the stream says so.
+      await clock.pauseAt(Date.now() + 10_000);
+      let ranMs = 0;
+      const untilShown = (receipt: string): Promise<boolean> =>
+        until(receipt, async () => {
+          ranMs += 20;
+          await clock.runFor(20);
+          const texts = await Promise.all(pages.map((one) => one.locator('#receipt').innerText()));
+          return texts.every((text) => text.endsWith(receipt));
+        });
+      const { sequence } = await alice.mustSend(session, 'how far?');
+      await untilShown(`waiting for ${bob.handle}.`);
+      const socket = await bob.mustConnect();
+      await untilShown(`delivered to ${bob.handle}.`);
+      await bob.post(`/sessions/${session}/taken`, { sequences: [sequence] });
+      await untilShown(`taken by ${bob.handle}.`);
+      expect(ranMs).toBeLessThan(POLL_BESIDE_STREAM_MS);
+      await socket.close();
     });
   });
 

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
+import { createTestClock } from '../../support/clock.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
 import { createRandom } from '../../support/seeded-random.js';
@@ -455,6 +456,50 @@ describe('A transcript, live', () => {
     await again.until((seen) => seen.includes(42));
     expect(again.sequences()).toEqual([41, 42]);
     again.close();
+  });
+
+  it('says at once how far your last message got, although nothing was written to the session', async () => {
+    const clock = createTestClock();
+    const own = await openStage({ clock });
+    const sender = await createActor(own.desk.place, own.operator, 'helper', { owner: 'ada' });
+    const reader = await createActor(own.desk.place, own.operator, 'eve');
+    const cookie = cookieOf(await own.enterLocally('ada'));
+    const session = await sender.mustCreate({ topic: 'how far', invite: [reader.handle] });
+    await reader.mustJoin(session);
+    clock.advance(1);
+    const socket = await reader.mustConnect();
+    const alone = await createFeed(`${own.web}${pathOf(session)}/live?after=0`, { cookie });
+    const shared = await createFeed(`${own.web}/dashboard/live?of=${session}`, { cookie });
+    const newsOf = (): string | undefined =>
+      shared
+        .text()
+        .match(/event: session\ndata: .+/g)
+        ?.at(-1);
+    const untilNews = async (sequence: number, receipt: string, before?: string): Promise<string | undefined> => {
+      await until(receipt, async () => /.*(Message \d+: [^<]*)/s.exec(alone.text())?.[1] === receipt);
+      await until('the pages that share a stream hear of it', async () => newsOf() !== before);
+      expect(newsOf()).toContain(`${session} ${sequence} `);
+      return newsOf();
+    };
+    await sender.mustSend(session, 'for you');
+    const stored = await untilNews(
+      3,
+      `Message 3: waiting for ${reader.handle}.`,
+      `event: session\ndata: ${session} 2 0`,
+    );
+    const sentMs = clock.monotonic();
+    await until('the reader has proved that it has the message', async () => {
+      clock.advance(10);
+      const { json } = await sender.get(`/sessions/${session}/delivery?sequence=3`);
+      return field(list(json, 'recipients')[0], 'state') === 'delivered';
+    });
+    const delivered = await untilNews(3, `Message 3: delivered to ${reader.handle}.`, stored);
+    await reader.post(`/sessions/${session}/taken`, { sequences: [3] });
+    await untilNews(3, `Message 3: taken by ${reader.handle}.`, delivered);
+    expect(clock.monotonic() - sentMs).toBeLessThan(1_000);
+    for (const feed of [alone, shared]) feed.close();
+    await socket.close();
+    await own.close();
   });
 
   it('updates the participants and the state when they change', async () => {

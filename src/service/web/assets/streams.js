@@ -69,7 +69,10 @@
     stream.onopen = () => say({ kind: 'state', data: wanted });
     stream.addEventListener('changed', ({ data }) => passOn('list', data));
     stream.addEventListener('needs', ({ data }) => passOn(ALONE, data));
-    stream.addEventListener('session', ({ data }) => passOn(...data.split(' ')));
+    stream.addEventListener('session', ({ data }) => {
+      const [key, ...news] = data.split(' ');
+      passOn(key, news);
+    });
     stream.onerror = () => {
       say({ kind: 'state', data: [] });
       if (stream.readyState !== EventSource.CLOSED) return;

@@ -1,7 +1,7 @@
 // Lets a transcript grow while someone looks at it. Entries arrive as markup that the service has escaped. Without this
 // script, the reader reloads the page. The pages of a browser share a stream (streams.js), which says that there is
-// news. Each page fetches its own, and also polls occasionally, for changes that cause no event and in case the stream
-// is silent.
+// news. Each page fetches its own, and also polls occasionally, for changes that the stream does not report and in case it is
+// silent.
 (() => {
   'use strict';
   const KEPT = 500,
@@ -312,8 +312,13 @@
   };
   const shareStream = () => {
     const session = /sess_\w+/.exec(log.dataset.live)[0];
+    let moves = '0';
     leave = window.follow(session, {
-      news: (last) => Number(last) > after && !isFull() && ask(),
+      news: ([last, newMoves]) => {
+        const isNew = Number(last) > after || newMoves !== moves;
+        moves = newMoves;
+        if (isNew && !isFull()) ask();
+      },
       state: (isOpen) => {
         isStreaming = isOpen;
         ask();

@@ -23,6 +23,8 @@ interface Subject {
   readonly event: 'changed' | 'needs' | 'session';
   /** The session that it is about. */
   readonly sessionId?: string;
+  /** A message of the session got further. */
+  moved?(): void;
   read(query: Query, accountId: string): Promise<string>;
 }
 
@@ -35,15 +37,21 @@ interface ListStream {
   readonly told: Map<Subject, string | undefined>;
 }
 
-/** The last event of a session that the account may see; 0: it sees none of them. */
-const toSessionSubject = (sessionId: string): Subject => ({
-  event: 'session',
-  sessionId,
-  async read(query, accountId) {
-    const view = await findAccountView(query, accountId, sessionId);
-    return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)}`;
-  },
-});
+/** The last event of a session that the account may see (0: it sees none of them), and how often a message got further. */
+function toSessionSubject(sessionId: string): Subject {
+  let moves = 0;
+  return {
+    event: 'session',
+    sessionId,
+    moved() {
+      moves += 1;
+    },
+    async read(query, accountId) {
+      const view = await findAccountView(query, accountId, sessionId);
+      return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)} ${moves}`;
+    },
+  };
+}
 
 /**
  * Tells all pages of a browser over one stream what has changed: a list, a session, or the entries on the Needs you page.
@@ -130,8 +138,10 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
     if (!isLooking) void lookAtChanged();
   };
   const stopListening = bus.listen((signal) => {
-    if (signal.kind !== 'events' || streams.size === 0) return;
-    lookSoon();
+    if (signal.kind === 'revoked' || streams.size === 0) return;
+    if (signal.kind === 'events') lookSoon();
+    else
+      for (const { subjects } of streams) subjects.find(({ sessionId }) => sessionId === signal.sessionId)?.moved?.();
     lookAtSessions([signal.sessionId]);
   });
   return {

@@ -36,8 +36,8 @@ interface LiveStream {
   readonly sessionId: string;
   /** The number of the last event that was sent. */
   readonly after: number;
-  /** There may be new events. */
-  look(): void;
+  /** There may be new events, or a message got further. */
+  look(hasProgress?: boolean): void;
 }
 
 interface StreamParts {
@@ -64,15 +64,16 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
   const { response } = parts;
   let { after } = parts;
   let { own } = viewer;
-  let statusAt = context.clock.now();
+  let statusDueAt = context.clock.now() + STATUS_MS;
   let status = '';
   let isLooking = false;
   let mustLookAgain = false;
   const isOver = (): boolean => response.writableEnded || response.destroyed;
   /** Whether there is more to read at once. */
   const step = async (): Promise<boolean> => {
-    // Presence and delivery change without an event, and are looked up every few seconds.
-    const isStatusDue = context.clock.now() >= statusAt + STATUS_MS;
+    // Nothing announces that someone connected, and what is announced can be lost.
+    const isStatusDue = context.clock.now() >= statusDueAt;
+    if (isStatusDue) statusDueAt = context.clock.now() + STATUS_MS;
     const found = await readStep(server, { ...viewer, own }, after, isStatusDue);
     if (isOver()) return false;
     if (typeof found === 'string') {
@@ -80,17 +81,16 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
       return false;
     }
     own = found.own;
+    const before = status;
+    const shown = renderStatus(server, found, viewer);
+    if (shown !== undefined) status = JSON.stringify(shown);
     const last = found.events.at(-1);
     if (last === undefined) {
-      if (found.status === undefined) return false;
-      statusAt = context.clock.now();
-      const data = JSON.stringify(renderStatus(server, found.seen, found.status, viewer.username));
-      if (data !== status) await write(server, response, `event: status\ndata: ${data}\n\n`);
-      status = data;
+      if (status !== before) await write(server, response, `event: status\ndata: ${status}\n\n`);
       return false;
     }
     after = last.sequence;
-    const data = JSON.stringify(await renderStep(server, found, viewer));
+    const data = JSON.stringify({ ...(await renderStep(server, found, viewer)), ...shown });
     await write(server, response, `id: ${after}\nevent: entries\ndata: ${data}\n\n`);
     return found.hasMore && !isOver();
   };
@@ -113,7 +113,8 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
     get after() {
       return after;
     },
-    look() {
+    look(hasProgress = false) {
+      if (hasProgress) statusDueAt = 0;
       mustLookAgain = true;
       if (!isLooking) void lookAll();
     },
@@ -141,13 +142,12 @@ function readStep(server: PageServer, viewer: Viewer, after: number, isStatusDue
   });
 }
 
-/** The entries, and the session's header if that has changed. */
+/** The entries, and the forms if they may have changed. */
 async function renderStep(
-  server: PageServer,
+  { context }: PageServer,
   { seen, events, hasMore, status }: News,
   viewer: Viewer,
 ): Promise<object> {
-  const { context } = server;
   const { username, browser } = viewer;
   const entryContext = { ...placeOfEntries(seen, username), ...(await prepareEntries(context, events)) };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
@@ -155,25 +155,23 @@ async function renderStep(
   return {
     hasMore,
     entries: toEntries(events, entryContext).map((entry) => renderEntry(entry).markup),
-    ...(status !== undefined && {
-      ...renderStatus(server, seen, status, username),
-      ...(hasChanged && {
+    ...(status !== undefined &&
+      hasChanged && {
         manage: renderManaging(seen, composer, status.online).markup,
         composer: renderComposer(composer).markup,
       }),
-    }),
   };
 }
 
-/** The session's header with presence, and the delivery of the account's last message. */
+/** The session's header with presence, and the delivery of the account's last message, if they were read. */
 function renderStatus(
   { context }: PageServer,
-  seen: SeenSession,
-  { online, receipt }: SessionStatus,
-  username: string,
-): { readonly head: string; readonly receipt: string } {
-  const page = { ownAgents: listOwnAgents(seen), username, online };
-  return { head: renderSessionHead(seen.session, page, context.clock.now()).markup, receipt: receipt.markup };
+  { seen, status }: News,
+  { username }: Viewer,
+): { readonly head: string; readonly receipt: string } | undefined {
+  if (status === undefined) return undefined;
+  const page = { ownAgents: listOwnAgents(seen), username, online: status.online };
+  return { head: renderSessionHead(seen.session, page, context.clock.now()).markup, receipt: status.receipt.markup };
 }
 
 /**
@@ -222,8 +220,8 @@ export function createLiveTranscripts(server: AuthorizationServer, bounds: PageB
     for (const stream of streams) stream.look();
   });
   const stopListening = bus.listen((signal) => {
-    if (signal.kind !== 'events') return;
-    for (const stream of streams) if (stream.sessionId === signal.sessionId) stream.look();
+    if (signal.kind === 'revoked') return;
+    for (const stream of streams) if (stream.sessionId === signal.sessionId) stream.look(signal.kind === 'progress');
   });
   return {
     async open(request, reply) {
@@ -274,7 +272,7 @@ async function answerPoll(
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
   await markSeen(server.context, viewer.accountId, viewer.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-  return reply.send(await renderStep(server, found, viewer));
+  return reply.send({ ...(await renderStep(server, found, viewer)), ...renderStatus(server, found, viewer) });
 }
 
 function toViewer(visit: Visit): Viewer {
