@@ -45,6 +45,9 @@ interface CallsOptions {
   readonly onFault: (error: unknown) => void;
 }
 
+/** What this process sends comes back to it, unless its connection for notifications is dead without having ended. */
+const ECHO_WITHIN_MS = 10_000;
+
 /**
  * LISTEN on its own connection, which is reopened when it is lost; NOTIFY outside of every transaction, because
  * inside one it would hold a lock on the whole server through COMMIT.
@@ -54,6 +57,9 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
   const upListeners: (() => void)[] = [];
   const stop = new AbortController();
   let isUp = false;
+  let end = (): void => {};
+  /** When something was sent that may be the next to come back. */
+  let sentAtMs: number | undefined;
   let running: Promise<void> | undefined;
 
   /** Resolves when the connection is lost. */
@@ -71,6 +77,7 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
     });
     // A throw in an event of the driver would end the process.
     client.on('notification', ({ payload = '' }) => {
+      sentAtMs = undefined;
       for (const listener of [...listeners]) {
         try {
           listener(payload);
@@ -81,6 +88,9 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
     });
     await check(client);
     await client.query(`LISTEN ${channel}`);
+    // A closing handshake would wait for the other side.
+    end = () => client.connection.stream.destroy();
+    sentAtMs = undefined;
     isUp = true;
     for (const listener of upListeners) listener();
     await ended;
@@ -91,6 +101,11 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
     });
   return {
     async send(text) {
+      if (isUp) {
+        const nowMs = systemClock.monotonic();
+        sentAtMs ??= nowMs;
+        if (nowMs - sentAtMs >= ECHO_WITHIN_MS) end();
+      }
       await aside.all('SELECT pg_notify($1, $2)', channel, text);
     },
     listen(listener) {

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
+import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { createHome, type Home } from '../../../acceptance/program.js';
 import { type Actor, callApi } from '../../../support/actors.js';
 import { startCluster } from '../../../support/cluster.js';
@@ -94,6 +94,30 @@ describe('a service whose PostgreSQL is down', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
     cutter.targetPort = targetPort;
     await until('it reads again', async () => (await alice.get(`/sessions/${session}/events`)).status === 200);
+  });
+});
+
+describe('a connection for notifications that dies without an end', () => {
+  it('is replaced within half a minute', { timeout: 90_000 }, async () => {
+    const cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
+    const url = new URL(schema.url);
+    url.port = String(cutter.port);
+    const database = await openPostgres(url.href, { limits: { statementTimeoutMs: 1_000 } });
+    const heard: string[] = [];
+    database.calls.listen((text) => heard.push(text));
+    const untilHeard = (text: string): Promise<boolean> => {
+      const isHeard = async (): Promise<boolean> => {
+        await database.calls.send(text).catch(() => {});
+        return heard.includes(text);
+      };
+      return until(text, isHeard, 30_000);
+    };
+    await untilHeard('before');
+    expect(cutter.cutAll('silence')).toBeGreaterThan(0);
+    await untilHeard('after');
+    await database.close();
+    await cutter.stop();
   });
 });
 
