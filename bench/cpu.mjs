@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 
 const timerInto = (output) => `TIMEFORMAT='%3U %3S'; { time "$@" >${output} 2>/dev/null; } 2>&1`;
 
@@ -16,6 +17,10 @@ export function cpuOf(command, environment, { isPiped = false } = {}) {
   if (status !== 0 || Number.isNaN(user + system)) throw new Error(`${command.join(' ')} ended with ${status}`);
   return user + system;
 }
+
+/** Returns the CPU milliseconds of a process's main thread. */
+export const threadMsOf = (pid) =>
+  Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 
 export function medianOf(values) {
   const sorted = [...values].sort((a, b) => a - b);

@@ -6,13 +6,12 @@
  * Needs a built program and /proc (Linux).
  */
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { WebSocket } from 'ws';
 
 import { OWN_PROGRAM, startService } from './cost/service.mjs';
-import { medianOf, quietEnvironment } from './cpu.mjs';
+import { medianOf, quietEnvironment, threadMsOf } from './cpu.mjs';
 
 const other = process.argv[2]?.endsWith('.js') ? process.argv[2] : undefined;
 const rounds = Number(process.argv[other === undefined ? 2 : 3] ?? 7);
@@ -25,9 +24,6 @@ const IDLE_SOCKETS = 1_000;
 const IDLE_SECONDS = 5;
 /** The work after the commit is part of the cost. */
 const SETTLED_MS = 700;
-
-/** Returns the CPU milliseconds of a process's main thread. */
-const threadMsOf = (pid) => Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 
 async function open(url, headers) {
   const socket = new WebSocket(url, { headers, perMessageDeflate: false });

@@ -20,7 +20,7 @@ import pg from 'pg';
 import { WebSocket } from 'ws';
 
 import { OWN_PROGRAM, startService } from './cost/service.mjs';
-import { cpuOf, medianOf, quietEnvironment } from './cpu.mjs';
+import { cpuOf, medianOf, quietEnvironment, threadMsOf } from './cpu.mjs';
 
 const SOCKETS_PER_AGENT = 16;
 const share = (values, part) => {
@@ -214,10 +214,10 @@ async function measureReconnect(sockets = 10_000) {
   let failures = 0;
   const again = [];
   /** Reconnects like the library: after a random pause of up to a second, doubled after each failure. */
-  const comeBack = async (token) => {
+  const comeBack = async (token, url = first.wsUrl) => {
     for (let attempt = 0; ; attempt += 1) {
       await pause(Math.random() * 1_000 * 2 ** Math.min(attempt, 5));
-      const socket = await open(first.wsUrl, token).catch(() => undefined);
+      const socket = await open(url, token).catch(() => undefined);
       if (socket !== undefined) {
         backMs.push(performance.now());
         return socket;
@@ -226,7 +226,7 @@ async function measureReconnect(sockets = 10_000) {
     }
   };
   const startedMs = performance.now();
-  const open1 = await Promise.all(tokens.map(comeBack));
+  const open1 = await Promise.all(tokens.map((token) => comeBack(token)));
   console.log(`${sockets} sockets opened in ${fixed((performance.now() - startedMs) / 1_000)} s`);
   backMs = [];
   failures = 0;
@@ -252,6 +252,19 @@ async function measureReconnect(sockets = 10_000) {
   console.log(`back after the first of them: ${after.join(', ')}; ${failures} failed attempts`);
   console.log(`${fixed(threadMs / sockets, 3)} ms of the service's thread for each, with its start`);
   for (const socket of all) socket.terminate();
+  await pause(2_000);
+  const floor = await startFloor();
+  for (const [name, { pid, wsUrl }] of Object.entries({ this: second, 'bare ws': floor })) {
+    const before = threadMsOf(pid);
+    const own = process.cpuUsage();
+    const opened = await Promise.all(tokens.map((token) => comeBack(token, wsUrl)));
+    const { user, system } = process.cpuUsage(own);
+    const spentMs = [threadMsOf(pid) - before, (user + system) / 1_000].map((ms) => fixed(ms / sockets, 3));
+    console.log(`${name}: ${spentMs[0]} ms of its thread for each without a start, ${spentMs[1]} of this client`);
+    for (const socket of opened) socket.terminate();
+    await pause(2_000);
+  }
+  await floor.stop();
   await second.stop();
 }
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { quietEnvironment } from '../cpu.mjs';
+import { quietEnvironment, threadMsOf } from '../cpu.mjs';
 
 export const OWN_PROGRAM = fileURLToPath(new URL('../../bin/asp.js', import.meta.url));
 
@@ -120,10 +120,7 @@ export async function startService(options = [], program = OWN_PROGRAM, at = und
     call,
     tokenOf,
     /** Returns the CPU milliseconds of the thread that runs the service's code. */
-    threadMs: () => {
-      const [ns] = readFileSync(`/proc/${service.pid}/task/${service.pid}/schedstat`, 'utf8').split(' ');
-      return Number(ns) / 1e6;
-    },
+    threadMs: () => threadMsOf(service.pid),
     memoryMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))[1]) / 1024,
     async stop(keepsData = false) {
       lines.destroy();
