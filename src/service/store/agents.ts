@@ -1,6 +1,6 @@
 import type { InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
 import type { Query, Transaction } from '../core/database.js';
-import { insertRow } from './sql.js';
+import { insertRow, toContaining } from './sql.js';
 
 export interface AgentRow {
   readonly id: string;
@@ -139,7 +139,7 @@ export function listAgentsOfAccount(
     accountId,
     afterId,
     limit,
-    `%${text.toLowerCase().replace(/[!%_]/g, '!$&')}%`,
+    toContaining(text),
   );
 }
 

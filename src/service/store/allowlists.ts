@@ -1,6 +1,6 @@
 import type { Dialect, Query, Transaction } from '../core/database.js';
 import type { AgentRow } from './agents.js';
-import { insertRow, toValues } from './sql.js';
+import { insertRow, toContaining, toValues } from './sql.js';
 
 /** Those that are on the list stay as they are. */
 export async function insertAllowlistEntries(
@@ -35,18 +35,28 @@ export async function listAllowlistEntries(query: Query, agentId: string): Promi
   return rows.map((row) => row.entry);
 }
 
+/** Those that contain `text`, or that name all agents of an owner. */
+export interface EntrySelection {
+  readonly text?: string;
+  readonly glob?: string | undefined;
+}
+
 /** The next `limit` entries of an agent after a position, sorted. */
 export async function listAllowlistPage(
   query: Query,
   agentId: string,
   after: string,
   limit: number,
+  { text = '', glob = '' }: EntrySelection = {},
 ): Promise<string[]> {
   const rows = await query.all<{ entry: string }>(
-    'SELECT entry FROM allowlist_entry WHERE agent_id = $1 AND entry > $2 ORDER BY entry LIMIT $3',
+    `SELECT entry FROM allowlist_entry WHERE agent_id = $1 AND entry > $2 AND (entry LIKE $4 ESCAPE '!' OR entry = $5)
+     ORDER BY entry LIMIT $3`,
     agentId,
     after,
     limit,
+    toContaining(text),
+    glob,
   );
   return rows.map((row) => row.entry);
 }
@@ -101,15 +111,19 @@ export function listBlockRows(
   agentId: string,
   after: { readonly createdAt: number; readonly handle: string },
   limit: number,
+  { text = '', glob = '' }: EntrySelection = {},
 ): Promise<BlockRow[]> {
   return query.all<BlockRow>(
     `SELECT * FROM block
      WHERE agent_id = $1 AND (created_at < $2 OR (created_at = $2 AND blocked_handle < $3))
+       AND (blocked_handle LIKE $5 ESCAPE '!' OR blocked_handle = $6)
      ORDER BY created_at DESC, blocked_handle DESC LIMIT $4`,
     agentId,
     after.createdAt,
     after.handle,
     limit,
+    toContaining(text),
+    glob,
   );
 }
 

@@ -1,6 +1,6 @@
 import type { SessionState } from '../../wire/schemas/session.js';
 import type { Query, SqlValue, Transaction } from '../core/database.js';
-import { toValues } from './sql.js';
+import { toContaining, toValues } from './sql.js';
 
 export interface SessionRow {
   readonly id: string;
@@ -249,7 +249,7 @@ export async function findSessionsByTopic(
   { walkedMax, limit }: { readonly walkedMax: number; readonly limit: number },
 ): Promise<TopicRow[]> {
   const found = new Map<string, TopicRow>();
-  const pattern = `%${text.toLowerCase().replace(/[!%_]/g, '!$&')}%`;
+  const pattern = toContaining(text);
   for (const agentId of agentIds) {
     const rows = await query.all<TopicRow>(
       `SELECT session.id, session.topic, session.state, recent.changed_at FROM (

@@ -24,6 +24,11 @@ export function toValues(dialect: Dialect, list: string): string {
   return dialect === 'sqlite' ? `json_each(${list})` : `json_array_elements_text(${list}::json)`;
 }
 
+/** The pattern of texts that contain another, for LIKE with ESCAPE '!'. */
+export function toContaining(text: string): string {
+  return `%${text.toLowerCase().replace(/[!%_]/g, '!$&')}%`;
+}
+
 /** One row per record of a JSON array of objects. */
 export function recordsIn(
   dialect: Dialect,

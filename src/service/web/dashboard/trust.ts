@@ -1,19 +1,13 @@
-import { toOwnerGlob } from '../../../wire/handle.js';
-import type { Agent, Block } from '../../../wire/schemas/agent.js';
+import { HANDLE_MAX_LENGTH, isHandle, toOwnerGlob } from '../../../wire/handle.js';
+import type { Agent } from '../../../wire/schemas/agent.js';
 import { AddAllowlistRequest, AllowlistEntry, BlockRequest } from '../../../wire/schemas/requests.js';
 import { toAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query, Transaction } from '../../core/database.js';
 import { hasCode } from '../../core/errors.js';
-import {
-  addToAllowlist,
-  blockAgent,
-  listBlocks,
-  removeFromAllowlist,
-  unblockAgent,
-} from '../../messaging/trust-lists.js';
+import { addToAllowlist, blockAgent, removeFromAllowlist, unblockAgent } from '../../messaging/trust-lists.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { listAllowlistPage } from '../../store/allowlists.js';
+import { type BlockRow, type EntrySelection, listAllowlistPage, listBlockRows } from '../../store/allowlists.js';
 import { type Field, hidden, type Mistake, renderField } from '../form.js';
 import { CAUTION, type Html, html, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
@@ -34,9 +28,7 @@ import {
   movedWithNote,
   type Refusal,
   readListed,
-  readPageRequest,
   refused,
-  toListed,
   UNREFUSED,
   type Visit,
 } from './visit.js';
@@ -45,12 +37,14 @@ import {
 interface TrustPage<Item> {
   readonly agent: Agent;
   readonly listed: Listed<Item>;
+  /** The text that its entries contain; empty: all of them. */
+  readonly search: string;
   /** The typed text that cannot be added. */
   readonly filled: string;
   readonly mistakes: readonly Mistake[];
 }
 
-function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: TrustPage<string>): View {
+function renderAllowlist(visit: Visit, { agent, listed, search, filled, mistakes }: TrustPage<string>): View {
   const { context, csrf, note, noteAbout = '' } = visit;
   const path = `${getPath(agent)}/allowlist`;
   const field: Field = {
@@ -65,7 +59,8 @@ function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: Trus
   };
   const renderRow = (entry: string): Html => {
     const about = entry.endsWith('.*') && html`Every agent of ${entry.slice(0, -2)}`;
-    const remove = renderButton({ path: `${path}/remove`, csrf, label: 'Remove', about: entry, values: { entry } });
+    const values = { entry, ...keepSearch(search) };
+    const remove = renderButton({ path: `${path}/remove`, csrf, label: 'Remove', about: entry, values });
     return renderNamed(entry, about, remove);
   };
   const { canonical_handle: handle } = agent;
@@ -77,13 +72,19 @@ function renderAllowlist(visit: Visit, { agent, listed, filled, mistakes }: Trus
   );
   const undo =
     note === 'unlisted' && isEntry(noteAbout)
-      ? { path, csrf, label: 'Undo', about: html`the removal of ${noteAbout}`, values: { entry: noteAbout } }
+      ? {
+          path,
+          csrf,
+          label: 'Undo',
+          about: html`the removal of ${noteAbout}`,
+          values: { entry: noteAbout, ...keepSearch(search) },
+        }
       : undefined;
   const added = note === 'listed' ? sayAdded(noteAbout) : undefined;
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
 ${renderAddForm(path, csrf, 'Add', field, mistakes)}
-${renderList(path, listed, renderRow, nobody)}</div>`;
+${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
 }
 
@@ -107,7 +108,7 @@ function sayAdded(added: string): string | undefined {
   return `Added ${new Intl.ListFormat('en').format([first, ...rest])} to the allowlist.`;
 }
 
-function renderBlocks(visit: Visit, { agent, listed, filled, mistakes }: TrustPage<Block>): View {
+function renderBlocks(visit: Visit, { agent, listed, search, filled, mistakes }: TrustPage<BlockRow>): View {
   const { context, csrf, note, noteAbout = '' } = visit;
   const path = `${getPath(agent)}/blocks`;
   const field: Field = {
@@ -121,8 +122,9 @@ function renderBlocks(visit: Visit, { agent, listed, filled, mistakes }: TrustPa
     isIdentifier: true,
   };
   const now = context.clock.now();
-  const renderRow = ({ blocked_handle: handle, created_at: at }: Block): Html => {
-    const unblock = renderButton({ path: `${path}/remove`, csrf, label: 'Unblock', about: handle, values: { handle } });
+  const renderRow = ({ blocked_handle: handle, created_at: at }: BlockRow): Html => {
+    const values = { handle, ...keepSearch(search) };
+    const unblock = renderButton({ path: `${path}/remove`, csrf, label: 'Unblock', about: handle, values });
     return renderNamed(handle, html`Blocked ${renderTime(at, now)}`, unblock);
   };
   const nobody = renderEmpty(
@@ -133,11 +135,51 @@ function renderBlocks(visit: Visit, { agent, listed, filled, mistakes }: TrustPa
   // After a block, the row of the list has the button that lifts it.
   const undo =
     note === 'unblocked' && BlockRequest.safeParse(values).success
-      ? { path, csrf, label: 'Undo', about: html`the unblocking of ${noteAbout}`, values }
+      ? {
+          path,
+          csrf,
+          label: 'Undo',
+          about: html`the unblocking of ${noteAbout}`,
+          values: { ...values, ...keepSearch(search) },
+        }
       : undefined;
   const body = html`<div class="stack measure">${renderAddForm(path, csrf, 'Block', field, mistakes)}
-${renderList(path, listed, renderRow, nobody)}</div>`;
+${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ agent, note, undo, mistakes }, 'blocks', body);
+}
+
+/** The forms of a list lead back to the entries that someone searched for. */
+const keepSearch = (search: string): Record<string, string> => (search === '' ? {} : { q: search });
+
+const addressOf = (path: string, search: string): string =>
+  search === '' ? path : `${path}?q=${encodeURIComponent(search)}`;
+
+/** A list, and a field that searches it if it has more than one page. */
+function renderSearchable<Item>(
+  path: string,
+  search: string,
+  listed: Listed<Item>,
+  renderRow: (item: Item) => Html,
+  nothing: Html,
+): Html {
+  const isLong = search !== '' || listed.next !== null || listed.trail.length > 0;
+  if (!isLong) return renderList(path, listed, renderRow, nothing);
+  const field: Field = {
+    id: 'q',
+    name: 'q',
+    label: 'Search this list',
+    hint: html`A part of a handle. A whole one, such as <code>@bob.helper</code>, also finds <code>@bob.*</code>.`,
+    value: search,
+    autocomplete: 'off',
+    maxLength: HANDLE_MAX_LENGTH,
+    isIdentifier: true,
+    isRequired: false,
+  };
+  const whole = search !== '' && html`<a class="button plain" href="${path}">Whole list</a>`;
+  const unfound = renderEmpty('Nothing found', html`<p>No entry contains “${untrustedText(search)}”.</p>`);
+  const list = renderList(addressOf(path, search), listed, renderRow, search === '' ? nothing : unfound);
+  return html`<form method="get" action="${path}" role="search" class="search-form">${renderField(field, [])}<div class="row-actions"><button class="button plain">Search</button>${whole}</div></form>
+${list}`;
 }
 
 function renderNamed(name: string, about: Html | false, action: Html): Html {
@@ -151,7 +193,7 @@ function renderAddForm(path: string, csrf: string, label: string, field: Field, 
 /** One of an agent's two lists: how it is read, and what its page looks like. */
 interface TrustList<Item> {
   readonly path: 'allowlist' | 'blocks';
-  read(visit: Visit, actor: AgentActor, view: Query): Promise<Listed<Item>>;
+  read(visit: Visit, agentId: string, view: Query, selection: EntrySelection): Promise<Listed<Item>>;
   render(visit: Visit, trustPage: TrustPage<Item>): View;
 }
 
@@ -162,17 +204,33 @@ async function showTrustList<Item>(
   refusal: Refusal = UNREFUSED,
   filled = '',
 ): Promise<DashboardAnswer> {
+  const search = readSearch(visit.query);
   const { row, listed } = await visit.context.database.read(async (view) => {
     const found = await requireAgent(visit, view);
-    return { row: found, listed: await list.read(visit, actingAs(visit.account.id, found), view) };
+    return { row: found, listed: await list.read(visit, found.id, view, toSelection(search)) };
   });
   const { mistakes } = refusal;
-  return refused(list.render(visit, { agent: toAgent(visit.context, row), listed, filled, mistakes }), refusal);
+  return refused(list.render(visit, { agent: toAgent(visit.context, row), listed, search, filled, mistakes }), refusal);
+}
+
+/** The characters of entries. */
+const SEARCHABLE = /^[@.*\w-]*$/;
+/** No entry contains it. */
+const NOWHERE = ' ';
+
+const readSearch = (parameters: Parameters): string =>
+  (parameters.one('q') ?? '').trim().toLowerCase().slice(0, HANDLE_MAX_LENGTH);
+
+/** A whole handle also finds the entry for all agents of its owner, because that one concerns it too. */
+function toSelection(search: string): EntrySelection {
+  const handle = search.startsWith('@') ? search : `@${search}`;
+  return { text: SEARCHABLE.test(search) ? search : NOWHERE, glob: isHandle(handle) ? toOwnerGlob(handle) : undefined };
 }
 
 /** Changes a list as its agent does, and shows it. */
 async function changeTrustList<Item>(
   visit: Visit,
+  form: Parameters,
   { path }: TrustList<Item>,
   note: NoteName,
   work: (actor: AgentActor, transaction: Transaction) => Promise<unknown>,
@@ -181,18 +239,19 @@ async function changeTrustList<Item>(
   await visit.context.database.write(async (transaction) => {
     await work(actingAs(visit.account.id, await requireAgent(visit, transaction)), transaction);
   });
-  return movedWithNote(visit, `/dashboard/agents/${visit.part('name')}/${path}`, note, about);
+  const address = addressOf(`/dashboard/agents/${visit.part('name')}/${path}`, readSearch(form));
+  return movedWithNote(visit, address, note, about);
 }
 
 const ALLOWLIST: TrustList<string> = {
   path: 'allowlist',
   render: renderAllowlist,
-  read: (visit, { agentId }, view) =>
+  read: (visit, agentId, view, selection) =>
     readListed(visit, {
       scope: ['allowlist', agentId],
       start: [''],
       toPosition: (entry) => [entry],
-      read: ([after], limit) => listAllowlistPage(view, agentId, after, limit),
+      read: ([after], limit) => listAllowlistPage(view, agentId, after, limit, selection),
     }),
 };
 
@@ -211,6 +270,7 @@ export async function actAllowlist(visit: Visit, form: Parameters): Promise<Dash
   try {
     return await changeTrustList(
       visit,
+      form,
       ALLOWLIST,
       'listed',
       (actor, transaction) => addToAllowlist(visit.context, actor, input, transaction),
@@ -236,6 +296,7 @@ export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<Da
   const about = isEntry(entry) ? entry : undefined;
   return changeTrustList(
     visit,
+    form,
     ALLOWLIST,
     'unlisted',
     (actor, transaction) => removeFromAllowlist(visit.context, actor, input, transaction),
@@ -246,18 +307,16 @@ export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<Da
 const MALFORMED: Mistake = { field: 'handle', message: 'Enter the handle of an agent, such as @spam.bot.' };
 const ITSELF: Mistake = { field: 'handle', message: 'An agent cannot block itself.' };
 
-const BLOCKS: TrustList<Block> = {
+const BLOCKS: TrustList<BlockRow> = {
   path: 'blocks',
   render: renderBlocks,
-  async read(visit, actor, view) {
-    const { blocks, next_cursor: next } = await listBlocks(
-      visit.context,
-      actor,
-      { query: readPageRequest(visit) },
-      view,
-    );
-    return toListed(visit, blocks, next);
-  },
+  read: (visit, agentId, view, selection) =>
+    readListed(visit, {
+      scope: ['blocks', agentId],
+      start: [Number.MAX_SAFE_INTEGER, ''],
+      toPosition: ({ created_at: at, blocked_handle: handle }: BlockRow) => [at, handle],
+      read: ([createdAt, handle], limit) => listBlockRows(view, agentId, { createdAt, handle }, limit, selection),
+    }),
 };
 
 export async function showBlocks(visit: Visit): Promise<DashboardAnswer> {
@@ -270,7 +329,7 @@ export async function actBlock(visit: Visit, form: Parameters): Promise<Dashboar
   const read = BlockRequest.safeParse({ handle: typed });
   if (!read.success) return blocksAgain(visit, form, mistaken(MALFORMED));
   if (typed === `@${account.username}.${part('name')}`) return blocksAgain(visit, form, mistaken(ITSELF));
-  return changeTrustList(visit, BLOCKS, 'blocked', (actor, transaction) =>
+  return changeTrustList(visit, form, BLOCKS, 'blocked', (actor, transaction) =>
     blockAgent(context, actor, { path: {}, body: read.data }, transaction),
   );
 }
@@ -283,6 +342,7 @@ export async function actUnblock(visit: Visit, form: Parameters): Promise<Dashbo
   const handle = form.one('handle') ?? '';
   return changeTrustList(
     visit,
+    form,
     BLOCKS,
     'unblocked',
     (actor, transaction) => unblockAgent(visit.context, actor, { path: { blocked: handle } }, transaction),
