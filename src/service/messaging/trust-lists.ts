@@ -162,24 +162,51 @@ export async function blockAgent(
   input: { path: PathOf<'blockAgent'>; body: BodyOf<'blockAgent'> },
   transaction: Transaction,
 ): Promise<ReplyOf<'blockAgent'>> {
-  const { handle } = input.body;
-  if (handle === actor.handle || handle === toOwnerGlob(actor.handle))
-    throw new ServiceError('VALIDATION_ERROR', 'An agent cannot block itself.');
-  await transaction.lock([actor.handle, handle].map(agentLock));
-  const known = await findBlock(transaction, actor.agentId, handle);
-  if (known !== undefined) return toBlock(known);
-  const { agentIds, shownId } = await resolve(transaction, actor, handle);
-  const block = {
-    agent_id: actor.agentId,
-    blocked_handle: handle,
-    blocked_agent_id: shownId,
-    // Later than the agent's other blocks, so that "newest first" is a total order.
-    created_at: Math.max(context.clock.now(), (await findLatestBlockTime(transaction, actor.agentId)) + 1),
-  };
-  await insertBlock(transaction, block);
-  forgetKnocks(transaction, actor.agentId, [handle]);
-  await removeFromShared(context, transaction, actor, agentIds);
+  const [block] = await blockAgents(context, actor, [input.body.handle], transaction);
+  if (block === undefined) throw new Error('No block was made.');
   return toBlock(block);
+}
+
+/** The same for several, each once. */
+export async function blockAgents(
+  context: ServiceContext,
+  actor: AgentActor,
+  handles: readonly (Handle | OwnerGlob)[],
+  transaction: Transaction,
+): Promise<BlockRow[]> {
+  if (handles.some((handle) => isItself(actor, handle)))
+    throw new ServiceError('VALIDATION_ERROR', 'An agent cannot block itself.');
+  await transaction.lock([actor.handle, ...handles].map(agentLock));
+  const blocks: BlockRow[] = [];
+  const newlyBlocked: string[] = [];
+  let latest = await findLatestBlockTime(transaction, actor.agentId);
+  for (const handle of handles) {
+    const known = await findBlock(transaction, actor.agentId, handle);
+    if (known !== undefined) {
+      blocks.push(known);
+      continue;
+    }
+    const { agentIds, shownId } = await resolve(transaction, actor, handle);
+    // Later than the agent's other blocks, so that "newest first" is a total order.
+    latest = Math.max(context.clock.now(), latest + 1);
+    const block = {
+      agent_id: actor.agentId,
+      blocked_handle: handle,
+      blocked_agent_id: shownId,
+      created_at: latest,
+    };
+    await insertBlock(transaction, block);
+    blocks.push(block);
+    newlyBlocked.push(...agentIds);
+  }
+  forgetKnocks(transaction, actor.agentId, handles);
+  await removeFromShared(context, transaction, actor, newlyBlocked);
+  return blocks;
+}
+
+/** Whether an entry of a block list stands for the agent whose list it is. */
+export function isItself({ handle: own }: Pick<AgentActor, 'handle'>, entry: Handle | OwnerGlob): boolean {
+  return entry === own || entry === toOwnerGlob(own);
 }
 
 /**

@@ -16,7 +16,8 @@ export interface Field {
   readonly value?: string;
   readonly hint?: Html | string;
   readonly autocomplete: string;
-  readonly maxLength: number;
+  /** Undefined: a browser must not cut what someone pastes. */
+  readonly maxLength?: number;
   readonly minLength?: number;
   /** Shown before the input, as a part of it. */
   readonly prefix?: string;
@@ -53,7 +54,7 @@ export function renderField(field: Field, mistakes: readonly Mistake[]): Html {
   const { id, prefix, isIdentifier = false, isRequired = true, suggestions } = field;
   const { notes, attributes } = tie(field, mistakes);
   const input = html`<input type="${field.kind ?? 'text'}" id="${id}" name="${field.name}" value="${field.value ?? ''}"
-    autocomplete="${field.autocomplete}" maxlength="${field.maxLength}"${field.minLength !== undefined && html` minlength="${field.minLength}"`}
+    autocomplete="${field.autocomplete}"${field.maxLength !== undefined && html` maxlength="${field.maxLength}"`}${field.minLength !== undefined && html` minlength="${field.minLength}"`}
     ${isIdentifier && html` autocapitalize="none" autocorrect="off" spellcheck="false"`}${isRequired && html` required`}${field.hasFocus === true && html` autofocus`}${suggestions !== undefined && html` list="${id}-suggestions"`}${attributes}>`;
   return html`<div class="field">
 <label for="${id}">${field.label}</label>
@@ -88,7 +89,8 @@ export interface Area {
   readonly name: string;
   readonly label: string;
   readonly value: string;
-  readonly maxLength: number;
+  /** Undefined: a browser must not cut what someone pastes. */
+  readonly maxLength?: number;
   readonly rows: number;
   readonly hint?: Html | string;
   readonly isCode?: boolean;
@@ -100,7 +102,7 @@ export function renderArea(area: Area, mistakes: readonly Mistake[]): Html {
   const { notes, attributes } = tie(area, mistakes);
   return html`<div class="field"><label for="${id}">${label}</label>
 ${notes}
-<textarea id="${id}" name="${name}" rows="${rows}" maxlength="${maxLength}" autocomplete="off"${isCode && html` class="mono" spellcheck="false"`}${attributes}>
+<textarea id="${id}" name="${name}" rows="${rows}"${maxLength !== undefined && html` maxlength="${maxLength}"`} autocomplete="off"${isCode && html` class="mono" spellcheck="false"`}${attributes}>
 ${value}</textarea></div>`;
 }
 

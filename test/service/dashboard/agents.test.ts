@@ -481,7 +481,7 @@ describe('The allowlist of an agent', () => {
     const lifted = await ada.press(list, /^unblock @eve\.bot$/i);
     expect(lifted.text).toContain('No one is blocked');
     const again = await press(lifted, /^undo the unblocking of @eve\.bot$/i);
-    expect([pathOf(again), again.text.includes('Blocked.'), again.text.includes('@eve.bot')]).toEqual([
+    expect([pathOf(again), again.text.includes('Blocked @eve.bot.'), again.text.includes('@eve.bot')]).toEqual([
       list,
       true,
       true,

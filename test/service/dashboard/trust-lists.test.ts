@@ -74,3 +74,92 @@ describe('The search in a long allowlist or block list', () => {
     },
   );
 });
+
+describe('A pasted list', () => {
+  const LISTS = [
+    ['allowlist', /^add all$/i, 'Added @bob.* and 4 others to the allowlist.'],
+    ['blocks', /^block all$/i, 'Blocked @bob.* and 4 others. Any sessions you shared go on without them.'],
+  ] as const;
+
+  it.each(LISTS)(
+    '%s: lines, spaces, commas and comments are understood, and each entry counts once',
+    async (kind, button, note) => {
+      const list = `${await newAgent()}/${kind}`;
+      const text = '# from ops.allow\r\n@bob.*\r\n@a.one, @a.two;@a.three # old\n\t@a.four\n@a.one\n';
+      const page = await ada.press(list, button, { list: text });
+      expect([pathOf(page), page.text.includes(note)]).toEqual([list, true]);
+      expect(listedOn(page)).toEqual(expect.arrayContaining(['@bob.*', '@a.one', '@a.two', '@a.three', '@a.four']));
+    },
+  );
+
+  it.each(LISTS)(
+    '%s: what cannot be added is reported with its line and the reason, and nothing is changed',
+    async (kind, button) => {
+      const list = `${await newAgent()}/${kind}`;
+      const before = listedOn(await ada.open(list));
+      const text = '@bob.helper\nbob.helper\n@eve.bot @Eve.Bot\n<script>alert(1)</script>';
+      const page = await ada.press(list, button, { list: text });
+      expect(page.answer.status).toBe(400);
+      for (const fault of [
+        'Line 2: “bob.helper” does not begin with @.',
+        'Line 3: “@Eve.Bot” has capital letters.',
+        'Line 4: “<script>alert(1)</script>” is not a handle.',
+      ])
+        expect(page.text).toContain(fault);
+      expect(bodyOf(page)).not.toContain('<script>alert');
+      expect(mustFindForm(page, button).values['list']?.split(/\r?\n/)).toEqual(text.split('\n'));
+      expect(listedOn(await ada.open(list))).toEqual(before);
+    },
+  );
+
+  it('the others are added if the person says so, and the note counts what was left out', async () => {
+    const list = `${await newAgent()}/allowlist`;
+    const asked = await ada.press(list, /^add all$/i, { list: '@bob.helper\nbob\n@eve.bot\n@Eve.bot' });
+    const page = await press(asked, /^add the other 2$/i);
+    expect(page.text).toContain('Added @bob.helper and @eve.bot to the allowlist. 2 left out.');
+    expect(listedOn(page)).toEqual(expect.arrayContaining(['@bob.helper', '@eve.bot']));
+    const nothing = await ada.press(list, /^add all$/i, { list: 'bob eve' });
+    expect(nothing.text).not.toContain('the other');
+    expect((await press(nothing, /^add all$/i, { skip: '1' })).answer.status).toBe(400);
+  });
+
+  it('an agent blocks itself neither by its handle nor by its owner', async () => {
+    const path = await newAgent();
+    const handle = `@${ada.username}.${path.split('/').at(-1)}`;
+    for (const entry of [handle, `@${ada.username}.*`]) {
+      const page = await ada.press(`${path}/blocks`, /^block$/i, { handle: `@bob.bot ${entry}` });
+      expect([page.answer.status, page.text.includes('An agent cannot block itself.')]).toEqual([400, true]);
+      const rest = await press(page, /^block the other one$/i);
+      expect(listedOn(rest)).toEqual(['@bob.bot']);
+    }
+  });
+
+  it('many faults are counted, and ten thousand entries are added at once', async () => {
+    const list = `${await newAgent()}/allowlist`;
+    const wrong = await ada.press(list, /^add all$/i, { list: many(1_000).join('\n').replaceAll('@', '') });
+    expect(wrong.text).toContain('Line 20: “many.a00019” does not begin with @. And 980 more.');
+    expect(wrong.text).not.toContain('Line 21');
+    const full = await ada.press(list, /^add all$/i, { list: many(10_000).join('\n') });
+    expect([full.answer.status, full.text.includes('An allowlist has at most 10000 entries.')]).toEqual([400, true]);
+    const page = await press(full, /^add all$/i, { list: many(9_999).join('\n') });
+    expect(page.text).toContain('Added @many.a00000 and 9,998 others to the allowlist.');
+    expect(listedOn(await ada.open(`${list}?q=a09998`))).toEqual(['@many.a09998']);
+    const more = await ada.press(list, /^add all$/i, { list: `${many(10_000).join('\n')}\n@one.more` });
+    expect([more.answer.status, more.text.includes('Enter at most 10,000 handles at once.')]).toEqual([400, true]);
+  });
+
+  it('is refused as a whole if it is larger than a form may be', async () => {
+    const list = `${await newAgent()}/allowlist`;
+    const page = await ada.press(list, /^add all$/i, { list: `${'# ä'.repeat(200_000)}\n@bob.helper` });
+    expect(page.answer.status).toBe(413);
+    expect(listedOn(await ada.open(list))).toEqual([`@${ada.username}.*`]);
+  });
+
+  it('no field of these lists cuts what someone pastes', async () => {
+    for (const list of ['/dashboard/agents/main/allowlist', '/dashboard/agents/main/blocks']) {
+      const { text } = (await ada.open(list)).answer;
+      for (const tag of text.match(/<(?:input[^>]*id="(?:entry|handle)"|textarea)[^>]*>/g) ?? [])
+        expect(tag).not.toContain('maxlength');
+    }
+  });
+});

@@ -466,7 +466,7 @@ function keepTyped(
   const title = 'You were signed out';
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>This page keeps what you typed. Sign in in a new tab, then come back and continue.</p></div>
-<form method="post" action="${request.url}">${hiddenEntries(entries)}<div class="actions"><a class="button primary" href="${PATH.signIn}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
+<form method="post" action="${request.url}"${request.isMultipart() && html` enctype="multipart/form-data"`}>${hiddenEntries(entries)}<div class="actions"><a class="button primary" href="${PATH.signIn}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
 </div>`;
   const sheet = layOut({ title: `Problem: ${title}`, host: getHost(context), main });
   return reply.code(403).headers(pageHeaders()).send(sheet);

@@ -1,14 +1,20 @@
-import { HANDLE_MAX_LENGTH, isHandle, toOwnerGlob } from '../../../wire/handle.js';
+import { HANDLE_MAX_LENGTH, isHandle, isOwnerGlob, toOwnerGlob } from '../../../wire/handle.js';
 import type { Agent } from '../../../wire/schemas/agent.js';
-import { AddAllowlistRequest, AllowlistEntry, BlockRequest } from '../../../wire/schemas/requests.js';
 import { toAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query, Transaction } from '../../core/database.js';
 import { hasCode } from '../../core/errors.js';
-import { addToAllowlist, blockAgent, removeFromAllowlist, unblockAgent } from '../../messaging/trust-lists.js';
+import {
+  ALLOWLIST_MAX_ENTRIES,
+  addToAllowlist,
+  blockAgents,
+  isItself,
+  removeFromAllowlist,
+  unblockAgent,
+} from '../../messaging/trust-lists.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { type BlockRow, type EntrySelection, listAllowlistPage, listBlockRows } from '../../store/allowlists.js';
-import { type Field, hidden, type Mistake, renderField } from '../form.js';
+import { type Field, hidden, type Mistake, renderArea, renderField } from '../form.js';
 import { CAUTION, type Html, html, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
@@ -33,30 +39,31 @@ import {
   type Visit,
 } from './visit.js';
 
-/** An agent's allowlist or block list, with the form that adds to it. */
+/** An agent's allowlist or block list, with the forms that add to it. */
 interface TrustPage<Item> {
   readonly agent: Agent;
   readonly listed: Listed<Item>;
   /** The text that its entries contain; empty: all of them. */
   readonly search: string;
-  /** The typed text that cannot be added. */
-  readonly filled: string;
+  readonly filled: Filled;
   readonly mistakes: readonly Mistake[];
 }
 
-function renderAllowlist(visit: Visit, { agent, listed, search, filled, mistakes }: TrustPage<string>): View {
+/** What someone typed or pasted, if it was refused. */
+interface Filled {
+  readonly text: string;
+  /** Whether it is a pasted list instead of a line. */
+  readonly isList: boolean;
+  /** How many entries can be added without the others. */
+  readonly rest: number;
+}
+const EMPTY: Filled = { text: '', isList: false, rest: 0 };
+
+function renderAllowlist(visit: Visit, trustPage: TrustPage<string>): View {
+  const { agent, listed, search, mistakes } = trustPage;
   const { context, csrf, note, noteAbout = '' } = visit;
   const path = `${getPath(agent)}/allowlist`;
-  const field: Field = {
-    id: 'entry',
-    name: 'entry',
-    label: 'Add to allowlist',
-    hint: html`An agent such as <code>@bob.helper</code>, or all agents of one owner: <code>@bob.*</code>. Separate several with spaces.`,
-    value: filled,
-    autocomplete: 'off',
-    maxLength: 2000,
-    isIdentifier: true,
-  };
+  const hint = html`An agent such as <code>@bob.helper</code>, or all agents of one owner: <code>@bob.*</code>. Separate several with spaces.`;
   const renderRow = (entry: string): Html => {
     const about = entry.endsWith('.*') && html`Every agent of ${entry.slice(0, -2)}`;
     const values = { entry, ...keepSearch(search) };
@@ -80,47 +87,51 @@ function renderAllowlist(visit: Visit, { agent, listed, search, filled, mistakes
           values: { entry: noteAbout, ...keepSearch(search) },
         }
       : undefined;
-  const added = note === 'listed' ? sayAdded(noteAbout) : undefined;
+  const added = note === 'listed' ? sayAdded(noteAbout, (names) => `Added ${names} to the allowlist.`) : undefined;
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
-${renderAddForm(path, csrf, 'Add', field, mistakes)}
+${renderAddForms(path, csrf, { ...ALLOWLIST, hint }, trustPage)}
 ${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
 }
 
-const isEntry = (text: string): boolean => AllowlistEntry.safeParse(text).success;
+const isEntry = (text: string): boolean => isHandle(text) || isOwnerGlob(text);
 
 /** With more entries than these, the note names the first and counts the others. */
 const ADDED_NAMED_MAX = 3;
+/** Comes before the number of entries that were left out. */
+const LEFT_OUT = '~';
 
 /** Names what was added in few words: the cookie of the note has no room for a thousand entries. */
-function toAdded(entries: readonly string[]): string {
-  return entries.length > ADDED_NAMED_MAX ? `${entries[0]}+${entries.length - 1}` : entries.join('+');
+function toAdded(entries: readonly string[], leftOut: number): string {
+  const added = entries.length > ADDED_NAMED_MAX ? `${entries[0]}+${entries.length - 1}` : entries.join('+');
+  return leftOut === 0 ? added : `${added}${LEFT_OUT}${leftOut}`;
 }
+
+const COUNT = /^[1-9]\d{0,5}$/;
 
 /** Undefined: the cookie names no entry. */
-function sayAdded(added: string): string | undefined {
+function sayAdded(about: string, say: (names: string) => string): string | undefined {
+  const [added = '', leftOut] = about.split(LEFT_OUT);
   const [first = '', ...rest] = added.split('+');
   const [count = ''] = rest;
-  if (!isEntry(first)) return undefined;
-  if (rest.length === 1 && /^[1-9]\d{0,3}$/.test(count)) return `Added ${first} and ${count} others to the allowlist.`;
-  if (!rest.every(isEntry)) return undefined;
-  return `Added ${new Intl.ListFormat('en').format([first, ...rest])} to the allowlist.`;
+  const isCounted = rest.length === 1 && COUNT.test(count);
+  if (!isEntry(first) || !(isCounted || rest.every(isEntry))) return undefined;
+  const names = isCounted
+    ? `${first} and ${formatCount(count)} others`
+    : new Intl.ListFormat('en').format([first, ...rest]);
+  const remark = leftOut !== undefined && COUNT.test(leftOut) ? ` ${formatCount(leftOut)} left out.` : '';
+  return `${say(names)}${remark}`;
 }
 
-function renderBlocks(visit: Visit, { agent, listed, search, filled, mistakes }: TrustPage<BlockRow>): View {
+const formatCount = (count: number | string): string => Number(count).toLocaleString('en-US');
+
+function renderBlocks(visit: Visit, trustPage: TrustPage<BlockRow>): View {
+  const { agent, listed, search, mistakes } = trustPage;
   const { context, csrf, note, noteAbout = '' } = visit;
   const path = `${getPath(agent)}/blocks`;
-  const field: Field = {
-    id: 'handle',
-    name: 'handle',
-    label: 'Block an agent',
-    hint: 'Neither agent can invite the other, and the blocked agent leaves the sessions you share. It isn’t notified.',
-    value: filled,
-    autocomplete: 'off',
-    maxLength: 130,
-    isIdentifier: true,
-  };
+  const hint =
+    'Neither agent can invite the other, and the blocked agent leaves the sessions you share. It isn’t notified.';
   const now = context.clock.now();
   const renderRow = ({ blocked_handle: handle, created_at: at }: BlockRow): Html => {
     const values = { handle, ...keepSearch(search) };
@@ -131,21 +142,24 @@ function renderBlocks(visit: Visit, { agent, listed, search, filled, mistakes }:
     'No one is blocked',
     html`<p>Blocked agents cannot reach this one, even if its policy is open.</p>`,
   );
-  const values = { handle: noteAbout };
   // After a block, the row of the list has the button that lifts it.
   const undo =
-    note === 'unblocked' && BlockRequest.safeParse(values).success
+    note === 'unblocked' && isEntry(noteAbout)
       ? {
           path,
           csrf,
           label: 'Undo',
           about: html`the unblocking of ${noteAbout}`,
-          values: { ...values, ...keepSearch(search) },
+          values: { handle: noteAbout, ...keepSearch(search) },
         }
       : undefined;
-  const body = html`<div class="stack measure">${renderAddForm(path, csrf, 'Block', field, mistakes)}
+  const added =
+    note === 'blocked'
+      ? sayAdded(noteAbout, (names) => `Blocked ${names}. Any sessions you shared go on without them.`)
+      : undefined;
+  const body = html`<div class="stack measure">${renderAddForms(path, csrf, { ...BLOCKS, hint }, trustPage)}
 ${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
-  return renderAgentPage({ agent, note, undo, mistakes }, 'blocks', body);
+  return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'blocks', body);
 }
 
 /** The forms of a list lead back to the entries that someone searched for. */
@@ -186,14 +200,59 @@ function renderNamed(name: string, about: Html | false, action: Html): Html {
   return html`<li class="row"><div class="who grow"><span class="mono ink">${name}</span>${about && html`<span class="soft small">${about}</span>`}</div>${action}</li>`;
 }
 
-function renderAddForm(path: string, csrf: string, label: string, field: Field, mistakes: readonly Mistake[]): Html {
-  return html`<form method="post" action="${path}" class="card add">${hidden({ csrf })}${renderField(field, mistakes)}<button class="button primary">${label}</button></form>`;
+/** The field for one entry or a few, and the one for a pasted list. */
+function renderAddForms<Item>(
+  path: string,
+  csrf: string,
+  { field, label, verb, most, hint }: TrustList<Item> & { readonly hint: Html | string },
+  { search, filled, mistakes }: TrustPage<Item>,
+): Html {
+  const { text, isList, rest } = filled;
+  const values = hidden({ csrf, ...keepSearch(search) });
+  const line: Field = {
+    id: field,
+    name: field,
+    label,
+    hint,
+    value: isList ? '' : text,
+    autocomplete: 'off',
+    isIdentifier: true,
+  };
+  const list = {
+    id: LIST,
+    name: LIST,
+    label: 'Handles',
+    value: isList ? text : '',
+    rows: 6,
+    isCode: true,
+    hint: `Up to ${formatCount(most)}, one on each line or separated by spaces or commas. What follows a # is ignored.`,
+  };
+  const skip =
+    rest > 0 &&
+    html`<button class="button plain" name="${SKIP}" value="1">${verb} the other ${rest === 1 ? 'one' : formatCount(rest)}</button>`;
+  return html`<form method="post" action="${path}" class="card add">${values}${renderField(line, mistakes)}<div class="row-actions"><button class="button primary">${verb}</button>${!isList && skip}</div></form>
+<details class="fold"${isList && html` open`}><summary>Paste a list</summary><form method="post" action="${path}" enctype="multipart/form-data" class="card stack">${values}${renderArea(list, mistakes)}<div class="row-actions"><button class="button primary">${verb} all</button>${isList && skip}</div></form></details>`;
 }
 
-/** One of an agent's two lists: how it is read, and what its page looks like. */
+/** The field of a pasted list. */
+const LIST = 'list';
+/** The button that leaves out what is not an entry. */
+const SKIP = 'skip';
+
+/** One of an agent's two lists: how it is read and extended, and what its page looks like. */
 interface TrustList<Item> {
   readonly path: 'allowlist' | 'blocks';
+  /** Of the form for one entry or a few. */
+  readonly field: 'entry' | 'handle';
+  readonly label: string;
+  readonly verb: string;
+  /** How many entries can be added at once. */
+  readonly most: number;
+  /** Calls of the general limit that each entry after the first costs. */
+  readonly cost: number;
+  readonly note: NoteName;
   read(visit: Visit, agentId: string, view: Query, selection: EntrySelection): Promise<Listed<Item>>;
+  add(visit: Visit, actor: AgentActor, entries: readonly string[], transaction: Transaction): Promise<unknown>;
   render(visit: Visit, trustPage: TrustPage<Item>): View;
 }
 
@@ -202,7 +261,7 @@ async function showTrustList<Item>(
   visit: Visit,
   list: TrustList<Item>,
   refusal: Refusal = UNREFUSED,
-  filled = '',
+  filled: Filled = EMPTY,
 ): Promise<DashboardAnswer> {
   const search = readSearch(visit.query);
   const { row, listed } = await visit.context.database.read(async (view) => {
@@ -245,6 +304,12 @@ async function changeTrustList<Item>(
 
 const ALLOWLIST: TrustList<string> = {
   path: 'allowlist',
+  field: 'entry',
+  label: 'Add to allowlist',
+  verb: 'Add',
+  most: ALLOWLIST_MAX_ENTRIES,
+  cost: 0,
+  note: 'listed',
   render: renderAllowlist,
   read: (visit, agentId, view, selection) =>
     readListed(visit, {
@@ -253,41 +318,106 @@ const ALLOWLIST: TrustList<string> = {
       toPosition: (entry) => [entry],
       read: ([after], limit) => listAllowlistPage(view, agentId, after, limit, selection),
     }),
+  add: (visit, actor, entries, transaction) =>
+    addToAllowlist(visit.context, actor, { path: getAgentPath(visit), body: { entries: [...entries] } }, transaction),
 };
+
+/** The entries that someone typed, each once, and what is wrong with the first of the other words. */
+interface Typed {
+  readonly entries: readonly string[];
+  readonly faults: readonly string[];
+  readonly faultCount: number;
+}
+
+/** Faults that people read at once. */
+const FAULTS_SHOWN_MAX = 20;
+
+/** A `#` starts a comment, as in the files that `asp allowlist apply` reads. */
+function readTyped<Item>(text: string, list: TrustList<Item>, handle: string): Typed {
+  const lines = text.split(/\r\n?|\n/);
+  const entries = new Set<string>();
+  const faults: string[] = [];
+  let faultCount = 0;
+  for (const [index, line] of lines.entries()) {
+    for (const word of line.replace(/#.*$/, '').split(/[\s,;]+/)) {
+      if (word === '') continue;
+      if (isEntry(word) && !(list.path === 'blocks' && isItself({ handle }, word))) {
+        entries.add(word);
+        continue;
+      }
+      faultCount += 1;
+      if (faultCount <= FAULTS_SHOWN_MAX)
+        faults.push(`${lines.length > 1 ? `Line ${index + 1}: ` : ''}${describeFault(word)}`);
+    }
+  }
+  return { entries: [...entries], faults, faultCount };
+}
+
+/** Why a word cannot be an entry of the list. */
+function describeFault(word: string): string {
+  if (isEntry(word)) return 'An agent cannot block itself.';
+  const shown = `“${untrustedText(word)}”`;
+  if (isEntry(`@${word}`)) return `${shown} does not begin with @.`;
+  return `${shown} ${isEntry(word.toLowerCase()) ? 'has capital letters' : 'is not a handle'}.`;
+}
+
+const EXAMPLES = 'Enter handles such as @bob.helper, or @bob.* for all agents of @bob.';
+
+function describeFaults({ faults, faultCount }: Typed): string[] {
+  const more = faultCount - faults.length;
+  if (faultCount === 1) return faults.map((fault) => `${fault} ${EXAMPLES}`);
+  return more > 0 ? [...faults, `And ${formatCount(more)} more.`] : [...faults];
+}
+
+/** Adds what someone typed or pasted. If some of it cannot be added, it asks first, and changes nothing. */
+async function addTyped<Item>(visit: Visit, form: Parameters, list: TrustList<Item>): Promise<DashboardAnswer> {
+  const { context, account, part } = visit;
+  const filled = readFilled(form, list);
+  const typed = readTyped(filled.text, list, `@${account.username}.${part('name')}`);
+  const { entries, faultCount } = typed;
+  const refuse = (messages: readonly string[], rest = 0): Promise<DashboardAnswer> => {
+    const field = filled.isList ? LIST : list.field;
+    return showTrustList(visit, list, mistaken(...messages.map((message) => ({ field, message }))), {
+      ...filled,
+      rest,
+    });
+  };
+  if (entries.length > list.most) return refuse([`Enter at most ${formatCount(list.most)} handles at once.`]);
+  const isSkipping = form.one(SKIP) !== undefined && entries.length > 0;
+  if (faultCount > 0 && !isSkipping) return refuse(describeFaults(typed), entries.length);
+  if (entries.length === 0) return refuse([EXAMPLES]);
+  const weight = list.cost * (entries.length - 1);
+  if (weight > 0) await context.limits.takeAll([{ name: 'general', subjectId: account.id, weight }]);
+  try {
+    return await changeTrustList(
+      visit,
+      form,
+      list,
+      list.note,
+      (actor, transaction) => list.add(visit, actor, entries, transaction),
+      toAdded(entries, faultCount),
+    );
+  } catch (error) {
+    if (!hasCode(error, 'VALIDATION_ERROR')) throw error;
+    return refuse([error.message]);
+  }
+}
+
+function readFilled<Item>(form: Parameters, { field }: TrustList<Item>): Filled {
+  const list = form.one(LIST);
+  return { text: list ?? form.one(field) ?? '', isList: list !== undefined, rest: 0 };
+}
 
 export async function showAllowlist(visit: Visit): Promise<DashboardAnswer> {
   return showTrustList(visit, ALLOWLIST);
 }
 
 export async function actAllowlist(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const typed = (form.one('entry') ?? '').split(/[\s,]+/).filter((entry) => entry !== '');
-  const wrong = typed.find((entry) => !isEntry(entry));
-  if (wrong !== undefined) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: malformed(wrong) }));
-  const read = AddAllowlistRequest.safeParse({ entries: typed });
-  if (!read.success) return allowlistAgain(visit, form, mistaken({ field: 'entry', message: MISSING }));
-  const entries = [...new Set(read.data.entries)];
-  const input = { path: getAgentPath(visit), body: { entries } };
-  try {
-    return await changeTrustList(
-      visit,
-      form,
-      ALLOWLIST,
-      'listed',
-      (actor, transaction) => addToAllowlist(visit.context, actor, input, transaction),
-      toAdded(entries),
-    );
-  } catch (error) {
-    if (!hasCode(error, 'VALIDATION_ERROR')) throw error;
-    return allowlistAgain(visit, form, mistaken({ field: 'entry', message: error.message }));
-  }
+  return addTyped(visit, form, ALLOWLIST);
 }
 
-const MISSING = 'Enter handles such as @bob.helper, or @bob.* for all agents of @bob.';
-const malformed = (entry: string): string =>
-  `“${untrustedText(entry)}” is not a handle. Enter handles such as @bob.helper, or @bob.* for all agents of @bob.`;
-
 export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return showTrustList(visit, ALLOWLIST, refusal, form.one('entry'));
+  return showTrustList(visit, ALLOWLIST, refusal, readFilled(form, ALLOWLIST));
 }
 
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -304,11 +434,17 @@ export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<Da
   );
 }
 
-const MALFORMED: Mistake = { field: 'handle', message: 'Enter the handle of an agent, such as @spam.bot.' };
-const ITSELF: Mistake = { field: 'handle', message: 'An agent cannot block itself.' };
+/** A block costs an agent one call, and may take others out of sessions. */
+const BLOCKED_AT_ONCE_MAX = 200;
 
 const BLOCKS: TrustList<BlockRow> = {
   path: 'blocks',
+  field: 'handle',
+  label: 'Block an agent',
+  verb: 'Block',
+  most: BLOCKED_AT_ONCE_MAX,
+  cost: 1,
+  note: 'blocked',
   render: renderBlocks,
   read: (visit, agentId, view, selection) =>
     readListed(visit, {
@@ -317,6 +453,7 @@ const BLOCKS: TrustList<BlockRow> = {
       toPosition: ({ created_at: at, blocked_handle: handle }: BlockRow) => [at, handle],
       read: ([createdAt, handle], limit) => listBlockRows(view, agentId, { createdAt, handle }, limit, selection),
     }),
+  add: ({ context }, actor, handles, transaction) => blockAgents(context, actor, handles, transaction),
 };
 
 export async function showBlocks(visit: Visit): Promise<DashboardAnswer> {
@@ -324,18 +461,11 @@ export async function showBlocks(visit: Visit): Promise<DashboardAnswer> {
 }
 
 export async function actBlock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const { context, account, part } = visit;
-  const typed = (form.one('handle') ?? '').trim();
-  const read = BlockRequest.safeParse({ handle: typed });
-  if (!read.success) return blocksAgain(visit, form, mistaken(MALFORMED));
-  if (typed === `@${account.username}.${part('name')}`) return blocksAgain(visit, form, mistaken(ITSELF));
-  return changeTrustList(visit, form, BLOCKS, 'blocked', (actor, transaction) =>
-    blockAgent(context, actor, { path: {}, body: read.data }, transaction),
-  );
+  return addTyped(visit, form, BLOCKS);
 }
 
 export async function blocksAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return showTrustList(visit, BLOCKS, refusal, form.one('handle'));
+  return showTrustList(visit, BLOCKS, refusal, readFilled(form, BLOCKS));
 }
 
 export async function actUnblock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
@@ -346,6 +476,6 @@ export async function actUnblock(visit: Visit, form: Parameters): Promise<Dashbo
     BLOCKS,
     'unblocked',
     (actor, transaction) => unblockAgent(visit.context, actor, { path: { blocked: handle } }, transaction),
-    BlockRequest.safeParse({ handle }).success ? handle : undefined,
+    isEntry(handle) ? handle : undefined,
   );
 }

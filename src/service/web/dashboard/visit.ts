@@ -106,9 +106,10 @@ export async function readPostedForm(request: FastifyRequest): Promise<PostedFor
   let next = await parts.next();
   let length = 0;
   for (; next.done !== true && next.value.type === 'field'; next = await parts.next()) {
+    const { valueTruncated: isCut } = next.value;
     const value = String(next.value.value);
     length += value.length;
-    if (length > FORM_LIMITS.fieldSize)
+    if (isCut || length > FORM_LIMITS.fieldSize)
       throw new OAuthError('invalid_request', 'This form is too large.', undefined, { status: 413 });
     fields.append(next.value.fieldname, value);
   }
