@@ -138,6 +138,50 @@ export async function blocksAnyOf(query: Query, agentId: string, owner: string):
   return found !== undefined;
 }
 
+/** The pattern of a handle in a column, `@owner.*`. */
+const toGlob = (dialect: Dialect, handle: string): string =>
+  dialect === 'sqlite'
+    ? `(substr(${handle}, 1, instr(${handle}, '.')) || '*')`
+    : `(split_part(${handle}, '.', 1) || '.*')`;
+
+/** Sessions in which counterparts are looked for, and participants of each: those who came first. */
+const LOOKED_AT_SESSIONS = 20;
+const LOOKED_AT_PARTICIPANTS = 50;
+
+export interface CounterpartRow {
+  readonly handle: string;
+  /** The last change of a session with it. */
+  readonly changed_at: number;
+}
+
+/**
+ * The agents of other owners in an agent's latest sessions that neither of its lists names, latest first. They are
+ * not looked up, so nothing shows whether they still exist.
+ */
+export function listUnlistedCounterparts(
+  query: Query,
+  agentId: string,
+  owner: string,
+  limit: number,
+): Promise<CounterpartRow[]> {
+  const names = `(other.handle, ${toGlob(query.dialect, 'other.handle')})`;
+  return query.all<CounterpartRow>(
+    `SELECT other.handle, MAX(recent.changed_at) AS changed_at FROM (
+       SELECT session_id, changed_at FROM inbox WHERE agent_id = $1
+       ORDER BY changed_at DESC, session_id DESC LIMIT ${LOOKED_AT_SESSIONS}
+     ) AS recent CROSS JOIN participant AS other
+     WHERE other.session_id = recent.session_id AND other.position < ${LOOKED_AT_PARTICIPANTS}
+       AND NOT (other.handle >= $2 AND other.handle < $3)
+       AND NOT EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry IN ${names})
+       AND NOT EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN ${names})
+     GROUP BY other.handle ORDER BY changed_at DESC, other.handle LIMIT $4`,
+    agentId,
+    `@${owner}.`,
+    `@${owner}/`,
+    limit,
+  );
+}
+
 /** The facts that the gate needs about one handle; if there is no such agent, the agent columns are null. */
 export interface GateRow {
   readonly id: string | null;
@@ -159,12 +203,6 @@ export interface GateQuestion {
   readonly inviterHandle: string;
   readonly inviterGlob: string;
 }
-
-/** The pattern of a handle in a column, `@owner.*`. */
-const toGlob = (dialect: Dialect, handle: string): string =>
-  dialect === 'sqlite'
-    ? `(substr(${handle}, 1, instr(${handle}, '.')) || '*')`
-    : `(split_part(${handle}, '.', 1) || '.*')`;
 
 /** One row per handle. The lookups are the same whether or not it exists, so that timing reveals nothing. */
 export async function weighHandles(

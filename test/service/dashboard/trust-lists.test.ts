@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { createActor, operate } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
 import { mustFindForm } from '../../support/person.js';
+import { until } from '../../support/until.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
@@ -161,5 +163,49 @@ describe('A pasted list', () => {
       for (const tag of text.match(/<(?:input[^>]*id="(?:entry|handle)"|textarea)[^>]*>/g) ?? [])
         expect(tag).not.toContain('maxlength');
     }
+  });
+});
+
+describe('Recent counterparts', () => {
+  const ADD = /^add (@\S+)$/i;
+  const suggestedOn = (page: Page): string[] =>
+    page.forms.flatMap(({ buttons }) => buttons.flatMap(({ label }) => ADD.exec(label)?.[1] ?? []));
+  const offeredOn = (page: Page): string[] =>
+    [...page.answer.text.matchAll(/<option value="(@[^"]+)">/g)].map(([, one = '']) => one);
+
+  it('are suggested until a list names them or their owner, whether or not they still exist', async () => {
+    const { desk, operator } = stage;
+    const mine = await createActor(desk.place, operator, 'mine', { policy: 'allowlist' });
+    const [bob, carol, dan, erin] = [
+      await createActor(desk.place, operator, 'bob'),
+      await createActor(desk.place, operator, 'carol'),
+      await createActor(desk.place, operator, 'dan'),
+      await createActor(desk.place, operator, 'erin'),
+    ];
+    const sister = await createActor(desk.place, operator, 'sister', { owner: mine.owner });
+    for (const other of [bob, carol, dan, sister]) {
+      await mine.mustCreate({ invite: [other.handle] });
+      desk.clock.advance(1_000);
+    }
+    await erin.mustCreate({ invite: [bob.handle] });
+    await operate(operator, 'DELETE', `/accounts/${carol.owner}`);
+    const owner = await stage.enterLocally(mine.owner);
+    const [list, blocks] = ['allowlist', 'blocks'].map((kind) => `/dashboard/agents/${mine.name}/${kind}`);
+    if (list === undefined || blocks === undefined) throw new Error('no pages');
+    const page = await until('all are suggested', async () => {
+      const opened = await owner.open(list);
+      return suggestedOn(opened).length === 3 && opened;
+    });
+    const met = [bob.handle, carol.handle, dan.handle];
+    expect([...suggestedOn(page)].sort()).toEqual(met);
+    expect(suggestedOn(page).filter((handle) => handle !== carol.handle)).toEqual([dan.handle, bob.handle]);
+    expect(offeredOn(await owner.open(blocks)).sort()).toEqual(met);
+    const added = await owner.press(list, new RegExp(`^add ${dan.handle}$`, 'i'));
+    expect(added.text).toContain(`Added ${dan.handle} to the allowlist.`);
+    await owner.press(list, /^add$/i, { entry: `@${bob.owner}.*` });
+    await owner.press(blocks, /^block$/i, { handle: carol.handle });
+    expect(suggestedOn(await owner.open(list))).toEqual([]);
+    expect((await owner.open(list)).text).not.toContain('Recent counterparts');
+    expect(offeredOn(await owner.open(blocks))).toEqual([]);
   });
 });

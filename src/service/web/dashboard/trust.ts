@@ -13,7 +13,14 @@ import {
   unblockAgent,
 } from '../../messaging/trust-lists.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { type BlockRow, type EntrySelection, listAllowlistPage, listBlockRows } from '../../store/allowlists.js';
+import {
+  type BlockRow,
+  type CounterpartRow,
+  type EntrySelection,
+  listAllowlistPage,
+  listBlockRows,
+  listUnlistedCounterparts,
+} from '../../store/allowlists.js';
 import { type Field, hidden, type Mistake, renderArea, renderField } from '../form.js';
 import { CAUTION, type Html, html, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
@@ -47,6 +54,8 @@ interface TrustPage<Item> {
   readonly search: string;
   readonly filled: Filled;
   readonly mistakes: readonly Mistake[];
+  /** Agents that this one has met, and that neither of its lists names. */
+  readonly counterparts: readonly CounterpartRow[];
 }
 
 /** What someone typed or pasted, if it was refused. */
@@ -91,6 +100,7 @@ function renderAllowlist(visit: Visit, trustPage: TrustPage<string>): View {
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
 ${renderAddForms(path, csrf, { ...ALLOWLIST, hint }, trustPage)}
+${isWhole(trustPage) && renderSuggestions(path, csrf, trustPage.counterparts, context.clock.now())}
 ${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
   return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
 }
@@ -200,12 +210,34 @@ function renderNamed(name: string, about: Html | false, action: Html): Html {
   return html`<li class="row"><div class="who grow"><span class="mono ink">${name}</span>${about && html`<span class="soft small">${about}</span>`}</div>${action}</li>`;
 }
 
+/** The beginning of a list, without a search or a mistake that needs attention. */
+const isWhole = ({ search, listed, mistakes }: TrustPage<unknown>): boolean =>
+  search === '' && listed.trail.length === 0 && mistakes.length === 0;
+
+const SUGGESTED_MAX = 5;
+
+/** One button adds an agent that this one has met. */
+function renderSuggestions(
+  path: string,
+  csrf: string,
+  counterparts: readonly CounterpartRow[],
+  now: number,
+): Html | undefined {
+  if (counterparts.length === 0) return undefined;
+  const rows = counterparts.slice(0, SUGGESTED_MAX).map(({ handle, changed_at: at }) => {
+    const add = renderButton({ path, csrf, label: 'Add', about: handle, values: { entry: handle } });
+    return renderNamed(handle, html`Latest session ${renderTime(at, now)}`, add);
+  });
+  return html`<section class="stack-tight" aria-labelledby="suggested"><h2 id="suggested">Recent counterparts</h2>
+<p class="soft small">They were in sessions with this agent, and aren’t on the list.</p><ul class="rows">${rows}</ul></section>`;
+}
+
 /** The field for one entry or a few, and the one for a pasted list. */
 function renderAddForms<Item>(
   path: string,
   csrf: string,
   { field, label, verb, most, hint }: TrustList<Item> & { readonly hint: Html | string },
-  { search, filled, mistakes }: TrustPage<Item>,
+  { search, filled, mistakes, counterparts }: TrustPage<Item>,
 ): Html {
   const { text, isList, rest } = filled;
   const values = hidden({ csrf, ...keepSearch(search) });
@@ -217,6 +249,7 @@ function renderAddForms<Item>(
     value: isList ? '' : text,
     autocomplete: 'off',
     isIdentifier: true,
+    ...(counterparts.length > 0 && { suggestions: counterparts.map(({ handle }) => handle) }),
   };
   const list = {
     id: LIST,
@@ -264,13 +297,21 @@ async function showTrustList<Item>(
   filled: Filled = EMPTY,
 ): Promise<DashboardAnswer> {
   const search = readSearch(visit.query);
-  const { row, listed } = await visit.context.database.read(async (view) => {
+  const { context, account } = visit;
+  const shown = await context.database.read(async (view) => {
     const found = await requireAgent(visit, view);
-    return { row: found, listed: await list.read(visit, found.id, view, toSelection(search)) };
+    return {
+      agent: toAgent(context, found),
+      listed: await list.read(visit, found.id, view, toSelection(search)),
+      counterparts: await listUnlistedCounterparts(view, found.id, account.username, COUNTERPARTS_MAX),
+    };
   });
   const { mistakes } = refusal;
-  return refused(list.render(visit, { agent: toAgent(visit.context, row), listed, search, filled, mistakes }), refusal);
+  return refused(list.render(visit, { ...shown, search, filled, mistakes }), refusal);
 }
+
+/** Suggested while someone types. */
+const COUNTERPARTS_MAX = 20;
 
 /** The characters of entries. */
 const SEARCHABLE = /^[@.*\w-]*$/;
