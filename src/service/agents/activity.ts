@@ -24,7 +24,7 @@ export const ACTIVITY = {
   'allowlist-changed': { label: 'Allowlist of agent changed', isAlert: false },
   'blocks-changed': { label: 'Blocks of agent changed', isAlert: false },
   'credential-created': { label: 'API credential created', isAlert: false },
-  'credential-changed': { label: 'API credential renamed', isAlert: false },
+  'credential-changed': { label: 'API credential changed', isAlert: false },
   'credential-rotated': { label: 'New secret for API credential', isAlert: false },
   'credential-revoked': { label: 'API credential revoked', isAlert: false },
   'name-changed': { label: 'Name changed', isAlert: false },

@@ -3,7 +3,13 @@ import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { closeSockets } from '../messaging/close-sockets.js';
-import { insertOAuthClient, markOAuthClientRevoked, type OAuthClientRow } from '../store/oauth-clients.js';
+import {
+  insertOAuthClient,
+  markOAuthClientRevoked,
+  type OAuthClientRow,
+  updateOAuthClient,
+} from '../store/oauth-clients.js';
+import { parseScopes } from './metadata.js';
 import { OAuthError, type Parameters } from './parameters.js';
 import { createSecret, hashSecret, isSameSecret } from './secret.js';
 
@@ -70,7 +76,7 @@ export interface NewConfidentialClient {
   /** Created when absent. */
   readonly secret?: string;
   /** From then on it gets no tokens; absent: it never expires. */
-  readonly expiresAt?: number | undefined;
+  readonly expiresAt?: number | null;
 }
 
 /** Creates a client for the client_credentials grant (spec: Flows). Only this call knows its secret. */
@@ -107,6 +113,19 @@ export function matchesSecret(client: OAuthClientRow, secret: string, now: numbe
   const isCurrent = isSameSecret(secretHash, current ?? '');
   const isOld = isSameSecret(secretHash, old ?? '');
   return isCurrent || (isOld && until !== null && now < until);
+}
+
+/** New tokens get these permissions; sockets of a client that may no longer receive messages are closed at once. */
+export async function changeConfidentialClient(
+  context: Pick<ServiceContext, 'clock' | 'bus'>,
+  transaction: Transaction,
+  before: OAuthClientRow,
+  { name, scopes, expiresAt }: Pick<NewConfidentialClient, 'name' | 'scopes'> & { readonly expiresAt: number | null },
+): Promise<void> {
+  const { id } = before;
+  await updateOAuthClient(transaction, { id, name, scope: scopes.join(' '), expires_at: expiresAt });
+  const mayReceive = (all: readonly Scope[]): boolean => all.includes('realtime:read');
+  if (mayReceive(parseScopes(before.scope)) && !mayReceive(scopes)) await closeSockets(context, transaction, [id]);
 }
 
 /** Closes the client's sockets and refuses it new tokens at once (spec: POST /revoke). False if it does not exist. */

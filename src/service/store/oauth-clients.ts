@@ -132,8 +132,17 @@ export async function markOAuthClientUsed(transaction: Transaction, clientId: st
   await transaction.run('UPDATE oauth_client SET last_used_at = $2 WHERE id = $1', clientId, usedAt);
 }
 
-export async function renameOAuthClient(transaction: Transaction, clientId: string, name: string): Promise<void> {
-  await transaction.run('UPDATE oauth_client SET name = $2 WHERE id = $1', clientId, name);
+export async function updateOAuthClient(
+  transaction: Transaction,
+  { id, name, scope, expires_at: expiresAt }: Pick<OAuthClientRow, 'id' | 'name' | 'scope' | 'expires_at'>,
+): Promise<void> {
+  await transaction.run(
+    'UPDATE oauth_client SET name = $2, scope = $3, expires_at = $4 WHERE id = $1',
+    id,
+    name,
+    scope,
+    expiresAt,
+  );
 }
 
 /** From now on it has another secret; the previous one works until `oldUntil`. */

@@ -18,6 +18,7 @@ beforeAll(async () => {
 afterAll(() => stage.close());
 
 const CREATE = /^create api credential$/i;
+const SAVE = /^save changes$/i;
 const newClient = (visitor: Visitor, values = {}): Promise<Page> =>
   visitor.press('/dashboard/new-client', CREATE, { name: 'nightly', agent: visitor.handle, ...values });
 const secretOf = ({ answer }: Page): string | undefined => /asp_cs_[A-Za-z0-9_-]{43}/.exec(answer.text)?.[0];
@@ -95,12 +96,70 @@ describe('A client', () => {
     const page = await newClient(ada, { name: 'one' });
     const path = pathOf(page);
     const hostile = '<b>"two"</b>';
-    const renamed = await ada.press(path, /^rename$/i, { name: ` ${hostile} ` });
+    const renamed = await ada.press(path, SAVE, { name: ` ${hostile} ` });
     expect(renamed.text).toContain('Your changes were saved.');
     expect(bodyOf(renamed)).not.toContain('<b>"two"');
-    expect(mustFindForm(renamed, /^rename$/i).values['name']).toBe(hostile);
-    const refused = await ada.press(path, /^rename$/i, { name: 'x'.repeat(101) });
-    expect([refused.answer.status, mustFindForm(refused, /^rename$/i).values['name']]).toEqual([400, 'x'.repeat(101)]);
+    expect(mustFindForm(renamed, SAVE).values['name']).toBe(hostile);
+    const refused = await ada.press(path, SAVE, { name: 'x'.repeat(101), scope: 'agents:read', expiry: '90' });
+    expect([refused.answer.status, mustFindForm(refused, SAVE).values['name']]).toEqual([400, 'x'.repeat(101)]);
+    expect(mustFindForm(refused, SAVE).ticked['scope']).toEqual(['agents:read']);
+    expect(mustFindForm(refused, SAVE).values['expiry']).toBe('90');
+    expect((await ada.press(path, SAVE, { scope: undefined })).text).toContain('Choose at least one permission.');
+    expect(mustFindForm(await ada.open(path), SAVE).values['name']).toBe(hostile);
+  });
+
+  it('gets other permissions: new tokens have them, and its sockets close if it may no longer receive', async () => {
+    const page = await newClient(ada, { name: 'narrowed' });
+    const credentials = credentialsOf(page);
+    const actor = actorOf(stage.desk.place, ada.handle, credentials);
+    const socket = await actor.mustConnect();
+    const scopeOf = async () =>
+      text(mustSucceed(await askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl)), 'scope');
+    await ada.press(pathOf(page), SAVE, { scope: ['sessions:read', 'realtime:read'] });
+    expect(await scopeOf()).toBe('sessions:read realtime:read');
+    await socket.mustPing();
+    await ada.press(pathOf(page), SAVE, { scope: ['sessions:read', 'account:read'] });
+    expect(await scopeOf()).toBe('sessions:read');
+    expect(await socket.mustBeClosed(10_000)).toBe(1008);
+    const denied = await askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl, 'allowlist:write');
+    mustRefuse(denied, 403, 'invalid_scope');
+  });
+
+  it('gets another expiry, or none, and works again', async () => {
+    const zoe = await stage.enter('zoe');
+    const page = await newClient(zoe, { name: 'extended', expiry: '30' });
+    const credentials = credentialsOf(page);
+    const ask = async () => (await askClientToken(stage.desk.place, credentials, stage.desk.place.baseUrl)).status;
+    stage.desk.clock.advance(29 * 24 * 3_600_000);
+    await signIn(zoe.browser, await zoe.open('/dashboard/clients'), zoe);
+    await zoe.press(pathOf(page), SAVE, { expiry: '30' });
+    stage.desk.clock.advance(2 * 24 * 3_600_000);
+    expect(await ask()).toBe(200);
+    await zoe.press(pathOf(page), SAVE, { name: 'unchanged otherwise' });
+    stage.desk.clock.advance(29 * 24 * 3_600_000);
+    expect(await ask()).toBe(401);
+    await signIn(zoe.browser, await zoe.open('/dashboard/clients'), zoe);
+    await zoe.press(pathOf(page), SAVE, { expiry: 'never' });
+    expect(await ask()).toBe(200);
+    expect((await zoe.open(pathOf(page))).text).toMatch(/Expires Never/);
+    ada = await stage.enter('ada');
+  });
+
+  it('a window that was opened before a change does not undo it', async () => {
+    const path = pathOf(await newClient(ada, { name: 'contested' }));
+    const stale = await ada.open(path);
+    await ada.press(path, SAVE, { scope: 'agents:read' });
+    const save = (page: Page, values = {}) => ada.browser.submit(page, mustFindForm(page, SAVE), values, SAVE);
+    const shown = await save(stale, { name: 'mine' });
+    expect([shown.answer.status, shown.text.includes('Another window changed this API credential.')]).toEqual([
+      409,
+      true,
+    ]);
+    expect(mustFindForm(shown, SAVE).ticked['scope']).toEqual(['agents:read']);
+    expect((await save(shown, { name: 'mine' })).text).toContain('Your changes were saved.');
+    expect(mustFindForm(await ada.open(path), SAVE).ticked['scope']).toEqual(['agents:read']);
+    for (const seen of [undefined, '', '["contested"]'])
+      expect((await ada.press(path, SAVE, { seen })).answer.status).toBe(409);
   });
 
   it('is created only once, even if the form is sent many times at once', async () => {

@@ -5,7 +5,7 @@ import { requireRoomFor } from '../../agents/accounts.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
-import { createConfidentialClient, revokeConfidentialClient } from '../../oauth/clients.js';
+import { changeConfidentialClient, createConfidentialClient, revokeConfidentialClient } from '../../oauth/clients.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { hashSecret, isSameSecret, toSecret } from '../../oauth/secret.js';
@@ -14,7 +14,6 @@ import {
   type ClientOfAccountRow,
   findClientOfAccount,
   listClientsOfAccount,
-  renameOAuthClient,
   replaceClientSecret,
 } from '../../store/oauth-clients.js';
 import type { PageServer } from '../browser.js';
@@ -42,7 +41,6 @@ import {
   renderList,
   renderNote,
   renderQuestion,
-  renderScopes,
   renderTrail,
   type View,
 } from './frame.js';
@@ -119,6 +117,15 @@ const EXPIRY = {
   isRequired: false,
   options: EXPIRY_DAYS.map((days) => ({ value: days, label: `After ${days} days` })),
 };
+const NEVER = 'never';
+const NEW_EXPIRY = {
+  ...EXPIRY,
+  nothing: 'No change',
+  options: [
+    { value: NEVER, label: 'Never' },
+    ...EXPIRY_DAYS.map((days) => ({ value: days, label: `${days} days from now` })),
+  ],
+};
 
 const SCOPE_TICKS: Choices = {
   name: 'scope',
@@ -126,14 +133,18 @@ const SCOPE_TICKS: Choices = {
   choices: AGENT_SCOPES.map((scope) => ({ value: scope, label: SCOPE_DESCRIPTION[scope] })),
 };
 
-/** The form for a new client, as it was typed. */
-interface Filled {
+/** The settings of a client, as typed. */
+interface FilledSettings {
   readonly name: string;
+  readonly scopes: readonly Scope[];
+  /** A number of days, or empty: never, or as before. */
+  readonly expiry: string;
+}
+
+/** The form for a new client, as it was typed. */
+interface Filled extends FilledSettings {
   /** The name of an agent, or the typed text. */
   readonly chosen: string | undefined;
-  readonly scopes: readonly Scope[];
-  /** A number of days, or empty: never. */
-  readonly expiry: string;
 }
 
 export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
@@ -171,27 +182,31 @@ export async function showClient(visit: Visit): Promise<DashboardAnswer> {
   return clientWith(visit, UNREFUSED);
 }
 
-export async function renameClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return clientWith(visit, refusal, typedNameIn(form));
+export async function clientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+  return clientWith(visit, refusal, readSettings(form));
 }
 
-async function clientWith(visit: Visit, refusal: Refusal, typed?: string): Promise<DashboardAnswer> {
+async function clientWith(visit: Visit, refusal: Refusal, typed?: FilledSettings): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const { mistakes } = refusal;
   const client = await context.database.read((query) => requireClientOf(visit, query));
   const { id, name, handle, agent_name: agentName } = client;
   const shown = takeSecret(visit, client);
+  const filled = typed ?? { name, scopes: parseScopes(client.scope), expiry: '' };
   const path = `/dashboard/clients/${id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
 <div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1><bdi>${name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${agentName}">${handle}</a></span></div></div>
 ${renderNote(note)}${renderMistakes(mistakes)}${shown !== undefined && renderSecret(id, shown.secret, context.settings.addresses.baseUrl)}
 <div class="columns"><div class="stack">${renderDetails(client, shown !== undefined, context.clock.now())}
-<form method="post" action="${path}" class="card stack" aria-label="Rename">${hidden({ csrf })}${renderField({ ...NAME_FIELD, value: typed ?? name }, mistakes)}
-<div class="row-actions"><button class="button plain">Rename</button></div></form>
 <section class="card stack-tight" aria-labelledby="replace"><h2 id="replace">Replace or revoke</h2>
 <p class="soft small">With a new secret, the old one can keep working until every program has the new one.</p>
 <div class="row-actions"><a class="button plain" href="${path}/rotate">New secret…</a><a class="button plain quiet-danger" href="${path}/revoke">Revoke this API credential…</a></div></section></div>
-<section class="card stack-tight" aria-labelledby="may"><h2 id="may">Permissions</h2>${renderScopes(parseScopes(client.scope))}</section></div></div>`;
+<form method="post" action="${path}" class="card stack" aria-label="Settings">${hidden({ csrf, [SEEN]: toVersion(client) })}
+${renderField({ ...NAME_FIELD, value: filled.name }, mistakes)}
+${renderTicks(SCOPE_TICKS, filled.scopes, mistakes)}
+${renderSelection(NEW_EXPIRY, filled.expiry, mistakes)}
+<p class="soft small">Existing access tokens keep their permissions for up to 15 minutes.</p>
+<div class="row-actions"><button class="button primary">Save changes</button></div></form></div></div>`;
   const view: View = { title: toTitle(name, mistakes), section: 'clients', main };
   return withHeaders(refused(view, refusal), shown?.headers ?? {});
 }
@@ -214,18 +229,47 @@ ${renderCopyable(html`<p class="command"><code class="take" id="client-secret">$
 <div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
 }
 
-export async function actRenameClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const name = typedNameIn(form);
-  const mistake = findNameMistake(name);
-  if (mistake !== undefined) return renameClientAgain(visit, form, mistaken(mistake));
-  await visit.context.database.write(async (transaction) => {
+/** The settings that a form has seen: it must not undo what another window changed since. */
+const SEEN = 'seen';
+
+const toVersion = ({ name, scope, expires_at: expiresAt }: ClientOfAccountRow): string =>
+  JSON.stringify([name, scope, expiresAt]);
+
+const CHANGED: Refusal = {
+  mistakes: [{ message: 'Another window changed this API credential. These are its settings now.' }],
+  status: 409,
+};
+
+export async function actClient(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const { context } = visit;
+  const { name, scopes, expiry } = readSettings(form);
+  const mistakes = [...findNameMistakes(name), ...findScopeMistakes(scopes)];
+  if (mistakes.length > 0) return clientAgain(visit, form, mistaken(...mistakes));
+  const isChanged = await context.database.write(async (transaction) => {
     const row = await requireClientOf(visit, transaction);
-    await renameOAuthClient(transaction, row.id, name);
+    if (toVersion(row) !== form.one(SEEN)) return false;
+    const expiresAt = expiry === '' ? row.expires_at : toExpiresAt(context, expiry);
+    await changeConfidentialClient(context, transaction, row, { name, scopes, expiresAt });
+    return true;
   });
-  return movedWithNote(visit, `/dashboard/clients/${visit.part('id')}`, 'saved');
+  return isChanged
+    ? movedWithNote(visit, `/dashboard/clients/${visit.part('id')}`, 'saved')
+    : clientWith(visit, CHANGED);
 }
 
-const typedNameIn = (form: Parameters): string => (form.one('name') ?? '').trim();
+function readSettings(form: Parameters): FilledSettings {
+  return {
+    name: (form.one('name') ?? '').trim(),
+    scopes: AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope)),
+    expiry: [...EXPIRY_DAYS, NEVER].find((one) => one === form.one('expiry')) ?? '',
+  };
+}
+
+/** Null: never. */
+function toExpiresAt({ clock }: Pick<ServiceContext, 'clock'>, expiry: string): number | null {
+  const days = Number(expiry);
+  return days > 0 ? clock.now() + days * DAY_MS : null;
+}
 
 const OVERLAPS = [
   { value: '86400', label: '24 hours', about: 'Enough time to update every program that uses it.' },
@@ -356,7 +400,8 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   const { context } = visit;
   const { name, chosen, scopes, expiry } = readForm(visit, form);
   const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
-  const mistakes = findMistakes(name, { chosen, isThere: agent !== undefined }, scopes);
+  const agentMistakes = findAgentMistakes({ chosen, isThere: agent !== undefined });
+  const mistakes = [...findNameMistakes(name), ...agentMistakes, ...findScopeMistakes(scopes)];
   if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
   const key = toKey(form, ['name', 'agent', 'scope', 'expiry']);
   const clientId = await once(visit, { path: NEW_CLIENT.path, key }, async (transaction) => {
@@ -364,7 +409,7 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
     if (found === undefined) throw new ServiceError('NOT_FOUND');
     await requireRoomFor('clients', context, transaction, visit.account);
     const secret = deriveClientSecret(visit, key);
-    const expiresAt = expiry === '' ? undefined : context.clock.now() + Number(expiry) * DAY_MS;
+    const expiresAt = toExpiresAt(context, expiry);
     const client = { name, accountId: visit.account.id, agentId: found.id, scopes, secret, expiresAt };
     return (await createConfidentialClient(context, transaction, client)).clientId;
   });
@@ -375,12 +420,7 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
 }
 
 function readForm(visit: Visit, form: Parameters) {
-  return {
-    name: typedNameIn(form),
-    expiry: EXPIRY_DAYS.find((days) => days === form.one('expiry')) ?? '',
-    chosen: readAgentName(visit, form),
-    scopes: AGENT_SCOPES.filter((scope) => form.every('scope').includes(scope)),
-  };
+  return { ...readSettings(form), chosen: readAgentName(visit, form) };
 }
 
 /** The second half of a handle, even if both halves were typed. */
@@ -395,20 +435,16 @@ function findNamedAgent({ account }: Visit, query: Query, name: string): Promise
   return findAgentByHandle(query, `@${account.username}.${name}`);
 }
 
-function findNameMistake(name: string): Mistake | undefined {
-  if (name !== '' && name.length <= NAME_MAX_LENGTH) return undefined;
-  return { field: 'name', message: 'Enter a name of 1 to 100 characters.' };
+function findNameMistakes(name: string): Mistake[] {
+  const isFine = name !== '' && name.length <= NAME_MAX_LENGTH;
+  return isFine ? [] : [{ field: 'name', message: 'Enter a name of 1 to 100 characters.' }];
 }
 
-function findMistakes(
-  name: string,
-  agent: { readonly chosen: string; readonly isThere: boolean },
-  scopes: readonly string[],
-): Mistake[] {
-  const nameMistake = findNameMistake(name);
-  const mistakes: Mistake[] = nameMistake === undefined ? [] : [nameMistake];
-  if (agent.chosen === '') mistakes.push({ field: 'agent', message: 'Choose an agent to act as.' });
-  else if (!agent.isThere) mistakes.push({ field: 'agent', message: 'You have no agent with this name.' });
-  if (scopes.length === 0) mistakes.push({ field: 'scope-0', message: 'Choose at least one permission.' });
-  return mistakes;
+function findScopeMistakes(scopes: readonly Scope[]): Mistake[] {
+  return scopes.length > 0 ? [] : [{ field: 'scope-0', message: 'Choose at least one permission.' }];
+}
+
+function findAgentMistakes({ chosen, isThere }: { readonly chosen: string; readonly isThere: boolean }): Mistake[] {
+  if (chosen === '') return [{ field: 'agent', message: 'Choose an agent to act as.' }];
+  return isThere ? [] : [{ field: 'agent', message: 'You have no agent with this name.' }];
 }

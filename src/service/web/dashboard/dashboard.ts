@@ -37,12 +37,12 @@ import {
   showDisconnectAll,
 } from './applications.js';
 import {
+  actClient,
   actNewClient,
-  actRenameClient,
   actRevokeClient,
   actRotateClient,
+  clientAgain,
   newClientAgain,
-  renameClientAgain,
   showClient,
   showClients,
   showNewClient,
@@ -216,8 +216,8 @@ export const PAGE_ROWS: readonly PageRow[] = [
   {
     path: '/dashboard/clients/:id',
     show: showClient,
-    act: actRenameClient,
-    again: renameClientAgain,
+    act: actClient,
+    again: clientAgain,
     activity: 'credential-changed',
   },
   {
