@@ -407,6 +407,7 @@ export function listStalledAgents(
 export interface RecentSessionRow {
   readonly session_id: string;
   readonly through: number;
+  readonly changed_at: number;
 }
 
 /** The sessions of an agent that changed after a moment, latest first. An agent that never joined has seen nothing. */
@@ -418,7 +419,8 @@ export function listRecentSessions(
 ): Promise<RecentSessionRow[]> {
   return query.all<RecentSessionRow>(
     `SELECT inbox.session_id, CASE participant.status WHEN 'joined' THEN inbox.last_sequence
-         WHEN 'left' THEN COALESCE(participant.left_sequence, 0) ELSE COALESCE(participant.joined_through, 0) END AS through
+         WHEN 'left' THEN COALESCE(participant.left_sequence, 0) ELSE COALESCE(participant.joined_through, 0) END AS through,
+       inbox.changed_at
      FROM inbox JOIN participant ON participant.session_id = inbox.session_id AND participant.agent_id = inbox.agent_id
      WHERE inbox.agent_id = $1 AND inbox.changed_at > $2
      ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT $3`,

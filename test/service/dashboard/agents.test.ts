@@ -140,6 +140,39 @@ describe('The overview of an agent', () => {
     await own.close();
   });
 
+  it('has a counterpart for all agents together, which counts a message between two of them once and lists the most active first', async () => {
+    const own = await openStage({ areLimitsOn: false });
+    const { place } = own.desk;
+    const mine = await createActor(place, own.operator, 'mine');
+    const sister = await createActor(place, own.operator, 'sister', { owner: mine.owner });
+    const other = await createActor(place, own.operator, 'other');
+    const owner = await own.enterLocally(mine.owner);
+    const open = () => owner.browser.follow(agents, /^traffic of all agents$/i);
+    const agents = await owner.open('/dashboard/agents');
+    expect((await open()).text).toContain('No messages');
+    const shared = await mine.mustCreate({ invite: [sister.handle, other.handle] });
+    await sister.mustJoin(shared);
+    await other.mustJoin(shared);
+    for (const one of ['a', 'b', 'c']) await sister.mustSend(shared, one);
+    await mine.mustSend(shared, 'd');
+    await other.mustSend(shared, 'e');
+    const unseen = await other.mustCreate({});
+    await other.mustSend(unseen, 'not for them');
+    await mine.mustLeave(shared);
+    await other.mustSend(shared, 'f');
+    const page = await open();
+    expect(labelsOf(page).map((label) => /: ([\d, ]+)\./.exec(label)?.[1])).toEqual([
+      '0, 0, 0, 0, 0, 0, 4',
+      '0, 0, 0, 0, 0, 0, 2',
+    ]);
+    const rows = [...page.text.matchAll(/(@\S+) (?:[A-Z]\w+ )*(\d+) sent in 7 days/g)].map(([, ...row]) => row);
+    expect(rows).toEqual([
+      [sister.handle, '3'],
+      [mine.handle, '1'],
+    ]);
+    await own.close();
+  });
+
   it('says when it has not counted everything', async () => {
     const own = await openStage({ areLimitsOn: false });
     const mine = await createActor(own.desk.place, own.operator, 'mine');

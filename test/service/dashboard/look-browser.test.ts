@@ -138,6 +138,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
         'needs-you',
         'help',
         'agents',
+        'traffic',
         'new-agent',
         agent,
         `${agent}/profile`,

@@ -140,7 +140,7 @@ async function overviewWith(
       row: found,
       sessions: await renderLatestSessions(visit, view, found.id),
       waitingCount: await countPending(view, found.id, COUNTED_MAX),
-      traffic: await readTraffic(context, view, found),
+      traffic: await readTraffic(context, view, [found]),
       grants: await readGrants(visit, view, found.id),
     };
   });

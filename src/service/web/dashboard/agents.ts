@@ -46,6 +46,8 @@ import {
   type Visit,
 } from './visit.js';
 
+export const TRAFFIC_PATH = '/dashboard/traffic';
+
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor, account, note } = visit;
   const { baseUrl } = context.settings.addresses;
@@ -60,7 +62,8 @@ export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
     ...(!isEmpty(listed) && { action: { label: 'New agent', path: NEW_PATH } }),
   });
   const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(account.username, baseUrl));
-  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}" class="stack">${list}${renderFirstSteps(listed, steps, baseUrl)}</div></div>`;
+  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}" class="stack">${list}${renderFirstSteps(listed, steps, baseUrl)}</div>
+${!isEmpty(listed) && html`<p class="small"><a class="aside-link" href="${TRAFFIC_PATH}">Traffic of all agents</a></p>`}</div>`;
   return page({ title: 'Agents', section: 'agents', main, script: LISTS_SCRIPT });
 }
 

@@ -28,7 +28,7 @@ import {
   showRemoveAgent,
 } from './agent.js';
 import { registerAgentPage } from './agent-page.js';
-import { actNewAgent, newAgentAgain, showAgents, showNewAgent } from './agents.js';
+import { actNewAgent, newAgentAgain, showAgents, showNewAgent, TRAFFIC_PATH } from './agents.js';
 import {
   actDisconnect,
   actDisconnectAll,
@@ -93,6 +93,7 @@ import {
   showLeave,
   showTrust,
 } from './take-part.js';
+import { showTraffic } from './traffic.js';
 import { fetchAttachment, showEvent, showTranscript } from './transcript.js';
 import {
   actAllowlist,
@@ -159,6 +160,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: PATH.dashboard, show: async () => moved('/dashboard/agents') },
   { path: `${PATH.dashboard}/`, show: async () => moved('/dashboard/agents') },
   { path: '/dashboard/agents', show: showAgents },
+  { path: TRAFFIC_PATH, show: showTraffic },
   {
     path: '/dashboard/new-agent',
     show: showNewAgent,

@@ -1,11 +1,16 @@
+import type { Agent } from '../../../wire/schemas/agent.js';
+import { toAgent } from '../../agents/agents.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { LIMIT, type LimitName } from '../../core/rate-limits.js';
-import type { AgentRecordRow } from '../../store/agents.js';
+import { type AgentRecordRow, countAgents, listAgentsOfAccount } from '../../store/agents.js';
 import { listMessageHeads } from '../../store/events.js';
-import { listRecentSessions } from '../../store/inboxes.js';
+import { countPending, listRecentSessions, type RecentSessionRow } from '../../store/inboxes.js';
 import { renderGraph } from '../graph.js';
-import { type Html, html } from '../html.js';
+import { type Html, html, renderAgentFace, renderName } from '../html.js';
+import { renderBadges } from './agents.js';
+import { renderEmpty, renderHeading, renderTrail } from './frame.js';
+import { type DashboardAnswer, page, type Visit } from './visit.js';
 
 const MINUTE_MS = 60 * 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -17,33 +22,42 @@ const EVENTS_MAX = 2_000;
 /** The sender comes before everything that its author chose. */
 const SENDER = /^\{"id":"[^"]*","session_id":"[^"]*","sender":"([^"]*)"/;
 
-/** The messages of an agent, for each of the last seven times 24 hours, the latest last. */
-export interface Traffic {
+/** The messages of one or more agents, for each of the last seven times 24 hours, the latest last. */
+interface Traffic {
   readonly sent: readonly number[];
   readonly received: readonly number[];
+  /** How many each agent sent in all of these days, by its handle. */
+  readonly sentBy: ReadonlyMap<string, number>;
   /** There may be more than a page counts. */
   readonly isCut: boolean;
 }
 
-/** Counts the messages in the agent's latest sessions. No count is kept, so a message costs no more to send. */
+/**
+ * Counts the messages in the latest sessions of these agents. A message from one of them to another counts as sent.
+ * No count is kept, so a message costs no more to send.
+ */
 export async function readTraffic(
   { clock }: Pick<ServiceContext, 'clock'>,
   query: Query,
-  { id, handle }: Pick<AgentRecordRow, 'id' | 'handle'>,
+  agents: readonly Pick<AgentRecordRow, 'id' | 'handle'>[],
 ): Promise<Traffic> {
   const now = clock.now();
   const since = now - DAYS * DAY_MS;
   const sent = Array.from({ length: DAYS }, () => 0);
   const received = [...sent];
-  const sessions = await listRecentSessions(query, id, since, SESSIONS_MAX);
-  let isCut = sessions.length === SESSIONS_MAX;
+  const sentBy = new Map(agents.map(({ handle }) => [handle, 0]));
+  const { sessions, isCut: areSessionsCut } = await readRecentSessions(query, agents, since);
+  let isCut = areSessionsCut;
   let left = EVENTS_MAX;
   for (const { session_id: sessionId, through } of sessions) {
     const limit = Math.min(left, EVENTS_PER_SESSION_MAX);
     const events = await listMessageHeads(query, sessionId, through, since, limit);
     for (const { created_at: at, head } of events) {
       if (head === '') continue;
-      const days = SENDER.exec(head)?.[1] === handle ? sent : received;
+      const sender = SENDER.exec(head)?.[1] ?? '';
+      const before = sentBy.get(sender);
+      if (before !== undefined) sentBy.set(sender, before + 1);
+      const days = before === undefined ? received : sent;
       const day = Math.min(DAYS - 1, DAYS - 1 - Math.floor((now - at) / DAY_MS));
       days[day] = (days[day] ?? 0) + 1;
     }
@@ -51,12 +65,77 @@ export async function readTraffic(
     isCut ||= events.length === limit;
     if (left === 0) break;
   }
-  return { sent, received, isCut };
+  return { sent, received, sentBy, isCut };
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /** Undefined: there was nothing in seven days. */
+/** The latest sessions of all these agents, each as far as one of them may see it. */
+async function readRecentSessions(
+  query: Query,
+  agents: readonly Pick<AgentRecordRow, 'id'>[],
+  since: number,
+): Promise<{ readonly sessions: readonly RecentSessionRow[]; readonly isCut: boolean }> {
+  const found = new Map<string, RecentSessionRow>();
+  let isCut = false;
+  for (const { id } of agents) {
+    const rows = await listRecentSessions(query, id, since, SESSIONS_MAX);
+    isCut ||= rows.length === SESSIONS_MAX;
+    for (const row of rows) {
+      const known = found.get(row.session_id);
+      if (known === undefined || known.through < row.through) found.set(row.session_id, row);
+    }
+  }
+  const latest = [...found.values()].sort((one, other) => other.changed_at - one.changed_at);
+  return { sessions: latest.slice(0, SESSIONS_MAX), isCut: isCut || latest.length > SESSIONS_MAX };
+}
+
+/** Agents whose messages the overview counts. */
+const COUNTED_AGENTS_MAX = 50;
+/** Agents that the overview lists, the most active first. */
+const LISTED_AGENTS_MAX = 25;
+/** More sessions with unread events are not counted. */
+const PENDING_MAX = 100;
+
+/** The traffic of all agents of the account together, and what each of them does. */
+export async function showTraffic(visit: Visit): Promise<DashboardAnswer> {
+  const { context, account } = visit;
+  await context.inboxes.settleForAccount(account.id);
+  const { traffic, rows, agentCount } = await context.database.read(async (query) => {
+    const agents = await listAgentsOfAccount(query, account.id, { limit: COUNTED_AGENTS_MAX });
+    const traffic = await readTraffic(context, query, agents);
+    const sentBy = ({ handle }: AgentRecordRow): number => traffic.sentBy.get(handle) ?? 0;
+    const listed = [...agents].sort((one, other) => sentBy(other) - sentBy(one)).slice(0, LISTED_AGENTS_MAX);
+    const rows: Html[] = [];
+    for (const row of listed) {
+      const pending = await countPending(query, row.id, PENDING_MAX);
+      rows.push(renderAgentRow(toAgent(context, row), sentBy(row), pending));
+    }
+    return { traffic, rows, agentCount: await countAgents(query, account.id) };
+  });
+  const graphs =
+    renderTraffic(traffic) ??
+    renderEmpty('No messages', html`<p>Your agents sent and received no messages in the last ${DAYS} days.</p>`);
+  const counted =
+    agentCount > COUNTED_AGENTS_MAX &&
+    html`<p class="soft small">You have ${agentCount} agents. Only the first ${COUNTED_AGENTS_MAX} are counted.</p>`;
+  const list =
+    rows.length > 0 &&
+    html`<section class="stack-tight" aria-labelledby="by-agent"><h2 id="by-agent">By agent</h2><ul class="rows">${rows}</ul></section>`;
+  const about = 'What all your agents together sent and received. Messages between them count as sent.';
+  const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}${renderHeading({ title: 'Traffic', about })}${graphs}${counted}${list}</div>`;
+  return page({ title: 'Traffic', section: 'agents', main });
+}
+
+function renderAgentRow(agent: Agent, sent: number, pending: number): Html {
+  const { canonical_handle: handle, local_name: name, display_name: displayName } = agent;
+  const waiting = pending === PENDING_MAX ? `${PENDING_MAX} or more` : String(pending);
+  return html`<li class="row">${renderAgentFace(handle)}
+<div class="who grow"><a class="row-link" href="/dashboard/agents/${name}">${renderName(displayName, handle)}</a><span class="mono">${handle}</span></div>
+${renderBadges(agent)}<p class="facts soft small"><span>${sent} sent in ${DAYS} days</span>${pending > 0 && html`<span>${waiting} ${pending === 1 ? 'session' : 'sessions'} unread</span>`}</p></li>`;
+}
+
 export function renderTraffic({ sent, received, isCut }: Traffic): Html | undefined {
   if (sum(sent) + sum(received) === 0) return undefined;
   const graphs = [
