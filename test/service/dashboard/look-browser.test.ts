@@ -344,6 +344,44 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it.each([
+    ['1280 px', { viewport: { width: 1280, height: 800 } }],
+    ['320 px', { viewport: { width: 320, height: 640 } }],
+  ] as const)('%s: a list is pasted, corrected and searched by keyboard alone', async (_, options) => {
+    const { context, page } = await enter(options);
+    const list = `${stage.web}/dashboard/agents/${alice.name}/blocks`;
+    await page.goto(list);
+    const reach = async (name: string): Promise<void> => {
+      for (let pressed = 0; pressed < 60; pressed += 1) {
+        await page.keyboard.press('Tab');
+        const focused = page.locator(':focus');
+        if ((await focused.count()) === 1 && (await focused.innerText()).trim() === name) return;
+      }
+      throw new Error(`Tab never reaches ${name}.`);
+    };
+    await reach('Paste a list');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+    const many = Array.from({ length: 30 }, (_one, index) => `@spam.a${index + 10}`).join('\n');
+    await page.keyboard.insertText(`${many}\nspam.a99\n`);
+    await reach('Block all');
+    await page.keyboard.press('Enter');
+    await page.locator('.mistake').waitFor();
+    expect(await page.evaluate('document.activeElement.id')).toBe('list');
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(options.viewport.width);
+    expect(await findViolations(page)).toEqual([]);
+    await reach('Block the other 30');
+    await page.keyboard.press('Enter');
+    await page.getByText('Blocked @spam.a10 and 29 others.').waitFor();
+    expect(await findViolations(page)).toEqual([]);
+    await page.locator('#q').focus();
+    await page.keyboard.insertText('a39');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Unblock @spam.a39' }).waitFor();
+    expect(await page.locator('.rows .row').count()).toBe(1);
+    await context.close();
+  });
+
   describe('an agent with a picture and skills', () => {
     const profile = (): string => `${stage.web}/dashboard/agents/${alice.name}/profile`;
     beforeAll(async () => {

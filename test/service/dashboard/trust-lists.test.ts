@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { createActor, operate } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
-import { mustFindForm } from '../../support/person.js';
+import { mustFindForm, signIn } from '../../support/person.js';
 import { until } from '../../support/until.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -155,6 +155,22 @@ describe('A pasted list', () => {
     const page = await ada.press(list, /^add all$/i, { list: `${'# ä'.repeat(200_000)}\n@bob.helper` });
     expect(page.answer.status).toBe(413);
     expect(listedOn(await ada.open(list))).toEqual([`@${ada.username}.*`]);
+  });
+
+  it('waits while its person signs in again, however long it is', async () => {
+    const zoe = await stage.enter('zoe');
+    const list = '/dashboard/agents/main/allowlist';
+    const text = many(5_000).join('\n');
+    const page = await zoe.open(list);
+    await zoe.press('/dashboard/agents', /^sign out$/i);
+    const send = (from: Page, button: RegExp, values = {}) =>
+      zoe.browser.submit(from, mustFindForm(from, button), values, button);
+    const waiting = await send(page, /^add all$/i, { list: text });
+    expect([waiting.answer.status, waiting.text.includes('You were signed out')]).toEqual([403, true]);
+    await signIn(zoe.browser, await zoe.open('/oauth/sign-in'), zoe);
+    const shown = await send(waiting, /^continue$/i);
+    expect(shown.text).toContain('You signed in again after you opened this page.');
+    expect((await send(shown, /^add all$/i)).text).toContain('Added @many.a00000 and 4,999 others');
   });
 
   it('no field of these lists cuts what someone pastes', async () => {

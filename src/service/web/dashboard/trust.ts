@@ -368,6 +368,8 @@ interface Typed {
   readonly entries: readonly string[];
   readonly faults: readonly string[];
   readonly faultCount: number;
+  /** There are more than can be added at once; the rest was not read. */
+  readonly isTooLong: boolean;
 }
 
 /** Faults that people read at once. */
@@ -382,16 +384,15 @@ function readTyped<Item>(text: string, list: TrustList<Item>, handle: string): T
   for (const [index, line] of lines.entries()) {
     for (const word of line.replace(/#.*$/, '').split(/[\s,;]+/)) {
       if (word === '') continue;
-      if (isEntry(word) && !(list.path === 'blocks' && isItself({ handle }, word))) {
-        entries.add(word);
-        continue;
-      }
-      faultCount += 1;
-      if (faultCount <= FAULTS_SHOWN_MAX)
+      const isAllowed = isEntry(word) && !(list.path === 'blocks' && isItself({ handle }, word));
+      if (isAllowed) entries.add(word);
+      else faultCount += 1;
+      if (!isAllowed && faultCount <= FAULTS_SHOWN_MAX)
         faults.push(`${lines.length > 1 ? `Line ${index + 1}: ` : ''}${describeFault(word)}`);
+      if (entries.size + faultCount > list.most) return { entries: [], faults, faultCount, isTooLong: true };
     }
   }
-  return { entries: [...entries], faults, faultCount };
+  return { entries: [...entries], faults, faultCount, isTooLong: false };
 }
 
 /** Why a word cannot be an entry of the list. */
@@ -423,7 +424,7 @@ async function addTyped<Item>(visit: Visit, form: Parameters, list: TrustList<It
       rest,
     });
   };
-  if (entries.length > list.most) return refuse([`Enter at most ${formatCount(list.most)} handles at once.`]);
+  if (typed.isTooLong) return refuse([`Enter at most ${formatCount(list.most)} handles at once.`]);
   const isSkipping = form.one(SKIP) !== undefined && entries.length > 0;
   if (faultCount > 0 && !isSkipping) return refuse(describeFaults(typed), entries.length);
   if (entries.length === 0) return refuse([EXAMPLES]);
