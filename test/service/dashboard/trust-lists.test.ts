@@ -157,7 +157,7 @@ describe('A pasted list', () => {
     expect(listedOn(await ada.open(list))).toEqual([`@${ada.username}.*`]);
   });
 
-  it('waits while its person signs in again, however long it is', async () => {
+  it('waits while its person signs in again, no matter how long it is', async () => {
     const zoe = await stage.enter('zoe');
     const list = '/dashboard/agents/main/allowlist';
     const text = many(5_000).join('\n');
