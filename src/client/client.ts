@@ -32,7 +32,13 @@ export type {
   Resource,
 } from './credentials/credential.js';
 export type { ServiceAddresses } from './http/address.js';
-export { type FailedRequest, type Outcome, type OwnErrorCode, RequestError } from './http/request-error.js';
+export {
+  type FailedRequest,
+  type Outcome,
+  type OwnErrorCode,
+  RequestError,
+  type RequestErrorCode,
+} from './http/request-error.js';
 export type { ProxyRule, RetryPause, TraceEntry, Transport, TransportOptions } from './http/transport.js';
 export type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
 export type { Download, DownloadOptions, NamedBlob, Upload, UploadSource } from './rest/attachments.js';

@@ -12,10 +12,10 @@ import { type Client, RequestError } from '../client/client.js';
 import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
 import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
-import { type EventType, isMessageEvent, type TypedEvent } from '../wire/event.js';
+import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle } from '../wire/handle.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
-import type { EventEnvelope } from '../wire/schemas/event.js';
+import type { EventEnvelope, TypedEvent } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content } from '../wire/schemas/requests.js';
 import { canonical, findIdentity, getIdentity, type Identity, type IdentityOptions } from './identity.js';
@@ -296,6 +296,8 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       return agent;
     },
     on(type, listener) {
+      if (!EVENT_TYPES.includes(type))
+        throw new TypeError(`'${type}' is not a type of event: there are ${EVENT_TYPES.join(', ')}.`);
       listeners.set(type, [...(listeners.get(type) ?? []), listener]);
       return agent;
     },
@@ -414,10 +416,15 @@ async function askAgent(
       outcome: sessionId === undefined ? 'unknown' : 'applied',
     });
   const work = async (until: AbortSignal): Promise<Answer> => {
-    const { reply } = await client.call('createSession', {
+    const creating = client.call('createSession', {
       body: { invite: [to], initial_message: { content, metadata: { [AWAITS_REPLY]: true } } },
       ...(once !== undefined && { idempotencyKey: stableKey(me, 'POST /sessions', once) }),
       signal: until,
+    });
+    const { reply } = await creating.catch((error: unknown) => {
+      if (!(error instanceof RequestError && error.code === 'NOT_FOUND')) throw error;
+      const why = 'The service does not say whether it does not exist or does not accept messages from you.';
+      throw new RequestError({ ...error, message: `${to} could not be reached. ${why}`, cause: error });
     });
     const id = reply.session_id;
     sessionId = id;

@@ -19,13 +19,13 @@ export { createTransport, proxyFromEnvironment } from '../client/http/transport.
 export { systemClock } from '../kit/clock.js';
 export type { Operation } from '../wire/endpoint.js';
 export type { ErrorCode } from '../wire/error.js';
-export { type EventType, isEvent, isMessageEvent, type TypedEvent } from '../wire/event.js';
+export { type EventType, isEvent, isMessageEvent } from '../wire/event.js';
 export type { AgentAnswer as AgentRecord } from '../wire/schemas/agent.js';
 export type { Attachment } from '../wire/schemas/attachment.js';
 export type { AnswerOf as ReplyOf } from '../wire/schemas/endpoint.js';
-export type { EventEnvelope, EventPayload } from '../wire/schemas/event.js';
+export type { EventEnvelope, EventPayload, TypedEvent } from '../wire/schemas/event.js';
 export type { Message } from '../wire/schemas/message.js';
-export type { Content } from '../wire/schemas/requests.js';
+export type { Content, Part } from '../wire/schemas/requests.js';
 export type { Session } from '../wire/schemas/session.js';
 export * from './create-agent.js';
 export type { IdentityOptions } from './identity.js';

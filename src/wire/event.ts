@@ -1,5 +1,4 @@
-import type { EventEnvelope, EventPayload } from './schemas/event.js';
-import type { Message } from './schemas/message.js';
+import type { EventEnvelope, TypedEvent } from './schemas/event.js';
 
 /** Every type of event, in the order of the contract's table (spec: Events). */
 export const EVENT_TYPES = [
@@ -16,18 +15,15 @@ export const EVENT_TYPES = [
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** Whether `envelope` is a `session.message`, whose payload is a Message. */
-export function isMessageEvent(envelope: EventEnvelope): envelope is EventEnvelope & { payload: Message } {
+export function isMessageEvent(envelope: EventEnvelope): envelope is TypedEvent<'session.message'> {
   return envelope.type === 'session.message';
 }
 
-/** An event of one type, with its payload. */
-export type TypedEvent<Type extends EventType> = EventEnvelope & {
-  readonly type: Type;
-  readonly payload: EventPayload<Type>;
-};
-
 /** Whether `envelope` is an event of this type: then its payload has a type too. */
-export function isEvent<Type extends EventType>(envelope: EventEnvelope, type: Type): envelope is TypedEvent<Type> {
+export function isEvent<Type extends EventType>(
+  envelope: EventEnvelope,
+  type: Type,
+): envelope is EventEnvelope & TypedEvent<Type> {
   return envelope.type === type;
 }
 

@@ -14,6 +14,7 @@ import { systemRandom } from '../../src/kit/random.js';
 import { sanitize, sanitizeLine } from '../../src/kit/sanitize.js';
 import { stableKey } from '../../src/kit/stable-key.js';
 import { displayWidth } from '../../src/kit/wrap.js';
+import type { EventEnvelope } from '../../src/wire/schemas/event.js';
 import { DANGEROUS } from '../support/hostile-text.js';
 
 describe('color: --color, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, and the terminal decide, in this order', () => {
@@ -110,7 +111,8 @@ describe('text', () => {
     const context = { random: systemRandom, output, streams: captureStreams() } as unknown as Context;
     const id = 'sess_\u001b]0;pwn\u0007\u0000';
     const payload = { id: 'msg_1', session_id: id, sender: '@a.b', sequence: 1, content: 'hi', created_at: 1 };
-    const event = { type: 'session.message', event_id: 'evt_1', session_id: id, sequence: 1, created_at: 1, payload };
+    const ids = { event_id: 'evt_1', session_id: id };
+    const event = { type: 'session.message', ...ids, sequence: 1, created_at: 1, payload } as const;
     const printer = await createPrinter(context, 'fence', false);
     await printer.add(event);
     await printer.flush();
@@ -120,8 +122,10 @@ describe('text', () => {
   });
 
   describe('of events into a pipe', () => {
-    const eventOf = (sequence: number) =>
-      ({ type: 'session.message', event_id: 'evt_1', session_id: 's', sequence, created_at: 1, payload: {} }) as const;
+    const eventOf = (sequence: number): EventEnvelope => {
+      const payload = { agent: '@a.b' };
+      return { type: 'session.joined', event_id: 'evt_1', session_id: 's', sequence, created_at: 1, payload };
+    };
     /** Starts a printer of sequence numbers whose writes finish when the test says so. */
     async function startPrinter(isFile = false) {
       const writes: { text: string; end: (error?: Error) => void }[] = [];

@@ -142,7 +142,7 @@ describe('an agent of the library', () => {
     const closed = create().onMessage(() => 'never');
     await start(closed);
     await expect(stranger.ask('@me.bot', 'x', { timeout: '500ms' })).rejects.toMatchObject({ code: 'ASP_TIMEOUT' });
-    expect(notes.join()).toContain('Not answering @other.one: it has a different owner');
+    await expect.poll(() => notes.join()).toContain('Not answering @other.one: it has a different owner');
     expect(notes.join()).toContain('name it in the option from');
     await closed.close();
     await start(create({ from: ['other.one'], progressFile: join(folder, 'open.json') }).onMessage(() => 'now'));
@@ -262,6 +262,12 @@ describe('an agent of the library', () => {
     await expect.poll(() => errors).toEqual(['Error: listener']);
     const asked = expect(asker.ask('@other.one', 'x')).rejects.toThrow();
     await expect
+    await expect(boss().ask('no.body', 'x')).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringMatching(/^@no\.body could not be reached\./),
+    });
+    // @ts-expect-error a misspelled type of event
+    expect(() => create().on('session.mesage', () => {})).toThrow("'session.mesage' is not a type of event");
       .poll(async () => (await service.client('@other.one').call('listSessions', {})).reply.sessions.length)
       .toBe(1);
     await asker.close();

@@ -1,4 +1,5 @@
-import { errorRow, isErrorCode, isRetryableStatus } from '../../wire/error.js';
+import { type ErrorCode, errorRow, isErrorCode, isRetryableStatus } from '../../wire/error.js';
+import type { OAuthErrorCode } from '../../wire/oauth.js';
 
 /** Whether a write whose request failed happened: it did not, it did, or it is unknown. */
 export type Outcome = 'not_applied' | 'applied' | 'unknown';
@@ -20,11 +21,25 @@ const IS_RETRYABLE = {
   ASP_DISCOVERY: false,
   ASP_LOGIN_DENIED: false,
   ASP_FILE_TOO_LARGE: false,
+  ASP_FILE_TYPE: false,
   ASP_LOCAL_NOT_RUNNING: false,
+  ASP_USAGE: false,
+  ASP_CONFIG: false,
+  ASP_WRONG_AGENT: false,
+  ASP_ALREADY_RUNNING: false,
+  ASP_NO_ANSWER: false,
+  ASP_LIMIT: false,
+  ASP_PARTIAL: false,
 } as const;
 
 /** A code of this side. Answers keep the service's or the OAuth error's own code. */
 export type OwnErrorCode = keyof typeof IS_RETRYABLE;
+
+/**
+ * The codes of the contract, of OAuth and of this side. A service may send others, which equal none of these: handle
+ * them in a `default`.
+ */
+export type RequestErrorCode = ErrorCode | OAuthErrorCode | OwnErrorCode;
 
 function isOwnErrorCode(code: string): code is OwnErrorCode {
   return Object.hasOwn(IS_RETRYABLE, code);
@@ -38,7 +53,7 @@ export interface FailedRequest {
 
 /** The contents of a {@link RequestError}. */
 export interface RequestFailure {
-  readonly code: OwnErrorCode | (string & Record<never, never>);
+  readonly code: RequestErrorCode | (string & Record<never, never>);
   readonly message: string;
   readonly status?: number | undefined;
   readonly isRetryable?: boolean | undefined;
@@ -62,7 +77,7 @@ export interface RequestFailure {
  */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
-  readonly code: string;
+  readonly code: RequestErrorCode;
   /** HTTP status of the last answer; undefined when there was none. */
   readonly status: number | undefined;
   /** Whether the same call may succeed later without a change. */
@@ -83,7 +98,7 @@ export class RequestError extends Error {
 
   constructor(failure: RequestFailure) {
     super(failure.message, failure.cause === undefined ? undefined : { cause: failure.cause });
-    this.code = failure.code;
+    this.code = failure.code as RequestErrorCode;
     this.status = failure.status;
     this.isRetryable = failure.isRetryable ?? adviceFor(failure.code, failure.status);
     this.outcome = failure.outcome ?? 'not_applied';

@@ -190,7 +190,7 @@ function getRange(viewer: Viewer): { readonly endsAfter: number; readonly throug
 }
 
 export function toEnvelope(row: ReadEventRow): EventEnvelope {
-  return { ...toHead(row), payload: JSON.parse(row.payload) };
+  return { ...toHead(row), payload: JSON.parse(row.payload) } as EventEnvelope;
 }
 
 /** The text of the envelope, with the stored JSON reused: parsing deeply nested payloads once per recipient is slow. */

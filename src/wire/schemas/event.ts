@@ -24,8 +24,7 @@ export const EVENT_PAYLOAD = {
 /** What an event of a type carries (wire: Events). */
 export type EventPayload<Type extends EventType> = z.infer<(typeof EVENT_PAYLOAD)[Type]>;
 
-/** An event as clients receive it, live and in replay; unknown types pass through (spec: Event envelope). */
-export const EventEnvelope = z.looseObject({
+const Envelope = z.looseObject({
   type: z.string(),
   session_id: z.string(),
   event_id: z.string(),
@@ -34,7 +33,23 @@ export const EventEnvelope = z.looseObject({
   payload: z.record(z.string(), z.unknown()),
 });
 
-export type EventEnvelope = z.infer<typeof EventEnvelope>;
+/** An event of one type, with its payload. */
+export interface TypedEvent<Type extends EventType> {
+  type: Type;
+  session_id: string;
+  event_id: string;
+  sequence: number;
+  created_at: number;
+  payload: EventPayload<Type>;
+  [member: string]: unknown;
+}
+
+/**
+ * An event as clients receive it, live and in replay (spec: Event envelope). The type lists the events of the
+ * contract, so that comparing `type` gives `payload` its type; events of other types pass through all the same.
+ */
+export type EventEnvelope = { [Type in EventType]: TypedEvent<Type> }[EventType];
+export const EventEnvelope = Envelope as typeof Envelope & z.ZodMiniType<EventEnvelope>;
 
 /**
  * `next_cursor` is the last returned sequence in decimal if more eligible events follow. The optional members are

@@ -268,7 +268,8 @@ export function cutMessage(message: Message, max: number): Message {
 /** An event whose message, if it has one, is truncated. */
 export function cutEvent(event: EventEnvelope, max: number): EventEnvelope {
   if (isMessageEvent(event)) return { ...event, payload: cutMessage(event.payload, max) };
-  const first = Message.safeParse(event.payload['initial_message']);
+  if (event.type !== 'session.invited') return event;
+  const first = Message.safeParse(event.payload.initial_message);
   return first.success
     ? { ...event, payload: { ...event.payload, initial_message: cutMessage(first.data, max) } }
     : event;

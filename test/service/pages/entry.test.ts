@@ -8,14 +8,15 @@ import { MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
 import { hostileTexts } from '../../support/hostile-text.js';
 
-const eventOf = (said: object): EventEnvelope => ({
-  type: 'session.message',
-  session_id: 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV',
-  event_id: 'evt_01ARZ3NDEKTSV4RRFFQ69G5FAV',
-  sequence: 7,
-  created_at: 0,
-  payload: { sender: '@eve.bot', ...said },
-});
+const eventOf = (said: object, type = 'session.message'): EventEnvelope =>
+  ({
+    type,
+    session_id: 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV',
+    event_id: 'evt_01ARZ3NDEKTSV4RRFFQ69G5FAV',
+    sequence: 7,
+    created_at: 0,
+    payload: { sender: '@eve.bot', ...said },
+  }) as EventEnvelope;
 const entryOf = (said: object, isWhole: boolean): string => {
   const event = eventOf(said);
   return renderEntry({ event, where: { path: '/p', username: 'ada', through: 100, isWhole } }).markup;
@@ -122,7 +123,7 @@ describe('Two thousand hostile texts', () => {
     for (const text of texts) {
       const payload = { by: text, invitee: text, agent: text, ended_by: text, reopened_by: text };
       for (const type of ['session.invited', 'session.left', 'session.ended', text]) {
-        const event = { ...eventOf({}), type, payload };
+        const event = eventOf(payload, type);
         const where = { path: '/p', username: 'ada', through: 100 };
         expect(findForeign(renderEntry({ event, where }).markup)).toEqual([]);
       }

@@ -107,6 +107,10 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     means: 'The answer is not the one that --expect names, or the agent could not process the question.',
     helps: 'Act on that answer. The question has been answered: do not repeat it.',
   },
+  ASP_NO_ANSWER: {
+    means: 'The agent could not process the question, or the session ended before it answered.',
+    helps: 'Read the session; ask again, or ask another agent. Only the library reports this code.',
+  },
   ASP_PARTIAL: { means: 'Only part of the work was done; stderr says which.', helps: 'Finish the rest.' },
   ASP_NOT_AS_EXPECTED: {
     means: 'A test failed: replies differ from the recording, or messages did not fit the rules of the script.',

@@ -166,7 +166,7 @@ function comparable({ messages }: Answer, patterns: readonly RegExp[]): unknown 
   const plain = (text: string): string =>
     patterns.reduce((left, pattern) => bounded(() => left.replace(pattern, '')) ?? left, text).trim();
   return messages.map((content) => {
-    const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+    const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
     return parts.map((part) => {
       if (part.type === 'text' && typeof part['text'] === 'string') return { ...part, text: plain(part['text']) };
       if (part['name'] === undefined) return part;
