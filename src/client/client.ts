@@ -7,14 +7,14 @@ import type { Attachment } from '../wire/schemas/attachment.js';
 import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { Credential } from './credentials/credential.js';
 import type { ServiceAddresses } from './http/address.js';
-import { secureUrl } from './http/address.js';
+import { readAddresses, secureUrl } from './http/address.js';
 import { RequestError, timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
 import type { TailItem, TailOptions } from './realtime/resume.js';
-import type { Download, DownloadOptions, UploadSource } from './rest/attachments.js';
+import type { Download, DownloadOptions, UploadOptions, UploadSource } from './rest/attachments.js';
 import {
+  type CallArguments,
   type CallInput,
-  type CallOptions,
   type CallResult,
   callEndpoint,
   type PagedOperation,
@@ -41,8 +41,16 @@ export {
 } from './http/request-error.js';
 export type { ProxyRule, RetryPause, TraceEntry, Transport, TransportOptions } from './http/transport.js';
 export type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
-export type { Download, DownloadOptions, NamedBlob, Upload, UploadSource } from './rest/attachments.js';
-export type { CallInput, CallOptions, CallResult, PagedOperation, RawAnswer, RawRequest } from './rest/call.js';
+export type { BlobLike, Download, DownloadOptions, Upload, UploadOptions, UploadSource } from './rest/attachments.js';
+export type {
+  CallArguments,
+  CallInput,
+  CallOptions,
+  CallResult,
+  PagedOperation,
+  RawAnswer,
+  RawRequest,
+} from './rest/call.js';
 
 const RETRIES = 4;
 
@@ -58,18 +66,18 @@ export interface Client {
    */
   call<Name extends Exclude<Operation, 'uploadAttachment'>>(
     operation: Name,
-    input: CallInput<Name>,
+    ...input: CallArguments<Name>
   ): Promise<CallResult<AnswerOf<Name>>>;
   /**
    * The pages of a list, or of the events of a session, from where `query` begins to the end. Each one is read when the loop asks for it.
    * @throws RequestError
    */
-  pages<Name extends PagedOperation>(operation: Name, input: CallInput<Name>): AsyncIterable<AnswerOf<Name>>;
+  pages<Name extends PagedOperation>(operation: Name, ...input: CallArguments<Name>): AsyncIterable<AnswerOf<Name>>;
   /**
-   * Uploads a file, so that messages can refer to it by its id: the path of a file, a `File`, or one that a function reads.
-   * @throws RequestError
+   * Uploads a file, so that a message can refer to it: `{ type: 'file', attachment_id: reply.id }`.
+   * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`, and the error of Node.js for a file that it cannot read.
    */
-  upload(file: UploadSource, options?: CallOptions): Promise<CallResult<Attachment>>;
+  upload(file: UploadSource, options?: UploadOptions): Promise<CallResult<Attachment>>;
   /**
    * Opens the bytes of an attachment. If the connection breaks, the download resumes where it stopped.
    * @throws RequestError `ASP_FILE_TOO_LARGE` for more than `maxBytes` (default 10 MiB).
@@ -117,7 +125,8 @@ export interface ClientOptions {
 
 /** Creates a client. It sends nothing before its first call. @throws RequestError `ASP_INSECURE_ADDRESS` */
 export function connect(options: ClientOptions): Client {
-  const { service, credential, random = systemRandom, timeoutMs } = options;
+  const { credential, random = systemRandom, timeoutMs } = options;
+  const service = readAddresses(options.service);
   const transport = options.transport ?? createTransport({ clock: systemClock });
   secureUrl(service.baseUrl, 'base URL');
   const context: RestContext = {
@@ -138,14 +147,15 @@ export function connect(options: ClientOptions): Client {
     life.abort(new Error('The client was closed.'));
     if (options.transport === undefined) await transport.close();
   };
-  const call: Client['call'] = (operation, input) =>
+  const callWith = <Name extends Operation>(operation: Name, input: CallInput<Name>) =>
     limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal }));
   return {
-    call,
-    async *pages(operation, input) {
+    call: (operation, ...[input]) => callWith(operation, inputOf(operation, input)),
+    async *pages(operation, ...[given]) {
+      const input = inputOf(operation, given);
       let next = input;
       for (let before: string | undefined; ; ) {
-        const { reply } = await call(operation, next);
+        const { reply } = await callWith(operation, next);
         yield reply;
         const { next_cursor: cursor } = reply;
         if (cursor === null) return;
@@ -159,8 +169,9 @@ export function connect(options: ClientOptions): Client {
     },
     async upload(file, supplied = {}) {
       const { openUpload, uploadFile } = await import('./rest/attachments.js');
-      const upload = await openUpload(file);
-      return limited(supplied.signal, (signal) => uploadFile(context, upload, { ...supplied, signal }));
+      const { filename, isText, ...options } = supplied;
+      const upload = await openUpload(file, { filename, isText });
+      return limited(options.signal, (signal) => uploadFile(context, upload, { ...options, signal }));
     },
     async download(attachmentId, supplied = {}) {
       const { openDownload } = await import('./rest/attachments.js');
@@ -188,6 +199,11 @@ export function connect(options: ClientOptions): Client {
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** The types let a caller leave out an input without members. */
+function inputOf<Name extends Operation>(_: Name, input: CallInput<Name> | undefined): CallInput<Name> {
+  return input ?? ({} as CallInput<Name>);
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { Client } from '../client/client.js';
-import { RequestError } from '../client/client.js';
+import { type Client, type ClientOptions, connect, RequestError } from '../client/client.js';
 import { systemClock } from '../kit/clock.js';
 import { systemRandom } from '../kit/random.js';
 
@@ -47,7 +46,10 @@ export const canonical = (handle: string): string => (handle.startsWith('@') ? h
 const NOWHERE = { isTerminal: false, isFile: false, columns: 80, write: async () => {}, isAbandoned: () => false };
 
 /** Finds service, agent and credentials exactly as `asp` finds them. It reads nothing before it is needed. */
-export async function findIdentity(options: IdentityOptions, signal: AbortSignal): Promise<Identity> {
+export async function findIdentity(
+  options: IdentityOptions & Pick<ClientOptions, 'retries' | 'timeoutMs'>,
+  signal: AbortSignal,
+): Promise<Identity> {
   const [{ createContext }, { readMachine }, { progressPath }, { VERSION }] = await Promise.all([
     import('../cli/context/create-context.js'),
     import('../cli/context/machine.js'),
@@ -89,11 +91,31 @@ export async function findIdentity(options: IdentityOptions, signal: AbortSignal
     once: undefined,
   } as const;
   const context = createContext(surroundings, globals, { nouns: [], entries: [] });
+  let client: Promise<Client> | undefined;
+  const openClient = async (): Promise<Client> => {
+    // It refuses a credential of another agent.
+    await context.client();
+    const [service, credential, transport] = await Promise.all([
+      context.profile(),
+      context.credential(),
+      context.transport(),
+    ]);
+    return connect({ service, credential, transport, retries: options.retries, timeoutMs: options.timeoutMs });
+  };
   return {
-    client: () => plainly(context.client()),
+    client: () => {
+      client ??= openClient().catch((error: unknown) => {
+        client = undefined;
+        throw error;
+      });
+      return plainly(client);
+    },
     handle: () => plainly(context.actingHandle()),
     progressPath: async () => plainly(progressPath(context, await context.actingHandle())),
-    close: () => context.close(),
+    async close() {
+      await (await client?.catch(() => undefined))?.close();
+      await context.close();
+    },
   };
 }
 

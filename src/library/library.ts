@@ -27,5 +27,6 @@ export type { EventEnvelope, EventPayload, TypedEvent } from '../wire/schemas/ev
 export type { Message } from '../wire/schemas/message.js';
 export type { Content, Part } from '../wire/schemas/requests.js';
 export type { Session } from '../wire/schemas/session.js';
+export { connect, type FoundClientOptions } from './connect.js';
 export * from './create-agent.js';
 export type { IdentityOptions } from './identity.js';

@@ -1,3 +1,5 @@
+import { ATTACHMENT_MAX_BYTES } from './limit.js';
+
 /** The supported types (spec: Other limits); `signature`: the leading bytes an upload must show. */
 export const ATTACHMENT_TYPE = {
   'application/pdf': { extensions: ['pdf'], signatures: ['255044462d'] },
@@ -32,4 +34,45 @@ export function matchesSignature(type: AttachmentType, head: Uint8Array): boolea
   if (signatures.length === 0) return true;
   const hex = Array.from(head.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');
   return signatures.some((signature) => hex.startsWith(signature));
+}
+
+/** The beginning of a file that {@link findFileFault} needs, in bytes. */
+export const HEAD_BYTES = 16;
+
+/** A file before it is uploaded. */
+export interface FileFacts {
+  readonly filename: string;
+  /** In bytes. */
+  readonly size: number;
+  /** The first {@link HEAD_BYTES} bytes. */
+  readonly head: Uint8Array;
+  /** The type of a file whose name does not say it. */
+  readonly otherwise: AttachmentType | undefined;
+}
+
+/** Why a service would not accept a file. */
+export interface FileFault {
+  readonly code: 'ASP_FILE_TYPE' | 'ASP_FILE_TOO_LARGE';
+  readonly message: string;
+  readonly why?: string;
+}
+
+/** The type of a file, which its name determines and its beginning must show. */
+export function recognizeFile({ filename, size, head, otherwise }: FileFacts): AttachmentType | FileFault {
+  const type = attachmentTypeOfName(filename) ?? otherwise;
+  if (type === undefined) {
+    const extensions = Object.values(ATTACHMENT_TYPE).flatMap((row) => row.extensions);
+    const why = `supported: ${extensions.join(', ')}.`;
+    return { code: 'ASP_FILE_TYPE', message: `${filename} has an unsupported file type.`, why };
+  }
+  if (type === 'text/plain' && head.includes(0))
+    return { code: 'ASP_FILE_TYPE', message: `${filename} is not a text file.` };
+  if (size > ATTACHMENT_MAX_BYTES)
+    return {
+      code: 'ASP_FILE_TOO_LARGE',
+      message: `${filename} is larger than ${ATTACHMENT_MAX_BYTES / 1024 ** 2} MiB.`,
+    };
+  if (matchesSignature(type, head)) return type;
+  const why = 'its contents do not match its extension.';
+  return { code: 'ASP_FILE_TYPE', message: `${filename} is not a valid ${type} file.`, why };
 }

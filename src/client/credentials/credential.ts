@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../../kit/clock.js';
 import { type Random, systemRandom } from '../../kit/random.js';
-import type { ServiceAddresses } from '../http/address.js';
+import { readAddresses, type ServiceAddresses } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { createTransport, type Transport } from '../http/transport.js';
 import { discover, getResource } from '../oauth/discover.js';
@@ -99,7 +99,8 @@ export interface ClientCredentialOptions {
 
 /** Tokens of a confidential client, bound to one agent and requested again when they expire (spec: Flows). */
 export function createClientCredential(options: ClientCredentialOptions): Credential {
-  const { service, clientId, clientSecret, random = systemRandom } = options;
+  const { clientId, clientSecret, random = systemRandom } = options;
+  const service = readAddresses(options.service);
   const transport = options.transport ?? createTransport({ clock: systemClock });
   const cache = createTokenCache(options.cacheDirectory);
   const name = digest(`client\n${service.baseUrl}\n${clientId}\n${options.scopes?.join(' ') ?? ''}`);

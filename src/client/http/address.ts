@@ -30,10 +30,15 @@ export function isBelow(base: URL, url: URL): boolean {
 
 /** The addresses of a service. Only `baseUrl` is required; the rest is discovered (spec: Discovery; RFC 9728 §3). */
 export interface ServiceAddresses {
-  /** The REST resource, ending in `/v1`, without a trailing slash. */
+  /** The REST resource, which usually ends in `/v1`. */
   readonly baseUrl: string;
   /** The authorization server's issuer. */
   readonly authUrl?: string | undefined;
   /** The WebSocket resource and address. */
   readonly wsUrl?: string | undefined;
+}
+
+/** The addresses as the service writes them: a base URL ends without a slash. */
+export function readAddresses(service: ServiceAddresses): ServiceAddresses {
+  return { ...service, baseUrl: service.baseUrl.replace(/\/+$/, '') };
 }

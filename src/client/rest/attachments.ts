@@ -1,9 +1,16 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { backoffMs, wait } from '../../kit/clock.js';
 import { randomToken } from '../../kit/random.js';
-import { type AttachmentType, attachmentTypeOfName } from '../../wire/attachment.js';
+import {
+  ATTACHMENT_TYPE,
+  type AttachmentType,
+  HEAD_BYTES,
+  isAttachmentType,
+  recognizeFile,
+} from '../../wire/attachment.js';
 import { ENDPOINT } from '../../wire/endpoint.js';
 import { ATTACHMENT_MAX_BYTES } from '../../wire/limit.js';
 import { Attachment, type AttachmentLinkAnswer } from '../../wire/schemas/attachment.js';
@@ -25,26 +32,81 @@ export interface Upload {
   open(): AsyncIterable<Uint8Array>;
 }
 
-/** What can be uploaded: the path of a file, a `File`, or a file that is read by a function. */
-export type UploadSource = Upload | NamedBlob | string;
+/** What can be uploaded: a path or `file:` URL, a `Blob` or `File`, bytes, or a file that is read by a function. */
+export type UploadSource = string | URL | BlobLike | Uint8Array | Upload;
 
-/** A `File`, or a `Blob` with a name. */
-export interface NamedBlob {
-  readonly name: string;
+/** A `Blob`, or a `File` with its name. */
+export interface BlobLike {
+  readonly name?: string;
   readonly size: number;
+  readonly type: string;
   stream(): AsyncIterable<Uint8Array>;
 }
 
-/** The file behind a path or a `File`; the extension of its name decides its type. @throws RequestError `ASP_FILE_TYPE` */
-export async function openUpload(source: UploadSource): Promise<Upload> {
-  if (typeof source !== 'string' && 'open' in source) return source;
-  const filename = typeof source === 'string' ? basename(source) : source.name;
-  const contentType = attachmentTypeOfName(filename);
-  if (contentType === undefined)
-    throw new RequestError({ code: 'ASP_FILE_TYPE', message: `${filename} has an unsupported file type.` });
-  if (typeof source !== 'string') return { filename, contentType, size: source.size, open: () => source.stream() };
-  const { size } = await stat(source);
-  return { filename, contentType, size, open: () => createReadStream(source) };
+/** Options of an upload. */
+export interface UploadOptions extends CallOptions {
+  /** The name that others see; its extension determines the type. Bytes need one. Default: the name of the file. */
+  readonly filename?: string | undefined;
+  /** Sends a file of an unsupported type, such as source code, as plain text under its own name. */
+  readonly isText?: boolean | undefined;
+}
+
+/**
+ * The file behind a source. Its type, size and first bytes are checked before anything is sent.
+ * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`
+ */
+export async function openUpload(source: UploadSource, { filename, isText }: UploadOptions): Promise<Upload> {
+  if (typeof source === 'object' && 'open' in source) return source;
+  const file = await openSource(source, filename);
+  const facts = { filename: file.filename, size: file.size, head: await readHead(file.open()) };
+  const otherwise = isText === true ? 'text/plain' : file.contentType;
+  const found = recognizeFile({ ...facts, otherwise });
+  if (typeof found === 'string') return { ...file, contentType: found };
+  const { code, message, why = '' } = found;
+  throw new RequestError({ code, message: `${message} ${why}`.trim() });
+}
+
+/** A file whose type may not be known. */
+type Opened = Omit<Upload, 'contentType'> & { readonly contentType: AttachmentType | undefined };
+
+async function openSource(source: Exclude<UploadSource, Upload>, filename: string | undefined): Promise<Opened> {
+  if (typeof source === 'string' || source instanceof URL) {
+    const path = typeof source === 'string' ? source : fileURLToPath(source);
+    const facts = await stat(path);
+    if (!facts.isFile()) throw new TypeError(`${path} is ${facts.isDirectory() ? 'a folder' : 'not a regular file'}.`);
+    const open = (): AsyncIterable<Uint8Array> => createReadStream(path);
+    return { filename: filename ?? basename(path), contentType: undefined, size: facts.size, open };
+  }
+  if (source instanceof Uint8Array) {
+    if (filename === undefined) throw new TypeError('Bytes need a name: upload(bytes, { filename: "report.csv" }).');
+    const open = async function* (): AsyncGenerator<Uint8Array> {
+      yield source;
+    };
+    return { filename, contentType: undefined, size: source.byteLength, open };
+  }
+  if (typeof source?.stream !== 'function')
+    throw new TypeError('upload needs the path of a file, a file: URL, a Blob, a File or bytes.');
+  const [mime = ''] = source.type.split(';');
+  const contentType = isAttachmentType(mime) ? mime : undefined;
+  const name = filename ?? source.name;
+  if (name === undefined && contentType === undefined)
+    throw new TypeError('A Blob without a supported type needs a name: upload(blob, { filename: "report.csv" }).');
+  const open = (): AsyncIterable<Uint8Array> => source.stream();
+  return { filename: name ?? defaultName(contentType), contentType, size: source.size, open };
+}
+
+const defaultName = (type: AttachmentType | undefined): string =>
+  `file.${type === undefined ? 'txt' : ATTACHMENT_TYPE[type].extensions[0]}`;
+
+async function readHead(bytes: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of bytes) {
+    parts.push(part.subarray(0, HEAD_BYTES));
+    size += part.byteLength;
+    if (size >= HEAD_BYTES) break;
+  }
+  return Buffer.concat(parts).subarray(0, HEAD_BYTES);
 }
 
 /** Uploads one file as it is read, never whole in memory (spec: POST /attachments). @throws RequestError */

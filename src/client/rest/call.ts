@@ -47,6 +47,10 @@ export type CallInput<Name extends Operation> = Part<'path', PathOf<Name>> &
   Part<'body', BodyOf<Name>> &
   CallOptions;
 
+/** The last argument of a call: optional for an operation that needs no input. */
+export type CallArguments<Name extends Operation> =
+  Record<never, never> extends CallInput<Name> ? [input?: CallInput<Name>] : [input: CallInput<Name>];
+
 /** The operations that return a page of a list, and the cursor of the next one. */
 export type PagedOperation = {
   [Name in Operation]: AnswerOf<Name> extends { readonly next_cursor: string | null } ? Name : never;

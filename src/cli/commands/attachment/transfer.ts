@@ -5,7 +5,7 @@ import type { Client, Upload } from '../../../client/client.js';
 import { formatBytes } from '../../../kit/format.js';
 import { fileFault, isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
-import { ATTACHMENT_TYPE, attachmentTypeOfName, matchesSignature } from '../../../wire/attachment.js';
+import { attachmentTypeOfName, HEAD_BYTES, recognizeFile } from '../../../wire/attachment.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../../wire/limit.js';
 import type { Attachment } from '../../../wire/schemas/attachment.js';
 import { chosenKey } from '../../context/calls.js';
@@ -13,11 +13,9 @@ import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
-import { fileFailure, readStdin, tooLarge } from '../../input.js';
+import { fileFailure, readStdin } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
 import { unseenAttachment } from './references.js';
-
-const HEAD_BYTES = 16;
 
 /** How the files of a command are sent. */
 export interface UploadAs {
@@ -64,24 +62,13 @@ function check(
   isAsText: boolean,
   openBytes: () => AsyncIterable<Uint8Array>,
 ): Upload {
-  const type = attachmentTypeOfName(filename) ?? (isAsText ? 'text/plain' : undefined);
-  if (type === undefined)
-    throw new CliError('ASP_FILE_TYPE', {
-      message: `${filename} has an unsupported file type. Nothing was sent.`,
-      why: `supported: ${Object.values(ATTACHMENT_TYPE)
-        .flatMap(({ extensions }) => extensions)
-        .join(', ')}. To send it as plain text, add --as-text.`,
-    });
-  if (type === 'text/plain' && head.includes(0))
-    throw new CliError('ASP_FILE_TYPE', { message: `${filename} is not a text file. Nothing was sent.` });
-  if (size > ATTACHMENT_MAX_BYTES) throw tooLarge(filename, ATTACHMENT_MAX_BYTES);
   if (size === 0) throw usageError(`${filename} is empty. Nothing was sent.`);
-  if (!matchesSignature(type, head))
-    throw new CliError('ASP_FILE_TYPE', {
-      message: `${filename} is not a valid ${type} file. Nothing was sent.`,
-      why: 'its contents do not match its extension.',
-    });
-  return { filename, contentType: type, size, open: openBytes };
+  const found = recognizeFile({ filename, size, head, otherwise: isAsText ? 'text/plain' : undefined });
+  if (typeof found === 'string') return { filename, contentType: found, size, open: openBytes };
+  const { code, message } = found;
+  const isUnsupported = attachmentTypeOfName(filename) === undefined;
+  const why = isUnsupported && !isAsText ? `${found.why} To send it as plain text, add --as-text.` : found.why;
+  throw new CliError(code, { message: `${message} Nothing was sent.`, why });
 }
 
 /**

@@ -1,0 +1,44 @@
+import { type Client, type ClientOptions, connect as connectWith } from '../client/client.js';
+import { abortion } from '../client/http/request-error.js';
+import { findIdentity, type IdentityOptions } from './identity.js';
+
+/** Options of {@link connect} without credentials of your own. */
+export interface FoundClientOptions extends IdentityOptions, Pick<ClientOptions, 'retries' | 'timeoutMs'> {
+  readonly service?: undefined;
+  readonly credential?: undefined;
+}
+
+/**
+ * Creates a client. Without a service and a credential, it finds both as `asp` does, at its first call.
+ * @throws RequestError `ASP_INSECURE_ADDRESS`
+ */
+export function connect(options: ClientOptions | FoundClientOptions = {}): Client {
+  if (options.service !== undefined && options.credential !== undefined) return connectWith(options);
+  if (options.service !== undefined || options.credential !== undefined)
+    throw new TypeError('connect needs both a service and a credential, or neither to use those of asp.');
+  const life = new AbortController();
+  let identity: ReturnType<typeof findIdentity> | undefined;
+  const open = async (): Promise<Client> => {
+    if (life.signal.aborted) throw abortion(life.signal, 'not_applied');
+    identity ??= findIdentity(options, life.signal);
+    return (await identity).client();
+  };
+  const close = async (): Promise<void> => {
+    life.abort(new Error('The client was closed.'));
+    await (await identity?.catch(() => undefined))?.close();
+  };
+  return {
+    call: async (operation, ...input) => (await open()).call(operation, ...input),
+    async *pages(operation, ...input) {
+      yield* (await open()).pages(operation, ...input);
+    },
+    upload: async (file, supplied) => (await open()).upload(file, supplied),
+    download: async (attachmentId, supplied) => (await open()).download(attachmentId, supplied),
+    raw: async (request) => (await open()).raw(request),
+    async *tail(supplied) {
+      yield* (await open()).tail(supplied);
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
