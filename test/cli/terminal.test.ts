@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import { startCommandGuard } from '../../src/cli/commands/run/command-guard.js';
+import { passOnErrors } from '../../src/cli/commands/session/event-command.js';
 import { createPrinter } from '../../src/cli/commands/tail/consume.js';
 import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
@@ -119,6 +121,24 @@ describe('text', () => {
     expect(printed.join()).toContain('from @a.b in sess_]0;pwn sequence 1');
     expect(printed.join()).not.toMatch(DANGEROUS);
     expect(childEnvironment({}, { ASP_SESSION_ID: id })).toEqual({ ASP_SESSION_ID: 'sess_\u001b]0;pwn\u0007' });
+  });
+
+  it('is a line of JSON for each line of a command’s errors, and an endless line comes in pieces', async () => {
+    const lines: unknown[] = [];
+    const stderr = { ...captureStreams().stderr, write: async (text: string) => void lines.push(JSON.parse(text)) };
+    const from = new PassThrough();
+    const passed = passOnErrors(from, { event_id: 'evt_1' }, stderr);
+    from.write('one\r');
+    from.write('\ntwo\rthree\n');
+    from.write('x'.repeat(200 * 1024));
+    await expect.poll(() => lines).toHaveLength(6);
+    from.end('é\n');
+    await passed;
+    const texts = lines.map((line) => (line as { stderr: string }).stderr);
+    expect(texts.slice(0, 3)).toEqual(['one', 'two', 'three']);
+    expect(texts.slice(3).join('')).toBe(`${'x'.repeat(200 * 1024)}é`);
+    expect(Math.max(...texts.map(({ length }) => length))).toBe(64 * 1024);
+    expect(lines[0]).toEqual({ event_id: 'evt_1', stderr: 'one' });
   });
 
   describe('of events into a pipe', () => {

@@ -1,5 +1,4 @@
 import { constants } from 'node:os';
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { findActor } from '../../../wire/event.js';
@@ -70,12 +69,24 @@ export function startEventCommand(
   return { stdout: child.stdout as Readable, ended, kill };
 }
 
+/** A longer line of errors is passed on in pieces of this many characters, so that it does not fill the memory. */
+const ERROR_LINE_MAX = 64 * 1024;
+
 /** Each line of a program's errors as a line of JSON that says what it is `about`. */
 export async function passOnErrors(
   from: Readable,
   about: Readonly<Record<string, string>>,
   to: Streams['stderr'],
 ): Promise<void> {
-  for await (const line of createInterface({ input: from, crlfDelay: Number.POSITIVE_INFINITY }))
-    await to.write(`${toJsonLine({ ...about, stderr: line })}\n`);
+  const pass = (line: string): Promise<void> => to.write(`${toJsonLine({ ...about, stderr: line })}\n`);
+  from.setEncoding('utf8');
+  let rest = '';
+  for await (const text of from) {
+    // A carriage return at the end may be half of a line break.
+    const lines = `${rest}${text}`.split(/\r\n|\n|\r(?!$)/);
+    rest = lines.pop() ?? '';
+    for (const line of lines) await pass(line);
+    for (; rest.length > ERROR_LINE_MAX; rest = rest.slice(ERROR_LINE_MAX)) await pass(rest.slice(0, ERROR_LINE_MAX));
+  }
+  if (rest !== '') await pass(rest.replace(/\r$/, ''));
 }
