@@ -195,7 +195,15 @@ const LATER = {
   'node:child_process': { importer: /node_modules\/commander\//, names: ['spawn'] },
   'node:crypto': {
     importer: /\/src\/(cli|client|kit)\//,
-    names: ['createCipheriv', 'createDecipheriv', 'createHash', 'randomBytes', 'scrypt', 'timingSafeEqual'],
+    names: [
+      'createCipheriv',
+      'createDecipheriv',
+      'createHash',
+      'createHmac',
+      'randomBytes',
+      'scrypt',
+      'timingSafeEqual',
+    ],
   },
 };
 const loadLater = {

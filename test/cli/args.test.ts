@@ -178,6 +178,7 @@ describe('words become options: tail', () => {
     ['tail --pretty --text', /cannot be used together/],
     ['tail --pretty --json', /cannot be used together/],
     ['tail --forward http://example.com', /https/],
+    ['tail --forward-secret-file secret', /needs --forward/],
     [`tail ${SESSION} -n 5 --after 3`, /cannot be used together/],
     ['tail -c 0', /whole number of at least 1/],
     [`tail ${SESSION} --since yesterday`, /not a time/],

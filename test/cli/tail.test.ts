@@ -1,10 +1,12 @@
-import { existsSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createHmac } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { signWebhook } from '../../src/cli/commands/tail/consume.js';
 import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
 import type { Actor } from '../support/actors.js';
 import { startTestService, type TestService } from '../support/service.js';
@@ -367,6 +369,49 @@ describe('new events', () => {
     expect(posted).toEqual(linesOf(out));
     expect(posted).toHaveLength(3);
     expect(code).toBe(0);
+  });
+
+  it('--forward-secret-file signs each request as Standard Webhooks does, and refuses a secret that it cannot use', async () => {
+    // The example of the reference implementations.
+    const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+    const key = Buffer.from(secret.slice(6), 'base64');
+    expect(signWebhook(key, 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, '{"test": 2432232314}')).toMatchObject({
+      'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+    });
+    const posted: { body: string; headers: IncomingHttpHeaders }[] = [];
+    const hook = createServer(async (request, response) => {
+      let body = '';
+      for await (const part of request) body += String(part);
+      posted.push({ body, headers: request.headers });
+      response.writeHead(posted.length === 1 ? 503 : 204).end();
+    });
+    await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
+    const { port } = hook.address() as AddressInfo;
+    const id = await sessionWith('a');
+    const path = join(folder, 'webhook-secret');
+    const forward = (text: string, mode = 0o600): Promise<Ran> => {
+      rmSync(path, { force: true });
+      writeFileSync(path, text, { mode });
+      const words = ['tail', id, '--no-follow', '--forward', `http://127.0.0.1:${port}/`];
+      return runAs(bob, [...words, '--forward-secret-file', path]);
+    };
+    expect((await forward(`${secret}\n`)).code).toBe(0);
+    expect(posted).toHaveLength(4);
+    for (const { body, headers } of posted) {
+      const { 'webhook-id': event, 'webhook-timestamp': time, 'webhook-signature': signature } = headers;
+      expect(event).toBe(JSON.parse(body).event_id);
+      expect(Math.abs(Number(time) * 1000 - Date.now())).toBeLessThan(60_000);
+      const mac = createHmac('sha256', key).update(`${event}.${time}.${body}`).digest('base64');
+      expect(signature).toBe(`v1,${mac}`);
+    }
+    expect(posted[1]?.headers['webhook-id']).toBe(posted[0]?.headers['webhook-id']);
+    expect(await forward('short')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('contains no webhook secret'),
+    });
+    expect(await forward(secret, 0o644)).toMatchObject({ code: 2, err: expect.stringContaining('chmod 600') });
+    expect(posted).toHaveLength(4);
+    hook.close();
   });
 
   it('--forward that is refused ends the tail before its event; --on-error continues, or tries again', async () => {

@@ -97,7 +97,10 @@ function refuseProjectsChoice(environment: Environment, profile: ResolvedProfile
 async function readClientSecret({ environment }: Context): Promise<string> {
   const { ASP_CLIENT_SECRET: secret, ASP_CLIENT_SECRET_FILE: path } = environment;
   if (isSet(secret)) return secret;
-  if (isSet(path)) return (await import('./client-secret.js')).readSecretFile(path);
+  if (isSet(path)) {
+    const { readSecretFile } = await import('./client-secret.js');
+    return readSecretFile(path, { name: 'ASP_CLIENT_SECRET_FILE', code: 'ASP_NO_CREDENTIAL' });
+  }
   throw new CliError('ASP_NO_CREDENTIAL', {
     message: 'ASP_CLIENT_ID is set without a secret.',
     why: 'set ASP_CLIENT_SECRET or ASP_CLIENT_SECRET_FILE. Commands that asp starts inherit only ASP_CLIENT_SECRET_FILE.',

@@ -7,12 +7,15 @@ const READ_MAX_BYTES = 64 * 1024;
 const ROOT = 0;
 
 /**
- * The secret in the file that the environment names: a private file, or one that the administrator of this machine has
+ * The secret in the file that the environment or an option names: a private file, or one that the administrator of this machine has
  * mounted. Links are followed, because Kubernetes presents secrets as links (D-207).
  */
-export function readSecretFile(path: string): string {
+export function readSecretFile(
+  path: string,
+  { name, code }: { readonly name: string; readonly code: 'ASP_NO_CREDENTIAL' | 'ASP_USAGE' },
+): string {
   const refuse = (what: string, why?: string, cause?: unknown): CliError =>
-    new CliError('ASP_NO_CREDENTIAL', { message: `${path} (ASP_CLIENT_SECRET_FILE) ${what}.`, why, cause });
+    new CliError(code, { message: `${path} (${name}) ${what}.`, why, cause });
   let file: number;
   try {
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 
@@ -37,12 +37,12 @@ const shownOf =
   };
 
 /** Collects what is posted to an address during `work`. */
-async function posted(scene: Scene, work: () => Promise<unknown>): Promise<unknown[]> {
+async function posted(scene: Scene, work: () => Promise<unknown>, header?: string): Promise<unknown[]> {
   const bodies: unknown[] = [];
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const part of request) body += String(part);
-    bodies.push(JSON.parse(body).sequence);
+    bodies.push(header === undefined ? JSON.parse(body).sequence : request.headers[header]);
     response.writeHead(204).end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -105,6 +105,13 @@ function eventOptions(line: string): Table[string] {
     '--forward': shown('--forward $hook', [1, 2, 3, 4, 5], async (scene, typed) => {
       await fiveEvents(scene);
       return posted(scene, () => scene.as(scene.bob, [line, typed]));
+    }),
+    '--forward-secret-file': shown('--forward-secret-file $home/secret', true, async (scene, typed) => {
+      chmodSync(scene.file('secret', `whsec_${Buffer.alloc(32, 7).toString('base64')}`), 0o600);
+      await fiveEvents(scene);
+      const run = () => scene.as(scene.bob, [`${line} --forward $hook`, typed]);
+      const signatures = await posted(scene, run, 'webhook-signature');
+      return signatures.length === 5 && signatures.every((text) => /^v1,[\w+/]{43}=$/.test(String(text)));
     }),
   };
 }

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { wait } from '../../../kit/clock.js';
 import { fence } from '../../../kit/fence.js';
@@ -6,7 +7,7 @@ import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-import { CliError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 import { endLine } from '../../terminal/output.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
@@ -179,19 +180,27 @@ async function runEventCommand(
   return end;
 }
 
+/** Where events are posted. */
+export interface ForwardOptions {
+  readonly url: string;
+  /** The file with the key that signs each request. */
+  readonly secretFile: string | undefined;
+  readonly onError: EventOptions['onError'];
+}
+
 /**
- * Posts each event to `url`, and prints it once it was accepted. Temporary errors, such as a 503, are always retried.
+ * Posts each event to a URL, and prints it once it was accepted. Temporary errors, such as a 503, are always retried.
  */
-export function createForwarder(
+export async function createForwarder(
   context: Context,
-  url: string,
-  onError: EventOptions['onError'],
+  { url, secretFile, onError }: ForwardOptions,
   { add, flush }: Printer,
-): ConsumeEvent {
+): Promise<ConsumeEvent> {
+  const key = secretFile === undefined ? undefined : await readWebhookKey(secretFile);
   return async (event) => {
     const transport = await context.transport();
     for (let attempt = 1; ; attempt += 1) {
-      const status = await post(event, url, transport, context.signal);
+      const status = await post(context, event, url, key, transport);
       if (status !== undefined && status < 400) {
         await add(event);
         return flush();
@@ -214,16 +223,43 @@ export function createForwarder(
 
 /** The status of the response; undefined when there was none. */
 async function post(
+  { clock, signal }: Context,
   event: EventEnvelope,
   url: string,
+  key: Buffer | undefined,
   transport: Awaited<ReturnType<Context['transport']>>,
-  signal: AbortSignal,
 ): Promise<number | undefined> {
-  const headers = { 'content-type': 'application/json', 'x-asp-event-id': event.event_id };
+  const body = toJsonLine(event);
+  const signature = key && signWebhook(key, event.event_id, Math.floor(clock.now() / 1000), body);
+  const headers = { 'content-type': 'application/json', 'x-asp-event-id': event.event_id, ...signature };
   try {
-    return (await transport.send({ method: 'POST', url, headers, body: toJsonLine(event), signal })).status;
+    return (await transport.send({ method: 'POST', url, headers, body, signal })).status;
   } catch (error) {
     if (signal.aborted) throw error;
     return undefined;
   }
+}
+
+/** 24 to 64 bytes in base64 (Standard Webhooks 1.0). */
+const WEBHOOK_SECRET = /^(?:whsec_)?([A-Za-z0-9+/]{32,86}={0,2})$/;
+
+async function readWebhookKey(path: string): Promise<Buffer> {
+  const { readSecretFile } = await import('../../context/client-secret.js');
+  const secret = readSecretFile(path, { name: '--forward-secret-file', code: 'ASP_USAGE' });
+  const [, base64 = ''] = WEBHOOK_SECRET.exec(secret) ?? [];
+  const key = Buffer.from(base64, 'base64');
+  if (key.byteLength >= 24 && key.byteLength <= 64) return key;
+  throw usageError(`${path} (--forward-secret-file) contains no webhook secret.`, {
+    why: 'it has 24 to 64 bytes in base64, such as the output of openssl rand -base64 32; whsec_ before it is optional.',
+  });
+}
+
+/** The headers of Standard Webhooks 1.0, so that its libraries can verify the request. */
+export function signWebhook(key: Buffer, id: string, timestamp: number, body: string) {
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': `v1,${signature}`,
+  };
 }

@@ -255,7 +255,7 @@ async function beginTail(
     isForAgent && me !== undefined ? (await import('./agent-lines.js')).createAgentLines(context, me) : undefined;
   await lines?.greet();
   const printer = await createPrinter(context, options.view, options.sessionIds.length === 1);
-  const { command, forwardUrl, types, from, sinceMs, untilMs, last } = options;
+  const { command, forwardUrl, forwardSecretFile: secretFile, types, from, sinceMs, untilMs, last } = options;
   const filter = {
     types,
     from,
@@ -272,7 +272,7 @@ async function beginTail(
     command !== undefined
       ? createCommandRunner(context, command, options.onError, reports, cursorFile?.begin)
       : forwardUrl !== undefined
-        ? createForwarder(context, forwardUrl, options.onError, printer)
+        ? await createForwarder(context, { url: forwardUrl, secretFile, onError: options.onError }, printer)
         : undefined;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
     await joinWaiting(context, options.sessionIds, me, lines && knowsAll(lines, me));

@@ -23,6 +23,10 @@ const EVENT_OPTIONS = [
   { flags: '--exec <command>', about: 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…' },
   { flags: '--forward <url>', about: 'POST each event to this address' },
   {
+    flags: '--forward-secret-file <path>',
+    about: 'sign each POST with the secret in this private file, as Standard Webhooks does',
+  },
+  {
     flags: '--on-error <stop|skip|retry>',
     about: 'if --exec or --forward fails: exit 10 before its event, continue, or retry up to 5 times (default stop)',
     choices: ['stop', 'skip', 'retry'],
@@ -65,6 +69,10 @@ export const sessionTail = command({
     'Without a session: follows all your sessions, starting with events that were never delivered to you.',
     'With sessions: their last 10 events, then new ones, until all have ended. Each event is printed once and in order,',
     'even across reconnects; stderr reports events that could not be loaded.',
+    '',
+    'With --forward-secret-file, each request has the headers webhook-id, webhook-timestamp and webhook-signature of',
+    'Standard Webhooks, so that its libraries can check that it comes from you. webhook-id is the id of the event, also',
+    'if it is sent again. openssl rand -base64 32 makes a secret.',
     '',
     '--exec puts the number of the attempt in ASP_TRY. With --cursor-file it also counts earlier tails: if it is 2 or',
     'more, an earlier command got the same event, and may have done some of the work.',
@@ -160,6 +168,8 @@ async function readEventOptions(
     args.refuseBoth(one, other);
   if (args.isSet('on-error') && !args.isSet('exec') && !args.isSet('forward'))
     throw usageError('--on-error needs --exec or --forward.');
+  if (args.isSet('forward-secret-file') && !args.isSet('forward'))
+    throw usageError('--forward-secret-file needs --forward.');
   const beginning = (['last', 'after', 'since'] as const).find((option) => args.isSet(option));
   if (sessionIds.length === 0 && beginning !== undefined)
     throw usageError(`--${beginning} needs a session.`, {
@@ -190,6 +200,7 @@ async function readEventOptions(
     command: args.text('exec'),
     onError: args.text('on-error') ?? 'stop',
     forwardUrl: readForwardUrl(args.text('forward')),
+    forwardSecretFile: args.text('forward-secret-file'),
   };
 }
 
