@@ -162,6 +162,7 @@ export interface Agent extends AsyncDisposable {
   /**
    * Starts a session with an agent, waits for its answer, and ends the session.
    * @throws RequestError `ASP_TIMEOUT` if there is no answer in time, `ASP_NO_ANSWER` if the other agent reports a failure or leaves.
+   * Their `sessionId` names the session of the question.
    */
   ask(handle: string, content: Content, options?: AskOptions): Promise<Answer>;
   /** Stops answering, lets handlers finish, and closes the connections. */
@@ -414,6 +415,7 @@ async function askAgent(
       code: 'ASP_TIMEOUT',
       message: `${to} did not answer within ${timeoutMs / 1000} s.${sessionId === undefined ? '' : ` The question is in ${sessionId}.`}`,
       outcome: sessionId === undefined ? 'unknown' : 'applied',
+      sessionId,
     });
   const work = async (until: AbortSignal): Promise<Answer> => {
     const creating = client.call('createSession', {
@@ -433,7 +435,7 @@ async function askAgent(
       ...{ me, sessionId: id, sequence, messageId: reply.message_id ?? undefined, handle: to, signal: until },
     });
     const noAnswer = (what: string): RequestError =>
-      new RequestError({ code: 'ASP_NO_ANSWER', message: `${to} ${what} (${id}).`, outcome: 'applied' });
+      new RequestError({ code: 'ASP_NO_ANSWER', message: `${to} ${what} (${id}).`, outcome: 'applied', sessionId: id });
     for await (const item of client.tail({
       sessions: [{ sessionId: id, after: sequence }],
       handle: me,

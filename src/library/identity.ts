@@ -1,5 +1,6 @@
 import { type Client, type ClientOptions, connect, RequestError } from '../client/client.js';
 import { systemClock } from '../kit/clock.js';
+import { capitalized } from '../kit/format.js';
 import { systemRandom } from '../kit/random.js';
 
 /** Which agent to act as, and where. */
@@ -130,5 +131,3 @@ async function plainly<Value>(work: Promise<Value>): Promise<Value> {
     throw new RequestError({ code: String(error.code), message: `${error.message}${why}`, isRetryable, cause: error });
   }
 }
-
-const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;

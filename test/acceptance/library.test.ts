@@ -42,7 +42,7 @@ describe('The examples, with the published package,', () => {
     writeFileSync(join(project, 'package.json'), '{"name":"somebodys-program","private":true,"type":"module"}');
     installPacked(project);
     cpSync(EXAMPLES, join(project, 'examples'), { recursive: true });
-    service = await startServe(home, ['--seed', 'me.echo,me.asker']);
+    service = await startServe(home, ['--seed', 'me.echo,me.asker,me.silent']);
   });
   afterAll(async () => {
     await service.stop();
@@ -187,10 +187,13 @@ describe('The examples, with the published package,', () => {
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     // The asker ends its session once it has the answer, which may be before or after the agent knows that it was sent.
     const replied = '@me.boss: replied';
-    expect(stdout).toMatch(/^ready\n(.+\n){2}@me\.boss: replied\n$/);
-    expect(stdout.trim().split('\n').sort()).toEqual(['@me.boss ended a session', replied, replied, 'ready'].sort());
+    expect(stdout).toMatch(/^ready\n(.+\n){6}@me\.boss: replied\n$/);
+    const asked = Array.from({ length: 3 }, () => ['@me.boss ended a session', replied]).flat();
+    expect(stdout.trim().split('\n').sort()).toEqual([...asked, replied, 'ready'].sort());
     expect(outputs).toEqual({
       'ask.mjs': 'You said "ready?", message 1 of this session.\n',
+      'ask-all.mjs': '@me.bot You said "ready?", message 1 of this session.\n@me.silent ASP_TIMEOUT\n',
+      'files.mjs': 'You said "Here is the table.", message 1 of this session.\ntable.csv text/csv a,b\n1,2\n\n',
       'client.mjs':
         '@me.boss are you there?\n@me.bot You said "are you there?", message 1 of this session.\nNOT_FOUND not_applied\n',
       'test.mjs': 'HELLO\nNEXT DAY\n',

@@ -149,7 +149,9 @@ describe('a file to upload', () => {
     const path = write('main.rs', 'fn main() {}');
     await expect(upload(path)).rejects.toMatchObject({
       code: 'ASP_FILE_TYPE',
-      message: expect.stringMatching(/^main\.rs has an unsupported file type\. supported: pdf, json, .*, csv\.$/),
+      message: expect.stringMatching(
+        /^main\.rs has an unsupported file type\. Supported: pdf, .*, csv\. To send it as plain text, set isText\.$/,
+      ),
     });
     expect(await upload(path, { isText: true })).toEqual({ filename: 'main.rs', type: 'text/plain', size: 12 });
     const refuse = (source: UploadSource, options?: Parameters<Client['upload']>[1]) =>

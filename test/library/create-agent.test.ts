@@ -88,6 +88,7 @@ describe('an agent of the library', () => {
     await expect(asker.ask('@me.bot', 'quiet', { timeout: '300ms' })).rejects.toMatchObject({
       code: 'ASP_TIMEOUT',
       outcome: 'applied',
+      sessionId: expect.stringMatching(/^sess_/),
       message: expect.stringMatching(/^@me\.bot did not answer within 0\.3 s\. The question is in sess_/),
     });
     const answer = await asker.ask('@me.bot', 'speak', { keepsSession: true });

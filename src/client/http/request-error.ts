@@ -68,6 +68,7 @@ export interface RequestFailure {
   readonly neededScopes?: readonly string[] | undefined;
   /** Names the request in the log of the service. */
   readonly requestId?: string | undefined;
+  readonly sessionId?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -95,6 +96,8 @@ export class RequestError extends Error {
   readonly neededScopes: readonly string[] | undefined;
   /** Names the request in the log of the service: quote it to its operator. */
   readonly requestId: string | undefined;
+  /** The session of a question that got no answer. */
+  readonly sessionId: string | undefined;
 
   constructor(failure: RequestFailure) {
     super(failure.message, failure.cause === undefined ? undefined : { cause: failure.cause });
@@ -109,6 +112,7 @@ export class RequestError extends Error {
     this.oauthError = failure.oauthError;
     this.neededScopes = failure.neededScopes;
     this.requestId = failure.requestId;
+    this.sessionId = failure.sessionId;
   }
 }
 

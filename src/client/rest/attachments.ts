@@ -3,10 +3,12 @@ import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { backoffMs, wait } from '../../kit/clock.js';
+import { capitalized } from '../../kit/format.js';
 import { randomToken } from '../../kit/random.js';
 import {
   ATTACHMENT_TYPE,
   type AttachmentType,
+  attachmentTypeOfName,
   HEAD_BYTES,
   isAttachmentType,
   recognizeFile,
@@ -62,8 +64,10 @@ export async function openUpload(source: UploadSource, { filename, isText }: Upl
   const otherwise = isText === true ? 'text/plain' : file.contentType;
   const found = recognizeFile({ ...facts, otherwise });
   if (typeof found === 'string') return { ...file, contentType: found };
-  const { code, message, why = '' } = found;
-  throw new RequestError({ code, message: `${message} ${why}`.trim() });
+  const { code, message, why } = found;
+  const isUnsupported = otherwise === undefined && attachmentTypeOfName(facts.filename) === undefined;
+  const advice = isUnsupported ? ' To send it as plain text, set isText.' : '';
+  throw new RequestError({ code, message: why === undefined ? message : `${message} ${capitalized(why)}${advice}` });
 }
 
 /** A file whose type may not be known. */
