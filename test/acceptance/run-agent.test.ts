@@ -360,6 +360,19 @@ describe('asp run', () => {
     expect(lines).toHaveLength(15);
   });
 
+  it('with --json, an error without a line feed becomes several lines and does not fill the memory', async () => {
+    const endless = `head -c 20000000 /dev/zero | tr '\\0' x >&2; printf 'one\\rtwo\\r\\nthree' >&2`;
+    const agent = home.start(['run', '-a', BOT, '--exec', endless, '--json', '-c', '1', '--from', ME]);
+    agents.push(agent);
+    await agent.until('stderr', /Answering as @alice\.bot/);
+    await say(BOT, 'hi');
+    expect(await agent.ended).toMatchObject({ status: 0 });
+    const lines = jsonLines<{ stderr?: string }>(agent.stderr()).flatMap(({ stderr }) => stderr ?? []);
+    expect(lines.slice(-2)).toEqual(['two', 'three']);
+    expect(lines.join('').length).toBe(20_000_000 + 'onetwothree'.length);
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThan(200_000);
+  });
+
   it('tail --idle counts from when the backlog was printed, no matter how slowly it arrives', async () => {
     const sid = await say(BOT, 'waiting');
     const cursors = join(home.directory, 'inbox.json');
@@ -422,6 +435,35 @@ describe('asp run', () => {
     expect(await ask(other, 'second')).toBe('quick');
     expect(await ask(hanging, 'and now?')).toBe('quick');
     await agent.until('stderr', /took longer than 10 s/);
+  });
+
+  it('a command ends with its own exit, and what a process that it leaves behind prints later is lost', async () => {
+    const leaving = script(
+      'leaving.sh',
+      `case "$(${SAID})" in
+        ok) echo so far; setsid sh -c 'sleep 8; echo late; touch outlived' & ;;
+        busy) setsid sh -c 'while [ -d "$HOME" ]; do echo more; sleep 0.1; done' >&2 & echo so far ;;
+        flood) echo so far; setsid yes & ;;
+        hang) setsid sleep 20 & sleep 600 ;;
+        *) echo quick ;;
+      esac`,
+    );
+    const agent = await start(leaving, ['--json', '--command-timeout', '4s', '--on-failure', 'skip']);
+    const texts = ['ok', 'busy', 'flood', 'hang', 'well?'];
+    const sid = await me.mustCreate({ invite: [BOT] });
+    for (const text of texts) await me.mustSend(sid, text);
+    await agent.until('stdout', /(.*\n){5}/);
+    const told = jsonLines<Told>(agent.stdout());
+    expect(told.map(({ outcome }) => outcome)).toEqual(['replied', 'replied', 'failed', 'failed', 'replied']);
+    for (const { duration_ms } of told) expect(duration_ms).toBeLessThan(8_000);
+    const replies = (await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT);
+    expect(replies.map(({ payload }) => payload.content)).toEqual(['so far', 'so far', 'quick']);
+    await agent.until('stderr', /printed more than 256 KiB/);
+    await agent.until('stderr', /took longer than 4 s/);
+    await agent.until('stderr', /holds its output\. What that process prints from now on is lost/);
+    // Printing ends it, as writing to any closed pipe does.
+    await setTimeout(8_500 - (told[0]?.duration_ms ?? 0));
+    expect(home.exists('outlived')).toBe(false);
   });
 
   it('--from: others are neither joined nor answered; --end ends after the reply; -c stops', async () => {

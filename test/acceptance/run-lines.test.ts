@@ -197,6 +197,15 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
     );
   });
 
+  it('--lines: a program that has exited gets no message, even if a process that it started holds its output', async () => {
+    const agent = await start('--exec', `exec python3 ${PROGRAM}`, '--lines');
+    const sid = await open();
+    const { pid } = await see(sid, 'leave');
+    await until('it exits', async () => (isRunning(pid) ? undefined : true));
+    expect((await see(sid)).asp.try).toBe(1);
+    await agent.until('stderr', /While idle, the handler exited with 3\. A message starts it again/);
+  });
+
   it('--lines: what an idle program prints is ignored, and said once', async () => {
     const agent = await startLines();
     const sid = await open();

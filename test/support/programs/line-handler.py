@@ -64,6 +64,9 @@ for line in sys.stdin:
     if word == "noise":
         for number in range(50):
             write({"noise": number})
+    if word == "leave":
+        subprocess.Popen(["sleep", "40"], start_new_session=True, stderr=subprocess.DEVNULL)
+        os._exit(3)
     if word == "last":
         # The next message is on its way by then.
         time.sleep(0.3)

@@ -130,8 +130,9 @@ class LineHandlers implements Responder {
 
   /** An idle one, best the one that had the session before, or a new one. */
   #takeHandler(sessionId: string): Handler {
-    const known = this.#idle.findLastIndex((handler) => handler.sessionId === sessionId);
-    const [found] = this.#idle.splice(known === -1 ? this.#idle.length - 1 : known, 1);
+    const ready = this.#idle.filter(({ process }) => !process.hasExited());
+    const found = ready.findLast((handler) => handler.sessionId === sessionId) ?? ready.at(-1);
+    if (found !== undefined) this.#idle.splice(this.#idle.indexOf(found), 1);
     const handler = found ?? this.#startHandler();
     handler.sessionId = sessionId;
     return handler;

@@ -3,7 +3,7 @@ import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import { shorten } from '../../terminal/output.js';
-import { type CommandEnd, describeEnd, passOnErrors } from '../session/event-command.js';
+import { type CommandEnd, describeEnd, passOnErrors, readWhileHeld } from '../session/event-command.js';
 import type { CommandGuard } from './command-guard.js';
 
 const KILL_AFTER_MS = 2_000;
@@ -29,6 +29,8 @@ export interface LineProcess {
   end(why: string): Promise<void>;
   /** Resolves when the program is gone and all of its output was read. */
   readonly ended: Promise<LineProcessEnd>;
+  /** The program is gone, but a process that it started may still hold its output. */
+  hasExited(): boolean;
 }
 
 export interface LineProcessOptions {
@@ -68,40 +70,27 @@ export function startLineProcess(
     child.once('error', (error) => resolve(error.message));
     child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
   });
-  let isLeft = false;
-  const left = new Promise<void>((resolve) => {
-    child.once('exit', () => {
-      kill('SIGTERM');
-      const leave = (): void => {
-        kill('SIGKILL');
-        // A process that left the group may still hold the output open.
-        isLeft = true;
-        resolve();
-        child.stdout?.destroy();
-        child.stderr?.destroy();
-      };
-      clock.schedule(KILL_AFTER_MS, leave, true);
-    });
+  child.once('exit', () => {
+    kill('SIGTERM');
+    clock.schedule(KILL_AFTER_MS, () => kill('SIGKILL'), true);
   });
   child.stdin?.on('error', () => {});
-  const reading = readLines(child.stdout as Readable, noun, onLine).then(
+  const reading = readWhileHeld(clock, child, child.stdout, (from) => readLines(from, noun, onLine)).then(
     () => {
       // Without output, it can only end.
       const cancel = clock.schedule(KILL_AFTER_MS, () => void end(`${noun} closed its output`));
       void ended.then(cancel);
     },
-    (error: unknown) => {
-      if (!isLeft) void end(error instanceof Error ? error.message : String(error));
-    },
+    (error: unknown) => void end(error instanceof Error ? error.message : String(error)),
   );
-  const passing = child.stderr && passOnErrors(child.stderr, { [name]: command }, streams.stderr);
-  const ended = Promise.all([closed, reading, passing && Promise.race([passing, left])]).then(
-    ([how]): LineProcessEnd => {
-      isGone = true;
-      const why = stopped ?? (typeof how === 'string' ? how : `${noun} ${describeEnd(how)}`);
-      return { why, exitCode: typeof how === 'string' ? null : how.exitCode };
-    },
+  const passing = readWhileHeld(clock, child, child.stderr, (from) =>
+    passOnErrors(from, { [name]: command }, streams.stderr),
   );
+  const ended = Promise.all([closed, reading, passing]).then(([how]): LineProcessEnd => {
+    isGone = true;
+    const why = stopped ?? (typeof how === 'string' ? how : `${noun} ${describeEnd(how)}`);
+    return { why, exitCode: typeof how === 'string' ? null : how.exitCode };
+  });
   return {
     write: (line) => void opened.then(() => void (isGone || child.stdin?.write(`${line}\n`))),
     async close() {
@@ -112,6 +101,7 @@ export function startLineProcess(
     },
     end,
     ended,
+    hasExited: () => child.exitCode !== null || child.signalCode !== null,
   };
 }
 

@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream';
 import type { Incoming, Responder } from '../../../agent/answer.js';
 import { backoffMs, wait } from '../../../kit/clock.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -96,7 +95,19 @@ async function runOnce(
 ): Promise<Once> {
   signal.throwIfAborted();
   const { clock } = context;
-  const running = startEventCommand(context, command, event, { environment, start: guard.start });
+  // Escapes make JSON longer than the message.
+  const maxBytes = repliesAs === 'json' ? JSON_FACTOR * MESSAGE_BODY_MAX_BYTES : MESSAGE_BODY_MAX_BYTES;
+  const parts: Buffer[] = [];
+  let size = 0;
+  const running = startEventCommand(context, command, event, {
+    ...{ environment, start: guard.start },
+    async onOutput(part) {
+      parts.push(part);
+      size += part.byteLength;
+      if (size > maxBytes) stop(`the command printed more than ${maxBytes / 1024} KiB`);
+      return size <= maxBytes;
+    },
+  });
   const cancels: (() => void)[] = [];
   let stopped: string | undefined;
   const stop = (why: string): void => {
@@ -111,32 +122,18 @@ async function runOnce(
   // A command that cannot be run ends at once: nothing received its message.
   cancels.push(clock.schedule(STARTED_AFTER_MS, onTaken));
   try {
-    // Escapes make JSON longer than the message.
-    const maxBytes = repliesAs === 'json' ? JSON_FACTOR * MESSAGE_BODY_MAX_BYTES : MESSAGE_BODY_MAX_BYTES;
-    const tooMuch = (): void => stop(`the command printed more than ${maxBytes / 1024} KiB`);
-    const [end, bytes] = await Promise.all([running.ended, collect(running.stdout, maxBytes, tooMuch)]);
+    const end = await running.ended;
     const { exitCode } = end;
     if (CANNOT_RUN[exitCode ?? 0] === undefined) onTaken();
     if (stopped !== undefined) return { kind: 'failed', exitCode, why: stopped };
     if (exitCode !== 0) return { kind: 'failed', exitCode, why: `the command ${describeEnd(end)}` };
-    const text = decodeText(bytes);
+    const text = decodeText(Buffer.concat(parts));
     if (text === undefined) return { kind: 'failed', exitCode, why: 'the command printed text that is not UTF-8' };
     return { kind: 'printed', exitCode, text };
   } finally {
     signal.removeEventListener('abort', onAbort);
     for (const cancel of cancels) cancel();
   }
-}
-
-async function collect(stream: Readable, maxBytes: number, onTooMuch: () => void): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const part of stream) {
-    size += (part as Buffer).byteLength;
-    if (size > maxBytes) onTooMuch();
-    else parts.push(part as Buffer);
-  }
-  return Buffer.concat(parts);
 }
 
 /** Strips one trailing line feed; blank output is empty. Undefined if it is not UTF-8. */

@@ -1,5 +1,8 @@
+import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
+import type { Clock } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { findActor } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -23,8 +26,7 @@ export function describeEnd({ exitCode, signal }: CommandEnd): string {
 
 /** A command that got an event. */
 export interface EventCommand {
-  readonly stdout: Readable;
-  /** Rejects when the command could not be started. */
+  /** Resolves when it has exited and its output was read. Rejects when it could not be started. */
   readonly ended: Promise<CommandEnd>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -32,6 +34,8 @@ export interface EventCommand {
 export interface EventCommandOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly start: StartCommand;
+  /** Gets its output, part by part: while it is busy, the command waits to write. Resolves with whether it wants more. */
+  onOutput(part: Buffer): Promise<boolean>;
 }
 
 /**
@@ -39,7 +43,7 @@ export interface EventCommandOptions {
  * stderr goes to ours; if ours is JSON, each line becomes a line of JSON that names the event.
  */
 export function startEventCommand(
-  { environment, output, streams }: Context,
+  { clock, environment, output, streams }: Context,
   command: string,
   event: EventEnvelope,
   options: EventCommandOptions,
@@ -60,16 +64,64 @@ export function startEventCommand(
     child.once('error', reject);
     child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
   });
-  const passedOn =
-    child.stderr === null ? undefined : passOnErrors(child.stderr, { event_id: event.event_id }, streams.stderr);
-  const ended = Promise.all([closed, passedOn]).then(([end]) => end);
+  const reading = readWhileHeld(clock, child, child.stdout, async (from) => {
+    for await (const part of from) if (!(await options.onOutput(part as Buffer))) return;
+  });
+  const passing = readWhileHeld(clock, child, child.stderr, (from) =>
+    passOnErrors(from, { event_id: event.event_id }, streams.stderr),
+  );
+  const ended = Promise.all([closed, reading, passing]).then(async ([end, ...held]) => {
+    if (held.includes(true)) await output.note(`${event.event_id}: ${HELD}`);
+    return end;
+  });
   // A command does not have to read its input.
   child.stdin?.on('error', () => {});
   void opened.then(() => child.stdin?.end(`${toJsonLine(event)}\n`));
-  return { stdout: child.stdout as Readable, ended, kill };
+  return { ended, kill };
 }
 
-/** A longer line of errors is passed on in pieces of this many characters, so that it does not fill the memory. */
+const HELD =
+  'the command has exited, but a process that it started holds its output. What that process prints from now on is lost. Redirect its output, as with >/dev/null 2>&1.';
+const HELD_MS = 2_000;
+/** No pipe of Linux holds more unless root lets it. */
+const PIPE_MAX_BYTES = 1024 * 1024;
+
+/**
+ * Reads an output of a program until its end. A process that the program started may hold it open for longer: then it
+ * is closed a moment after the program has exited. Resolves with whether that happened.
+ */
+export async function readWhileHeld(
+  clock: Clock,
+  child: ChildProcess,
+  output: Readable | null,
+  read: (from: Readable) => Promise<void>,
+): Promise<boolean> {
+  if (output === null) return false;
+  const from = output as Socket;
+  let isHeld = false;
+  let cancel = (): void => {};
+  const watch = (ownBytesMax: number): void => {
+    cancel = clock.schedule(HELD_MS, () => {
+      // The reader may still be busy with what the program itself printed.
+      if (from.readableLength > 0 && from.bytesRead <= ownBytesMax) return watch(ownBytesMax);
+      isHeld = true;
+      from.destroy();
+    });
+  };
+  const onExit = (): void => watch(from.bytesRead + PIPE_MAX_BYTES);
+  child.once('exit', onExit);
+  try {
+    await read(from);
+  } catch (error) {
+    if (!isHeld) throw error;
+  } finally {
+    child.removeListener('exit', onExit);
+    cancel();
+  }
+  return isHeld;
+}
+
+/** A longer line becomes several, so that it does not fill the memory. */
 const ERROR_LINE_MAX = 64 * 1024;
 
 /** Each line of a program's errors as a line of JSON that says what it is `about`. */
@@ -78,15 +130,27 @@ export async function passOnErrors(
   about: Readonly<Record<string, string>>,
   to: Streams['stderr'],
 ): Promise<void> {
-  const pass = (line: string): Promise<void> => to.write(`${toJsonLine({ ...about, stderr: line })}\n`);
-  from.setEncoding('utf8');
   let rest = '';
-  for await (const text of from) {
-    // A carriage return at the end may be half of a line break.
-    const lines = `${rest}${text}`.split(/\r\n|\n|\r(?!$)/);
-    rest = lines.pop() ?? '';
-    for (const line of lines) await pass(line);
-    for (; rest.length > ERROR_LINE_MAX; rest = rest.slice(ERROR_LINE_MAX)) await pass(rest.slice(0, ERROR_LINE_MAX));
+  let held = '';
+  const write = async (stderr: string): Promise<void> => {
+    rest = '';
+    await to.write(`${toJsonLine({ ...about, stderr })}\n`);
+  };
+  from.setEncoding('utf8');
+  try {
+    for await (const more of from) {
+      const text = `${held}${more}`;
+      // A line feed may follow.
+      held = text.endsWith('\r') ? '\r' : '';
+      const [first = '', ...lines] = text.slice(0, text.length - held.length).split(/\r\n|\n|\r/);
+      rest += first;
+      for (const line of lines) {
+        await write(rest);
+        rest = line;
+      }
+      if (rest.length >= ERROR_LINE_MAX) await write(rest);
+    }
+  } finally {
+    if (rest !== '') await write(rest);
   }
-  if (rest !== '') await pass(rest.replace(/\r$/, ''));
 }

@@ -168,16 +168,14 @@ async function runEventCommand(
   const { streams, signal } = context;
   const [{ name }, { handle }] = await Promise.all([context.profile(), context.agent()]);
   const identity = { ASP_PROFILE: name, ASP_TRY: String(time), ...(handle !== undefined && { ASP_AGENT: handle }) };
-  const { stdout, ended } = startEventCommand(context, command, event, {
+  return startEventCommand(context, command, event, {
     environment: identity,
     start: (line, options) => startUnguarded(line, { ...options, signal }),
-  });
-  stdout.setEncoding('utf8');
-  const passOn = (async () => {
-    for await (const text of stdout) await streams.stdout.write(String(text));
-  })();
-  const [end] = await Promise.all([ended, passOn]);
-  return end;
+    async onOutput(part) {
+      await streams.stdout.write(part);
+      return true;
+    },
+  }).ended;
 }
 
 /** Where events are posted. */
