@@ -160,9 +160,15 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
     const client = await operate(operatorOf(home), 'POST', '/clients', { handle: ME });
     return actorOf(place, ME, { clientId: text(client, 'client_id'), clientSecret: text(client, 'client_secret') });
   };
-  /** Retries an unanswered request, as a client does. */
-  const persist = <Value>(work: () => Promise<Value | undefined>): Promise<Value> =>
-    until('the service answers', () => work().catch(() => undefined), WAIT_MS);
+  /** Retries an unanswered request, as a client does; its token may have expired. */
+  const persist = <Value>(work: () => Promise<Value | undefined>): Promise<Value> => {
+    const attempt = async (): Promise<Value | undefined> => {
+      const value = await work().catch(() => undefined);
+      if (value === undefined) me = await signIn(me.credentials).catch(() => me);
+      return value;
+    };
+    return until('the service answers', attempt, WAIT_MS);
+  };
   const messagesIn = async (sessionId: string): Promise<readonly Envelope[]> => {
     const events = (await persist(() => me.mustReplay(sessionId))) as readonly Envelope[];
     return events.filter(({ type }) => type === 'session.message');
@@ -222,7 +228,6 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
         const at = Date.now();
         const { message_id: id } = await persist(async () => {
           const answer = await me.post(`/sessions/${sessionId}/messages`, { content: `pause ${number}` }, { key });
-          if (answer.status === 401) me = await signIn(me.credentials);
           return answer.status < 300 ? (answer.json as { message_id: string }) : undefined;
         });
         sent.set(id, { number, at, agent });

@@ -165,9 +165,15 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
       // A retry of this test writes to the same log.
       const run = randomUUID();
 
-      /** Retries an unanswered request with its key, as a client does. */
-      const persist = async <Value>(work: () => Promise<Value | undefined>): Promise<Value> =>
-        until('the service answers', () => work().catch(() => undefined), WAIT_MS);
+      /** Retries an unanswered request with its key, as a client does; its token may have expired. */
+      const persist = async <Value>(work: () => Promise<Value | undefined>): Promise<Value> => {
+        const attempt = async (): Promise<Value | undefined> => {
+          const value = await work().catch(() => undefined);
+          if (value === undefined) me = await signIn(me.credentials).catch(() => me);
+          return value;
+        };
+        return until('the service answers', attempt, WAIT_MS);
+      };
       const send = async (session: string, verb: string): Promise<Sent> => {
         count += 1;
         const content = `${verb} number-${count}-of-${run}`;
@@ -175,7 +181,6 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
         const at = Date.now();
         const reply = await persist(async () => {
           const answer = await me.post(`/sessions/${session}/messages`, { content }, { key });
-          if (answer.status === 401) me = await signIn(me.credentials);
           return answer.status < 300 ? (answer.json as { message_id: string; sequence: number }) : undefined;
         });
         const sent = {
