@@ -128,7 +128,8 @@ export async function replaceFile(
   } catch (error) {
     await file.close().catch(() => undefined);
     await promises.rm(temporary, { force: true });
-    throw error;
+    // A write says what failed, but not where.
+    throw error instanceof Error ? Object.assign(error, { path }) : error;
   }
   if (isDurable) await syncDirectory(directory);
 }

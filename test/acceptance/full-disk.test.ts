@@ -1,11 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import type { Actor } from '../support/actors.js';
 import { request } from '../support/http.js';
+import { actorIn } from '../support/operator.js';
 import { until } from '../support/until.js';
-import { createHome, type Home, json, jsonLines, type ServiceProcess, startServe } from './program.js';
+import { createHome, type Home, json, jsonLines, type Running, type ServiceProcess, startServe } from './program.js';
 
 /** Returns why the test cannot create a small disk, or undefined. */
 function noDisk(directory: string): string | undefined {
@@ -160,6 +163,82 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
     expect(ended.stderr).toMatch(/ENOSPC|the disk is full/);
     expect(filesOn()).toEqual([]);
     expect(existsSync(join(disk, 'data', '.restoring'))).toBe(false);
+  });
+});
+
+describe.skipIf(reason !== undefined)(`asp run whose progress goes to a full disk ${reason ?? ''}`, () => {
+  let home: Home;
+  let service: ServiceProcess;
+  let me: Actor;
+  let disk: string;
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--limits', 'off', '--seed', 'demo.you,demo.bot']);
+    expect(await home.asp(['login', '@demo.bot', '--yes'])).toMatchObject({ status: 0 });
+    me = await actorIn(home, service.url, '@demo.you');
+    disk = join(home.directory, 'disk');
+    mkdirSync(disk);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k,mode=0700', 'tmpfs', disk]);
+  });
+  afterAll(async () => {
+    await service.stop();
+    execFileSync('umount', ['-l', disk], { stdio: 'ignore' });
+    await home.dispose();
+  });
+
+  const program = fileURLToPath(new URL('../support/programs/line-handler.py', import.meta.url));
+  const lines = ['--exec', `python3 ${program}`, '--lines'];
+  const filling = 'dd if=/dev/zero of=$DISK/filler bs=4k 2>$DISK/said';
+  const shell = ['--exec', `${filling}; echo fine`];
+
+  it.each([
+    { when: 'before a message', words: ['--exec', 'echo fine'], text: 'hello', isEarly: true, file: '' },
+    { when: 'while its command runs', words: shell, text: 'hello', isEarly: false, file: '.limits' },
+    { when: 'before a message', words: lines, text: 'reply {"content": "fine"}', isEarly: true, file: '' },
+  ])(
+    '$when ($words.0 $words.2): it names the file and exits with 2, and the next run leaves one reply',
+    async (given) => {
+      const { words, text, isEarly, file } = given;
+      rmSync(join(disk, 'progress.json'), { force: true });
+      const run = (): Running =>
+        home.start(
+          ['run', '-a', '@demo.bot', '--cursor-file', join(disk, 'progress.json'), ...words, '--since', '1m'],
+          {
+            environment: { DISK: disk },
+          },
+        );
+      const first = run();
+      await first.until('stderr', /Answering as/);
+      const sid = await me.mustCreate({ invite: ['@demo.bot'] });
+      await until('it joins', async () => ((await me.mustReplay(sid)).length >= 2 ? true : undefined));
+      if (isEarly) fill(join(disk, 'filler'));
+      const { id } = await me.mustSend(sid, text);
+      const { status, stderr } = await first.ended;
+      expect(status).toBe(2);
+      expect(stderr).toContain(`${join(disk, `progress${file}.json`)}`);
+      expect(stderr).toContain('ENOSPC');
+
+      rmSync(join(disk, 'filler'));
+      const next = run();
+      await next.until('stdout', new RegExp(`"message_id":"${id}".*"(replied|answered)"`));
+      next.kill('SIGINT');
+      expect(await next.ended).toMatchObject({ status: 0 });
+      const events = (await me.mustReplay(sid)) as readonly { type: string; payload: { sender: string } }[];
+      const replies = events.filter(
+        ({ type, payload }) => type === 'session.message' && payload.sender === '@demo.bot',
+      );
+      expect(replies).toHaveLength(1);
+    },
+  );
+
+  it('without room for the hops of a chain, no program gets the message', async () => {
+    mkdirSync(join(disk, 'chain.hops'));
+    const words = ['run', '-a', '@demo.bot', '--cursor-file', join(disk, 'chain.json'), ...lines];
+    const run = home.start(words);
+    await run.until('stderr', /Answering as/);
+    await me.mustCreate({ invite: ['@demo.bot'], initial_message: { content: 'look' } });
+    expect(await run.ended).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('chain.hops') });
   });
 });
 

@@ -22,7 +22,10 @@ export async function findHops({ environment, globals }: Context): Promise<numbe
 export interface HopsFile {
   /** For the program. */
   readonly environment: Readonly<Record<string, string>>;
-  /** From now on, until the returned function is called, the program works on a message. */
+  /**
+   * From now on, until the returned function is called, the program works on a message. Rejects if the file cannot be
+   * written: a chain would be counted too low.
+   */
   enter(hops: number): Promise<() => void>;
   /** Resolves when the file is up to date. */
   written(): Promise<void>;
@@ -36,13 +39,17 @@ export function openHopsFile(path: string | undefined): HopsFile {
   const inProgress: { readonly hops: number }[] = [];
   let writing = Promise.resolve();
   const write = (): Promise<void> => {
-    writing = writing.then(async () => {
-      const highest = Math.max(0, ...inProgress.map(({ hops }) => hops));
-      const text = highest === 0 ? '' : String(highest);
-      if (path !== undefined) await replaceFile(path, text, { isDurable: false }).catch(() => {});
-    });
+    writing = writing
+      .catch(() => {})
+      .then(async () => {
+        const highest = Math.max(0, ...inProgress.map(({ hops }) => hops));
+        const text = highest === 0 ? '' : String(highest);
+        if (path !== undefined) await replaceFile(path, text, { isDurable: false });
+      });
     return writing;
   };
+  /** A number that remains is too high at most. */
+  const tryToWrite = (): Promise<void> => write().catch(() => {});
   return {
     environment: path === undefined ? {} : { [HOPS_FILE_VARIABLE]: path },
     async enter(hops) {
@@ -51,9 +58,9 @@ export function openHopsFile(path: string | undefined): HopsFile {
       await write();
       return () => {
         inProgress.splice(inProgress.indexOf(one), 1);
-        void write();
+        void tryToWrite();
       };
     },
-    written: write,
+    written: tryToWrite,
   };
 }
