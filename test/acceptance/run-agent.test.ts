@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
@@ -612,26 +612,37 @@ describe('asp run', () => {
     expect(agent.stderr().match(/Cannot connect/g)).toHaveLength(1);
   });
 
+  /** Kills the agent around a request: before the service gets it, before its answer arrives, right after that. */
+  type Point = (kill: () => void) => (relayed: Relayed) => Promise<void>;
+  const killBefore =
+    (path: RegExp): Point =>
+    (kill) =>
+    async (relayed) => {
+      if (path.test(relayed.path)) return kill();
+      await (await relayed.forward())();
+    };
+  const killDuring =
+    (path: RegExp): Point =>
+    (kill) =>
+    async (relayed) => {
+      const pass = await relayed.forward();
+      if (path.test(relayed.path)) return kill();
+      await pass();
+    };
+  const killAfter =
+    (path: RegExp): Point =>
+    (kill) =>
+    async (relayed) => {
+      await (await relayed.forward())();
+      if (path.test(relayed.path)) kill();
+    };
+
   /** The points at which a `kill -9` may interrupt an answer, from the invitation to the printed line. */
-  const POINTS: Record<string, (kill: () => void) => (relayed: Relayed) => Promise<void>> = {
-    'while it joins': (kill) => async (relayed) => {
-      const pass = await relayed.forward();
-      if (/\/join$/.test(relayed.path)) return kill();
-      await pass();
-    },
-    'between the output and the request': (kill) => async (relayed) => {
-      if (/\/messages$/.test(relayed.path)) return kill();
-      await (await relayed.forward())();
-    },
-    'between the service and the answer': (kill) => async (relayed) => {
-      const pass = await relayed.forward();
-      if (/\/messages$/.test(relayed.path)) return kill();
-      await pass();
-    },
-    'right after the answer': (kill) => async (relayed) => {
-      await (await relayed.forward())();
-      if (/\/messages$/.test(relayed.path)) kill();
-    },
+  const POINTS: Record<string, Point> = {
+    'while it joins': killDuring(/\/join$/),
+    'between the output and the request': killBefore(/\/messages$/),
+    'between the service and the answer': killDuring(/\/messages$/),
+    'right after the answer': killAfter(/\/messages$/),
   };
 
   /** Expects one reply to every message, in order. */
@@ -664,6 +675,51 @@ describe('asp run', () => {
       await ask(sid, 'last');
       await expectOneReplyEach(sid, [...TEXTS, 'last']);
     });
+
+  const answering = `import json, sys, time
+for line in sys.stdin:
+    event = json.loads(line)
+    reply = {"content": str(time.time()), "files": ["report.txt"]}
+    if "--lines" in sys.argv:
+        reply["event_id"] = event["event_id"]
+    print(json.dumps(reply), flush=True)
+`;
+  it.each([
+    ['--lines', 'before the upload', killBefore(/\/attachments$/)],
+    ['--lines', 'between the upload and its answer', killDuring(/\/attachments$/)],
+    ['--lines', 'between the upload and the reply', killAfter(/\/attachments$/)],
+    ['--lines', 'between the reply and its answer', killDuring(/\/messages$/)],
+    ['--reply-json', 'between the upload and its answer', killDuring(/\/attachments$/)],
+    ['--reply-json', 'between the upload and the reply', killBefore(/\/messages$/)],
+  ])('%s: kill -9 %s: one reply, and its file is stored once', { timeout: 120_000 }, async (mode, _when, point) => {
+    writeFileSync(join(home.directory, 'answer.py'), answering);
+    writeFileSync(join(home.directory, 'report.txt'), 'all is well');
+    const command = `python3 answer.py ${mode}`;
+    const stored = (): number =>
+      readdirSync(join(service.data, 'attachments'), { recursive: true, withFileTypes: true }).filter((entry) =>
+        entry.isFile(),
+      ).length;
+    const earlier = stored();
+    const agent = await start(command, [mode]);
+    const sid = await say('@bob.bot', 'before');
+    const mine = `Bearer ${await me.token()}`;
+    const hook = point(() => agent.kill('SIGKILL'));
+    relay.onRequest = async (relayed) => {
+      if (relayed.headers.authorization !== mine) return hook(relayed);
+      await (await relayed.forward())();
+    };
+    await me.mustInvite(sid, BOT);
+    for (const text of TEXTS) await say(sid, text);
+    expect(await agent.ended).toMatchObject({ signal: 'SIGKILL' });
+    relay.onRequest = undefined;
+    await start(command, [mode]);
+    await ask(sid, 'last');
+    await expectOneReplyEach(sid, [...TEXTS, 'last']);
+    const replies = (await messagesOf(sid)).filter(({ payload }) => payload.sender === BOT);
+    for (const { payload } of replies)
+      expect(payload.content).toMatchObject([{}, { type: 'file', name: 'report.txt' }]);
+    expect(stored() - earlier).toBe(replies.length);
+  });
 
   it.each([
     ['max_replies', ['--max-replies', '2']],
