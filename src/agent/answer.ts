@@ -83,6 +83,8 @@ export interface RunRecord {
   readonly message_id: string;
   readonly sequence: number;
   readonly from: string;
+  /** When the message was stored, by the service's clock, in milliseconds since the epoch. */
+  readonly created_at: number;
   /** `answered`: an earlier run already replied. */
   readonly outcome: 'replied' | 'silent' | 'failed' | 'refused' | 'answered' | 'limited';
   readonly exit_code: number | null;
@@ -320,8 +322,8 @@ export async function answeredBefore(
 
 function aboutMessage(event: Incoming) {
   const { session_id, event_id, payload } = event;
-  const { id: message_id, sequence, sender: from } = payload;
-  return { session_id, event_id, message_id, sequence, from, reply: null, code: null };
+  const { id: message_id, sequence, sender: from, created_at } = payload;
+  return { session_id, event_id, message_id, sequence, from, created_at, reply: null, code: null };
 }
 
 /** The session may have ended already; not an error. */

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
@@ -29,6 +29,7 @@ interface Envelope {
 }
 
 interface Told {
+  created_at: number;
   at: number;
   duration_ms: number;
   code: string | null;
@@ -208,7 +209,8 @@ describe('asp run', () => {
     await agent.until('stderr', /the command was killed by SIGKILL; the sender is notified/);
     const [told] = jsonLines<Told>(agent.stdout());
     expect(told).toMatchObject({ outcome: 'failed', exit_code: null, tries: 2, reply: { sequence: 4 }, code: null });
-    expect(told?.at).toBeGreaterThanOrEqual(begin + 1000);
+    expect(told?.created_at).toBeGreaterThanOrEqual(begin);
+    expect(told?.at).toBeGreaterThanOrEqual((told?.created_at ?? 0) + 1000);
     expect(told?.duration_ms).toBeGreaterThanOrEqual(1000);
     await home.asp(['send', sid, 'and now?', '-a', '@bob.bot']);
     await agent.until('stdout', /(.*\n){2}/);
@@ -938,6 +940,29 @@ for line in sys.stdin:
     first.kill('SIGKILL');
     await first.ended;
     await start('echo third');
+  });
+
+  it('two runs of one agent on two machines both run the command, and the sender gets one reply to each message', async () => {
+    const other = join(home.directory, 'other-machine');
+    for (const folder of [other, join(other, 'run')]) mkdirSync(folder, { mode: 0o700 });
+    const client = await home.asp(['serve', 'client', 'add', BOT]);
+    const { client_id, client_secret } = json<Record<string, string>>(client.stdout);
+    const environment = {
+      ...{ HOME: other, XDG_RUNTIME_DIR: join(other, 'run'), ASP_PROFILE: `http://127.0.0.1:${relay.port}/v1` },
+      ...{ ASP_CLIENT_ID: client_id, ASP_CLIENT_SECRET: client_secret },
+    };
+    const command = script('twice.sh', 'cat >/dev/null; echo $RANDOM$RANDOM');
+    const first = await start(command);
+    const second = home.start(['run', '--exec', command, '--from', ME], { environment });
+    agents.push(second);
+    await second.until('stderr', /Answering as @alice\.bot/);
+    const sid = await say('@bob.bot', 'before');
+    await me.mustInvite(sid, BOT);
+    for (const text of TEXTS) await say(sid, text);
+    for (const one of [first, second]) await one.until('stdout', /(.*\n){3}/);
+    await expectOneReplyEach(sid, TEXTS);
+    const outcomes = [first, second].map((one) => jsonLines<Told>(one.stdout()).map(({ outcome }) => outcome));
+    for (const index of TEXTS.keys()) expect(outcomes.map((of) => of[index]).sort()).toEqual(['answered', 'replied']);
   });
 
   it('ignores messages from before its first run; invalid options are exit 2', async () => {

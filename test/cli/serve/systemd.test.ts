@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { createHome, type Home, type Running } from '../../acceptance/program.js';
+import { createHome, type Home, type Running, startServe } from '../../acceptance/program.js';
 import { request } from '../../support/http.js';
 import { until } from '../../support/until.js';
 
@@ -90,5 +90,26 @@ describe.skipIf(!hasSystemd)('asp serve under systemd', () => {
     const { status, stderr } = await running.ended;
     expect(status).not.toBeNull();
     expect(stderr.match(/systemd did not get/g)).toHaveLength(1);
+  });
+});
+
+describe.skipIf(!hasSystemd)('asp run under systemd', () => {
+  it('reports READY=1 once it answers, notifies the watchdog, and reports STOPPING=1 before it ends', async () => {
+    const service = await startServe(home, ['--seed', 'demo.bot']);
+    expect(await home.asp(['login', '@demo.bot', '--yes'])).toMatchObject({ status: 0 });
+    await service.stop();
+    const running = home.start(['run', '-a', '@demo.bot', '--exec', 'cat'], {
+      environment: { NOTIFY_SOCKET: notifySocket, WATCHDOG_USEC: '400000', ASP_PROFILE: service.url },
+    });
+    await running.until('stderr', /Waiting until it runs|Retrying until it works/);
+    expect(lines()).toEqual([]);
+    const again = await startServe(home, [], service.url);
+    await until('two reports have come', async () => lines().length >= 3, 60_000);
+    running.kill('SIGTERM');
+    expect(await running.ended).toMatchObject({ status: 0 });
+    const [first, ...rest] = lines();
+    expect([first, rest.at(-1)]).toEqual(['READY=1', 'STOPPING=1']);
+    expect(new Set(rest.slice(0, -1))).toEqual(new Set(['WATCHDOG=1']));
+    await again.stop();
   });
 });

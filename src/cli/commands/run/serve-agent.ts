@@ -13,6 +13,7 @@ import { besideProgress, progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
 import { openReadyFile, readyText } from '../../ready-file.js';
 import { openHopsFile } from '../send/hops.js';
+import { connectSystemd } from '../serve/systemd.js';
 import { type CommandGuard, startCommandGuard, waitForGuard } from './command-guard.js';
 import type { JsonExchange, JsonSources } from './reply-json.js';
 import type { RunOptions } from './run.js';
@@ -100,8 +101,10 @@ export async function answerUntilStopped(
               ? `both would store their progress in ${path}. To run a second one with a different command, use --cursor-file.`
               : 'both would answer each message. Stop it first.',
         });
+      const systemd = connectSystemd(context);
       const onReady = async (): Promise<void> => {
         await readyFile.write(readyText(context));
+        systemd.ready();
         const whom = options.from.length > 0 ? '' : ' Answering only agents of the same owner and on its allowlist.';
         await context.output.note(`Answering as ${me}.${whom}`);
       };
@@ -109,6 +112,7 @@ export async function answerUntilStopped(
       try {
         await open({ ...stops, client, me, path }, (by) => answerAll({ ...by, client, me, findRelation, onReady }));
       } finally {
+        await systemd.stopping();
         await readyFile.remove();
         release();
       }

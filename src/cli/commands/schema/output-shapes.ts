@@ -90,6 +90,7 @@ const runRecord = shape({
   message_id: text,
   sequence: count,
   from: text,
+  created_at: count,
   outcome: z.enum(['replied', 'silent', 'failed', 'refused', 'answered', 'limited']),
   exit_code: maybeCount,
   tries: count,
