@@ -206,7 +206,7 @@ function renderFacts(account: OperatorAccount, now: number): Html {
 
 function renderOperator({ username }: OperatorAccount): Html {
   return html`<section class="card stack-tight" aria-labelledby="operator"><h2 id="operator">This account is an operator</h2>
-<p>No operator can change this account here. On the machine of the service, <code class="mono wrap">asp serve account operator ${username} no</code> makes it an ordinary account.</p></section>`;
+<p>The accounts of operators can’t be changed here. To make this an ordinary account, run <code class="mono wrap">asp serve account operator ${username} no</code> on the machine of the service.</p></section>`;
 }
 
 function renderActions({ context }: Visit, account: OperatorAccount, csrf: string): Html {
@@ -415,7 +415,7 @@ export async function showInvitations(visit: Visit): Promise<DashboardAnswer> {
 function renderInvite(csrf: string): Html {
   const options = DAYS.map((days) => ({ value: days, label: days === '1' ? 'One day' : `${days} days` }));
   const selection = { id: 'days', name: 'days', label: 'Valid for', nothing: 'Choose', options };
-  return html`<form method="post" action="${INVITATIONS}" class="card add">${hidden({ csrf })}${renderSelection(selection, '7', [])}<button class="button primary">Create invitation</button></form>`;
+  return html`<form method="post" action="${INVITATIONS}" class="card add narrow">${hidden({ csrf })}${renderSelection(selection, '7', [])}<button class="button primary">Create invitation</button></form>`;
 }
 
 function renderInvitation({ id, state, account, created_at, expires_at }: Invitation, csrf: string, now: number): Html {

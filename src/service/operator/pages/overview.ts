@@ -208,7 +208,7 @@ function renderProcesses(
   const areSeveral = isShared(context.database);
   const rows = processes.map(
     ({ id, seen_at: seenAt, sockets }) =>
-      html`<li><span class="mono wrap">${id}</span> <span class="soft together">${formatCount(sockets)} ${sockets === 1 ? 'socket' : 'sockets'}${areSeveral && html`, last seen ${renderTime(seenAt, now)}`}</span>${id === health.processId && html` <span class="badge good">This one</span>`}</li>`,
+      html`<li><span class="mono wrap">${id}</span><br><span class="soft together">${formatCount(sockets)} ${sockets === 1 ? 'socket' : 'sockets'}${areSeveral && html`, last seen ${renderTime(seenAt, now)}`}</span>${id === health.processId && html` <span class="badge good">This one</span>`}</li>`,
   );
   return renderCard('processes', 'Processes', html`<ul class="grants">${rows}</ul>`);
 }
@@ -242,7 +242,7 @@ const KEY_STATE = { next: 'signs from', signing: 'started signing', retired: 'pu
 function renderKeys(keys: readonly SigningKeyFacts[], now: number): Html {
   const rows = keys.map(({ kid, state, signsFrom, publishedUntil }) => {
     const at = state === 'retired' && publishedUntil !== null ? publishedUntil : signsFrom;
-    return html`<li><span class="mono wrap">${kid}</span> <span class="soft">${KEY_STATE[state]} ${at > now ? renderDeadline(at) : renderTime(at, now)}</span></li>`;
+    return html`<li><span class="mono wrap">${kid}</span><br><span class="soft">${KEY_STATE[state]} ${at > now ? renderDeadline(at) : renderTime(at, now)}</span></li>`;
   });
   return renderCard(
     'keys',

@@ -33,7 +33,7 @@ export function renderAbout(
 ): Html {
   return html`${description !== null && html`<p class="lines">${strangersText(description, description.length)}</p>`}
 <p class="soft small">By ${renderName(ownerName, `@${owner}`)} <span class="mono wrap">@${owner}</span></p>
-${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html` ${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
+${skills.length > 0 && html`<section class="stack-tight" aria-labelledby="skills"><h2 id="skills">Skills</h2><ul class="points">${skills.map((skill) => html`<li><b>${strangersText(skill.name, 100)}</b>${skill.description !== '' && html`<br>${strangersText(skill.description, 1000)}`}</li>`)}</ul></section>`}
 ${card !== null && html`<section class="card-text" aria-label="Card">${renderMarkdown(strangersLines(card), colorCode)}</section>`}`;
 }
 

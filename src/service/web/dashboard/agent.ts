@@ -366,7 +366,7 @@ ${pictureId !== null && renderPicture(path, handle)}
 <div class="field"><label for="picture">${pictureId === null ? 'Choose a picture' : 'Choose another picture'}</label>${notes}
 <input type="file" id="picture" name="picture" accept="image/png,image/jpeg" required${attributes}></div>
 <div class="row-actions"><button class="button plain">Upload picture</button>${pictureId !== null && html`<button class="button plain" form="picture-removal">Remove picture</button>`}</div></form>
-${pictureId !== null && html`<form method="post" action="${path}" id="picture-removal">${hidden({ csrf, [REMOVE_PICTURE]: '1' })}</form>`}</section>`;
+${pictureId !== null && html`<form method="post" action="${path}" id="picture-removal" hidden>${hidden({ csrf, [REMOVE_PICTURE]: '1' })}</form>`}</section>`;
 }
 
 async function renderPreview(row: AgentRecordRow, values: ProfileValues): Promise<Html> {

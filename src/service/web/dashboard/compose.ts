@@ -150,8 +150,10 @@ export function renderActing(
   return html`<span class="acting"><label class="small soft" for="${id}">${label}</label><select id="${id}" name="as" class="mono">${agents.map(({ handle }) => html`<option value="${handle}"${handle === chosen && html` selected`}>${handle}</option>`)}</select></span>`;
 }
 
+const ACTIONS = new Intl.ListFormat('en', { type: 'disjunction' });
+
 /** A fold with the members of the session, and what a participant can change about it. */
-export function renderManage(composer: Composer, summary: string, people: Html): Html {
+export function renderManage(composer: Composer, count: string, people: Html): Html {
   const { writers, joined, path, csrf, key, typed } = composer;
   const mistakes = typed.mistakes?.filter(({ field }) => field === 'handles') ?? [];
   const invite = html`<form method="post" action="${path}/invite" class="add">${hidden({ csrf, key })}${renderField(
@@ -168,6 +170,8 @@ export function renderManage(composer: Composer, summary: string, people: Html):
     mistakes,
   )}<div class="row-actions">${renderActing('invite-as', 'as', writers, typed.as)}<button class="button plain small-button">Invite</button></div></form>`;
   const isWriting = writers.length > 0;
+  const actions = [isWriting && 'invite', 'download', isWriting && 'end', joined.length > 0 && 'leave'];
+  const summary = `${count}, ${ACTIONS.format(actions.filter((action) => action !== false))}`;
   return html`<details class="fold" id="manage"${mistakes.length > 0 && html` open`}><summary>${summary}</summary><div class="card stack">${people}
 ${isWriting && invite}
 <p class="row-actions"><a class="button plain small-button" href="${path}/download" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;

@@ -48,7 +48,7 @@ export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
   const agent = toAgent(context, row);
   const now = context.clock.now();
   const path = `${getPath(agent)}/knocks`;
-  const about = html`<p class="soft small">They got the same answer as every stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears again when it knocks again. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
+  const about = html`<p class="soft small">These agents got the same answer as every other stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears here again the next time it knocks. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
   const nothing = renderEmpty(
     'No one knocked',
     agent.inbound_policy === 'hold'

@@ -534,8 +534,11 @@ function renderPeople(
 export function renderManaging(seen: SeenSession, composer: Composer, online: ReadonlySet<string>): Html {
   const { session } = seen;
   const count = session.participants.length;
-  const summary = `${count} ${count === 1 ? 'participant' : 'participants'}${composer.joined.length > 0 ? ', invite, download, end or leave' : ', download'}`;
-  return renderManage(composer, summary, renderPeople(session, listOwnAgents(seen), online));
+  return renderManage(
+    composer,
+    `${count} ${count === 1 ? 'participant' : 'participants'}`,
+    renderPeople(session, listOwnAgents(seen), online),
+  );
 }
 
 const FOLDED_INVITATIONS_MIN = 3;
@@ -585,7 +588,7 @@ function renderEarlier(transcript: TranscriptPage): Html {
   const address = getAddress(transcript);
   const as = view.agent && hidden({ as: splitHandle(view.agent.handle).name });
   return html`<div class="earlier" id="earlier" data-path="${address}"${!isThere && isNewest && html` hidden`}>${(isThere || isNewest) && html`<a class="button plain small-button" href="${address}before=${first?.sequence ?? 0}#end">Earlier</a>`}
-<details class="fold jump-to"><summary>Go to…</summary><form action="${path}" class="row-actions">${as}<a class="button plain small-button" href="${address}before=${PER_PAGE + 1}#log">Beginning</a><label>Number <input type="number" name="number" min="1" inputmode="numeric"></label><label>or date (UTC) <input type="date" name="date"></label><button class="button plain small-button">Go</button></form></details></div>`;
+<details class="fold jump-to"><summary>Go to…</summary><form action="${path}" class="row-actions">${as}<a class="button plain small-button" href="${address}before=${PER_PAGE + 1}#log">Beginning</a><label><span>Number</span><input type="number" name="number" min="1" inputmode="numeric"></label><label><span>or date (UTC)</span><input type="date" name="date"></label><button class="button plain small-button">Go</button></form></details></div>`;
 }
 
 function renderLater(transcript: TranscriptPage): Html {
