@@ -208,6 +208,8 @@ export interface ServiceOptions {
   /** Agents, and their accounts, that exist from the start. */
   readonly seeds?: readonly LocalAgent[];
   readonly version?: string;
+  /** What people see in place of `asp` in the dashboard and where they sign in. */
+  readonly name?: string | undefined;
   /** Sends push notifications, with this contact for push services: a `mailto:` or `https:` URL. Undefined: none. */
   readonly webPush?: string | undefined;
   /** Only for tests: replaces the public internet for requests to URLs that strangers choose. */
@@ -554,6 +556,7 @@ function createContext(
       search: options.search,
       areLimitsOn: options.areLimitsOn !== false,
       version: options.version,
+      name: options.name,
       participantsMax: options.participantsMax ?? PARTICIPANTS_PER_SESSION_MAX,
       accountPolicy: { ...DEFAULT_ACCOUNT_POLICY, ...options.accountPolicy },
       presenceGraceMs: options.presenceGraceMs,

@@ -35,7 +35,7 @@ function decodeHtml(text: string): string {
 
 /** Returns the text that a reader sees: no tags, single spaces. */
 export function visibleText(html: string): string {
-  const body = html.replace(/<(script|style|head)\b[\s\S]*?<\/\1>/gi, ' ');
+  const body = html.replace(/<(script|style|head|dialog)\b[\s\S]*?<\/\1>/gi, ' ');
   return decodeHtml(body.replace(/<[^>]*>/g, ' '))
     .replace(/\s+/g, ' ')
     .trim();

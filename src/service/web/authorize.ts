@@ -49,7 +49,7 @@ import {
 } from './browser.js';
 import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderAgentFace, renderName, strangersText, TICK } from './html.js';
-import { getHost, layOut, pageHeaders, sendErrorPage } from './layout.js';
+import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from './layout.js';
 import { describeVisitor, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
@@ -69,7 +69,7 @@ interface ConsentAgent {
 }
 
 export interface ConsentPage {
-  readonly host: string;
+  readonly look: Look;
   readonly request: string;
   readonly csrf: string;
   readonly decidePath: string;
@@ -112,7 +112,7 @@ ${agents !== undefined && renderPicker(page, agents)}
 <span>Signed in as ${renderName(page.account.displayName, `@${page.account.username}`)} <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
   const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
   const script = isLongList(agents) && { script: PICKER_SCRIPT };
-  return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, below, ...script });
+  return layOut({ look: page.look, title: toTitle(title, page.mistakes), main, below, ...script });
 }
 
 /** Who vouches for the name of the app: no one, or the owner of the host in its address. */
@@ -297,7 +297,7 @@ async function sendConsentPage(
     : await server.context.database.read(listFor(account, row.agent_handle));
   const answerTarget = describeRedirectUri(row.redirect_uri);
   const page = renderConsentPage({
-    host: getHost(server.context),
+    look: readLook(server.context, reply.request),
     request: id,
     csrf: browser.csrfFor(id),
     decidePath: PATH.authorize,

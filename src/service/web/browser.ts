@@ -102,6 +102,38 @@ function answerCookie({ context }: PageServer, { client_id, state, code_challeng
   return `asp_answered_${port || '0'}=${hashSecret(JSON.stringify([client_id, state, code_challenge]))}`;
 }
 
+export const THEMES = ['system', 'light', 'dark'] as const;
+
+/** What someone chose for one browser. Its cookie is read by every page, also before anyone has signed in. */
+export interface Preferences {
+  readonly theme: (typeof THEMES)[number];
+  /** Whether single keys are shortcuts in the dashboard (WCAG 2.2, 2.1.4). */
+  readonly hasShortcuts: boolean;
+}
+
+const PREFERENCES_LIFETIME_S = 400 * 24 * 60 * 60;
+const WITHOUT_SHORTCUTS = 'no-shortcuts';
+
+export function readPreferences(webUrl: string, { headers }: FastifyRequest): Preferences {
+  const start = `${preferencesName(webUrl)}=`;
+  const pair = (headers.cookie ?? '').split(/; */).find((one) => one.startsWith(start));
+  const words = (pair ?? '').slice(start.length).split(':');
+  return {
+    theme: THEMES.find((theme) => words.includes(theme)) ?? 'system',
+    hasShortcuts: !words.includes(WITHOUT_SHORTCUTS),
+  };
+}
+
+/** The cookie that keeps them. It outlives the sign-in, because it says nothing about the person. */
+export function preferencesCookie(webUrl: string, { theme, hasShortcuts }: Preferences): string {
+  const words = hasShortcuts ? theme : `${theme}:${WITHOUT_SHORTCUTS}`;
+  const cookie = `${preferencesName(webUrl)}=${words}; Path=/; Max-Age=${PREFERENCES_LIFETIME_S}; HttpOnly; SameSite=Lax`;
+  return webUrl.startsWith('https:') ? `${cookie}; Secure` : cookie;
+}
+
+/** Cookies ignore ports, so two services on one loopback address need two names. */
+const preferencesName = (webUrl: string): string => `asp_preferences_${new URL(webUrl).port || '0'}`;
+
 /** Refuses a form from a page of another origin. */
 export function requireSameOrigin(server: PageServer, request: FastifyRequest): void {
   if (!isOfSameOrigin(server, request)) throw forgedForm('another origin');

@@ -1,10 +1,30 @@
 import { createHash } from 'node:crypto';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServiceContext } from '../core/context.js';
 import { STYLE } from './assets.js';
+import { type Preferences, readPreferences } from './browser.js';
 import { type Html, html, MARK, TAB_ICON } from './html.js';
 
+/** Whose page it is, and how this browser shows it. */
+export interface Look {
+  /** The host of the service, so that people see whose page this is. */
+  readonly host: string;
+  /** What the operator calls the service. */
+  readonly name: string;
+  readonly preferences: Preferences;
+}
+
+export function readLook({ settings }: Pick<ServiceContext, 'settings'>, request: FastifyRequest): Look {
+  const { webUrl } = settings.addresses;
+  return {
+    host: new URL(webUrl).host,
+    name: settings.name ?? 'asp',
+    preferences: readPreferences(webUrl, request),
+  };
+}
+
 export interface DocumentParts {
+  readonly look: Look;
   /** For the browser's tab; a problem comes first, so that screen readers announce it first. */
   readonly title: string;
   readonly style: string;
@@ -13,18 +33,21 @@ export interface DocumentParts {
   readonly body: Html;
 }
 
+/** `--sheet` of each theme, for the browser's own bar, which no style sheet reaches. */
+const BAR_COLOR = { light: '#fffefb', dark: '#1a1d1a' } as const;
+
 /** A complete document. */
-export function renderDocument({ title, style, script, body }: DocumentParts): string {
+export function renderDocument({ look, title, style, script, body }: DocumentParts): string {
   const sheet: Html = { markup: `<style>${style}</style>` };
+  const { theme } = look.preferences;
   return html`<!doctype html>
-<html lang="en">
+<html lang="en"${theme !== 'system' && html` data-theme="${theme}"`}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
-<meta name="theme-color" content="#fffefb" media="(prefers-color-scheme: light)">
-<meta name="theme-color" content="#1a1d1a" media="(prefers-color-scheme: dark)">
-<title>${title} · asp</title>
+${Object.entries(BAR_COLOR).map(([name, color]) => (theme === 'system' ? html`<meta name="theme-color" content="${color}" media="(prefers-color-scheme: ${name})">` : theme === name && html`<meta name="theme-color" content="${color}">`))}
+<title>${title} · ${look.name}</title>
 <link rel="icon" href="${TAB_ICON}">
 ${sheet}${script !== undefined && renderScript(script)}
 </head>
@@ -83,9 +106,8 @@ export const HEADERS_OF_REDIRECTS = { 'cache-control': 'no-store', 'referrer-pol
 const headersWith = headersFor(STYLE);
 
 export interface Page {
+  readonly look: Look;
   readonly title: string;
-  /** The host of the service, so that people see whose page this is. */
-  readonly host: string;
   readonly main: Html;
   readonly below?: Html;
   /** Runs after the page. Its headers must allow it. */
@@ -93,13 +115,13 @@ export interface Page {
 }
 
 /** A document with a single card. */
-export function layOut({ title, host, main, below, script }: Page): string {
+export function layOut({ look, title, main, below, script }: Page): string {
   const body = html`<body>
-<header class="masthead">${MARK}<strong>asp</strong><span class="place">${host}</span></header>
+<header class="masthead">${MARK}<strong>${look.name}</strong><span class="place">${look.host}</span></header>
 <main class="sheet">${main}</main>
 ${below !== undefined && html`<footer class="below">${below}</footer>`}${script !== undefined && renderScript(script)}
 </body>`;
-  return renderDocument({ title, style: STYLE, body });
+  return renderDocument({ look, title, style: STYLE, body });
 }
 
 /**
@@ -139,11 +161,6 @@ export function sendErrorPage(
 <div class="stack-tight"><h1>${title}</h1><p>${message}</p>${advice !== undefined && html`<p class="soft">${advice}</p>`}</div>
 ${onward !== undefined && html`<div class="actions single"><a class="button plain" href="${onward.href}">${onward.label}</a></div>`}<p class="soft small">Error: <span class="mono">${code}</span>${requestId !== undefined && html`<br>Request: <span class="mono wrap">${requestId}</span>`}</p>
 </div>`;
-  const document = layOut({ title: `Problem: ${title}`, host: getHost(context), main });
+  const document = layOut({ look: readLook(context, reply.request), title: `Problem: ${title}`, main });
   return reply.code(status).headers(pageHeaders()).send(document);
-}
-
-/** The host of the service, which people see on every page. */
-export function getHost({ settings }: Pick<ServiceContext, 'settings'>): string {
-  return new URL(settings.addresses.webUrl).host;
 }

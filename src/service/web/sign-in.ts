@@ -42,12 +42,12 @@ import {
 } from './browser.js';
 import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from './form.js';
 import { type Html, html, renderName, strangersText } from './html.js';
-import { getHost, layOut, pageHeaders, sendErrorPage } from './layout.js';
+import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from './layout.js';
 import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
 interface SignInPage {
-  readonly host: string;
+  readonly look: Look;
   /** The app that waits for an answer, if there is one. */
   readonly clientName: string | undefined;
   /** The hidden fields of its forms. */
@@ -84,15 +84,15 @@ ${isSignUp ? renderSignInForm(page) : renderSignUpForm(page)}
 ${page.hasLocalAccounts && html`<p class="soft small">Accounts created by <code>asp serve</code> have no password. Run <code>asp serve open</code> to sign in.</p>`}
 </div>`;
   const script = page.passkeyForm && { script: PASSKEY_SCRIPT };
-  return layOut({ title: toTitle(title, page.mistakes), host: page.host, main, ...script });
+  return layOut({ look: page.look, title: toTitle(title, page.mistakes), main, ...script });
 }
 
-function renderPurpose({ clientName, form, host }: SignInPage): Html {
+function renderPurpose({ clientName, form, look }: SignInPage): Html {
   if (clientName !== undefined)
     return html`“${strangersText(clientName)}” wants to use your account. You decide on the next page.`;
   return form === 'sign-up'
     ? html`Create agents and see their conversations.`
-    : html`Sign in to <span class="wrap">${host}</span>.`;
+    : html`Sign in to <span class="wrap">${look.host}</span>.`;
 }
 
 function renderSignInForm(page: SignInPage): Html {
@@ -261,7 +261,7 @@ export async function showSignIn(
 <p class="soft">As ${renderName(account.display_name, `@${account.username}`)} <span class="mono wrap">@${account.username}</span>. You can close this page and go back to your application.</p></div>
 <form method="post" action="${PATH.signOut}">${hidden({ csrf: browser.csrfFor(undefined) })}<div class="actions"><a class="button primary" href="${PATH.dashboard}">Dashboard</a><button class="button plain">Sign out</button></div></form>
 </div>`;
-  return reply.headers(pageHeaders()).send(layOut({ title, host: getHost(server.context), main }));
+  return reply.headers(pageHeaders()).send(layOut({ look: readLook(server.context, request), title, main }));
 }
 
 /** Signs in with a password. */
@@ -509,7 +509,7 @@ export async function sendSignInPage(
   };
   const place = findPasskeyPlace(server.context.settings.addresses.webUrl);
   const page = renderSignInPage({
-    host: getHost(server.context),
+    look: readLook(server.context, reply.request),
     clientName: shown.waiting?.clientName,
     values,
     passkeyForm:
@@ -657,5 +657,7 @@ ${hidden({ once, csrf: browser.csrfFor(undefined) })}
 ${renderField(NEW_PASSWORD, mistakes)}
 <div class="actions single"><button class="button primary">Set password</button></div>
 </form></div>`;
-  return reply.headers(pageHeaders()).send(layOut({ title: toTitle(title, mistakes), host: getHost(context), main }));
+  return reply
+    .headers(pageHeaders())
+    .send(layOut({ look: readLook(context, reply.request), title: toTitle(title, mistakes), main }));
 }

@@ -364,6 +364,14 @@ const TABLE: Table = {
         return err.includes('FEATURE_NOT_AVAILABLE') ? 403 : 200;
       }),
     ),
+    '--name': shown(
+      '--name Acme',
+      'Create your account · Acme',
+      served(
+        MEMORY,
+        async ({ origin }) => (/<title>(.*?)<\/title>/.exec((await request(`${origin}/oauth/sign-in`)).text) ?? [])[1],
+      ),
+    ),
     '--web-push': shown(
       '--web-push mailto:operator@asp.example',
       200,

@@ -55,6 +55,7 @@ describe('words become options: local service', () => {
     ['serve --presence-grace soon', /not a duration/],
     ['serve --search postgres', /is not one of/],
     ['serve --web-push operator@asp.example', /is not a contact/],
+    [`serve --name ${'n'.repeat(41)}`, /is not a name/],
     ['serve --web-push https://localhost/', /is not a contact/],
     ['serve --web-push http://asp.example/', /is not a contact/],
     ['serve --retention 1h', /'1h' is not from 1d to 3660d/],

@@ -31,7 +31,7 @@ describe('The list of mistakes above a form', () => {
 
 describe('The agents of a consent page', () => {
   const pageOf = (count: number, chosen?: string): ConsentPage => ({
-    host: 'asp.example',
+    look: { host: 'asp.example', name: 'asp', preferences: { theme: 'system', hasShortcuts: true } },
     request: 'r',
     csrf: 'c',
     decidePath: '/decide',

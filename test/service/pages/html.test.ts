@@ -33,9 +33,9 @@ describe('Markup', () => {
 });
 
 describe('Colours', () => {
-  const [light = '', dark = ''] = STYLE.split('@media(prefers-color-scheme:dark)');
-  const colour = (sheet: string, name: string): string => {
-    const value = new RegExp(`--${name}: (#[0-9a-f]{6})`).exec(sheet)?.[1];
+  const colour = (theme: 'light' | 'dark', name: string): string => {
+    const [, light, dark] = new RegExp(`--${name}: light-dark\\((#[0-9a-f]{6}), (#[0-9a-f]{6})\\)`).exec(STYLE) ?? [];
+    const value = theme === 'light' ? light : dark;
     if (value === undefined) throw new Error(`no colour --${name}`);
     return value;
   };
@@ -51,36 +51,36 @@ describe('Colours', () => {
     return (high + 0.05) / (low + 0.05);
   };
 
-  it.each([
-    ['light', light],
-    ['dark', dark],
-  ])('%s: text is readable (WCAG 2.2, 1.4.3), and edges and focus are visible (1.4.11)', (_scheme, sheet) => {
-    const text = [
-      ['ink', 'paper'],
-      ['ink', 'sheet'],
-      ['ink', 'tint'],
-      ['ink', 'bad-tint'],
-      ['soft', 'paper'],
-      ['soft', 'sheet'],
-      ['soft', 'tint'],
-      ['accent', 'sheet'],
-      ['accent', 'paper'],
-      ['accent', 'tint'],
-      ['on-accent', 'accent'],
-      ['on-accent', 'accent-strong'],
-      ['bad', 'sheet'],
-      ['bad', 'tint'],
-      ['bad', 'bad-tint'],
-      ['on-bad', 'bad'],
-      ['on-bad', 'bad-strong'],
-      ['note', 'note-tint'],
-    ] as const;
-    for (const [front, back] of text) {
-      const ratio = contrast(colour(sheet, front), colour(sheet, back));
-      expect([front, back, ratio >= 4.5]).toEqual([front, back, true]);
-    }
-    for (const front of ['edge', 'ring'] as const) {
-      expect([front, contrast(colour(sheet, front), colour(sheet, 'sheet')) >= 3]).toEqual([front, true]);
-    }
-  });
+  it.each(['light', 'dark'] as const)(
+    '%s: text is readable (WCAG 2.2, 1.4.3), and edges and focus are visible (1.4.11)',
+    (theme) => {
+      const text = [
+        ['ink', 'paper'],
+        ['ink', 'sheet'],
+        ['ink', 'tint'],
+        ['ink', 'bad-tint'],
+        ['soft', 'paper'],
+        ['soft', 'sheet'],
+        ['soft', 'tint'],
+        ['accent', 'sheet'],
+        ['accent', 'paper'],
+        ['accent', 'tint'],
+        ['on-accent', 'accent'],
+        ['on-accent', 'accent-strong'],
+        ['bad', 'sheet'],
+        ['bad', 'tint'],
+        ['bad', 'bad-tint'],
+        ['on-bad', 'bad'],
+        ['on-bad', 'bad-strong'],
+        ['note', 'note-tint'],
+      ] as const;
+      for (const [front, back] of text) {
+        const ratio = contrast(colour(theme, front), colour(theme, back));
+        expect([front, back, ratio >= 4.5]).toEqual([front, back, true]);
+      }
+      for (const front of ['edge', 'ring'] as const) {
+        expect([front, contrast(colour(theme, front), colour(theme, 'sheet')) >= 3]).toEqual([front, true]);
+      }
+    },
+  );
 });

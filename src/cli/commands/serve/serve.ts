@@ -26,6 +26,10 @@ const OPTIONS = [
   },
   { flags: '--bus-creds <path>', about: 'the NATS credentials file' },
   { flags: '--public-url <url>', about: 'the address that clients use' },
+  {
+    flags: '--name <name>',
+    about: 'what people see as the name of this service where they sign in and in the dashboard (default asp)',
+  },
   { flags: '--behind-proxy', about: 'a proxy in front of it terminates TLS; its X-Forwarded-For is trusted' },
   {
     flags: '--seed <handle>',

@@ -169,6 +169,17 @@ function readContact(text: string, source: string): string {
   });
 }
 
+const NAME_MAX_LENGTH = 40;
+
+/** A name that fits in a bar, without characters that hide or reverse what is around it. */
+function readServiceName(text: string, source: string): string {
+  const length = [...text].length;
+  if (length <= NAME_MAX_LENGTH && text.trim() === text && text !== '' && !/\p{C}/u.test(text)) return text;
+  throw usageError(`${source} '${text}' is not a name.`, {
+    why: `write 1 to ${NAME_MAX_LENGTH} visible characters, without spaces around them.`,
+  });
+}
+
 /** Each includes those before it. */
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -197,6 +208,7 @@ export const SETTING = {
   bus: word(),
   'bus-creds': word(),
   'public-url': word(),
+  name: setting<string | undefined>(z.string(), readServiceName, undefined),
   'behind-proxy': onOrOff(),
   seed: setting<readonly string[]>(z.array(z.string()), (text) => readHandles([text]), []),
   policy: choice(['open', 'allowlist', 'hold'], 'open'),

@@ -405,6 +405,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },
     seeds: seeds.map((handle) => ({ handle, inboundPolicy: settings.policy })),
     version: context.version,
+    name: settings.name,
     clock: clock ?? context.clock,
     rehearsal: { clock, faults },
     random: context.random,

@@ -62,7 +62,8 @@
     else if (NEXT[key]) {
       next = entry[NEXT[key]];
       while (next && !next.matches('.entry')) next = next[NEXT[key]];
-    } else if (key === 'r' && entry === target) return entry.querySelector('.reply')?.click();
+    } else if (key === 'r' && entry === target && document.getElementById('keys'))
+      return entry.querySelector('.reply')?.click();
     if (!next) return;
     event.preventDefault();
     next.focus();

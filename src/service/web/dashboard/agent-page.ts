@@ -12,7 +12,7 @@ import { redirect } from '../api-scope.js';
 import { COPY_SCRIPT } from '../assets.js';
 import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, strangersLines, strangersText } from '../html.js';
-import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
+import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 import type { PageBounds } from './page-bounds.js';
@@ -40,7 +40,7 @@ ${card !== null && html`<section class="card-text" aria-label="Card">${renderMar
 /** The page of a public agent, for people who are not signed in. */
 function renderPublicAgent(
   row: AgentRecordRow,
-  host: string,
+  look: Look,
   { baseUrl, webUrl }: Addresses,
   colorCode: ColorCode | undefined,
 ): string {
@@ -56,7 +56,7 @@ ${renderAbout(row, parseSkills(row), colorCode)}
 <section class="stack-tight" aria-labelledby="use"><h2 id="use">Use this agent</h2><p class="soft small">${whom}</p>${renderCommand([aspCommand({ baseUrl }, 'send', handle, 'hello')])}<p class="soft small">Or <a href="${NEW_SESSION_PATH}?handles=${encodeURIComponent(handle)}">start a session in the dashboard</a>.</p></section>
 <section class="stack-tight" aria-labelledby="share"><h2 id="share">Share this agent</h2>${renderCode(new URL(getPublicPath(handle), webUrl).href)}</section>
 </div>`;
-  return layOut({ title: handle, host, main, script: COPY_SCRIPT });
+  return layOut({ look, title: handle, main, script: COPY_SCRIPT });
 }
 
 /** Light modules around the code, as ISO/IEC 18004 asks. */
@@ -73,7 +73,6 @@ function renderCode(address: string): Html {
 /** A private, a removed and a nonexistent agent get the same page, and so does a picture that does not exist. */
 export function registerAgentPage(scope: FastifyInstance, server: AuthorizationServer, bounds: PageBounds): void {
   const { database, settings } = server.context;
-  const host = getHost(server.context);
   const findPublic = async (query: Query, handle: string): Promise<AgentRecordRow | undefined> => {
     const row = isHandle(handle) ? await findAgentByHandle(query, handle) : undefined;
     return row?.visibility === 'public' && row.is_suspended === 0 ? row : undefined;
@@ -83,7 +82,8 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     if (row === undefined) return sendUnknown(reply, server.context);
     const colorCode = await prepareCode([row.card_body ?? '']);
     const headers = pageHeaders([], COPY_SCRIPT, row.image_url === null ? {} : { 'img-src': ['data:', "'self'"] });
-    return reply.headers(headers).send(renderPublicAgent(row, host, settings.addresses, colorCode));
+    const look = readLook(server.context, reply.request);
+    return reply.headers(headers).send(renderPublicAgent(row, look, settings.addresses, colorCode));
   };
   const showPicture = async (handle: string, reply: FastifyReply): Promise<FastifyReply> => {
     const path = await database.read(async (query) => {

@@ -14,7 +14,7 @@ import { acceptTypes, FORM_TYPE, methodRefusal, redirect, sendFailurePage } from
 import { forgedForm, matchesCsrf, requireSameOrigin, signInFor } from '../browser.js';
 import { describeDuration, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
-import { getHost, layOut, pageHeaders, sendErrorPage } from '../layout.js';
+import { layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { describeVisitor } from '../sign-in.js';
 import {
   accessAgain,
@@ -68,6 +68,7 @@ import {
   actEndOtherBrowsers,
   actName,
   actPassword,
+  actPreferences,
   deleteAccountAgain,
   nameAgain,
   passwordAgain,
@@ -242,6 +243,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
     activity: 'password-changed',
   },
   { path: '/dashboard/settings/activity', show: showActivity },
+  { path: '/dashboard/settings/preferences', act: actPreferences },
   { path: '/dashboard/settings/name', act: actName, again: nameAgain, activity: 'name-changed' },
   { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: deleteAccountAgain },
   { path: '/dashboard/settings/export', act: actExport, activity: 'data-exported' },
@@ -470,7 +472,7 @@ function keepTyped(
 <div class="stack-tight"><h1>${title}</h1><p>This page keeps what you typed. Sign in in a new tab, then come back and continue.</p></div>
 <form method="post" action="${request.url}"${request.isMultipart() && html` enctype="multipart/form-data"`}>${hiddenEntries(entries)}<div class="actions"><a class="button primary" href="${PATH.signIn}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
 </div>`;
-  const sheet = layOut({ title: `Problem: ${title}`, host: getHost(context), main });
+  const sheet = layOut({ look: readLook(context, request), title: `Problem: ${title}`, main });
   return reply.code(403).headers(pageHeaders()).send(sheet);
 }
 
@@ -543,12 +545,12 @@ async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer):
     .send(renderFrame(view, await readFrame(visit)));
 }
 
-async function readFrame({ context, account, browser, csrf }: Visit): Promise<Frame> {
+async function readFrame({ context, account, browser, csrf, request }: Visit): Promise<Frame> {
   const isPushed =
     context.settings.webPush !== undefined &&
     (await context.database.read((query) => hasPushSubscription(query, browser.hash)));
   return {
-    host: getHost(context),
+    look: readLook(context, request),
     account,
     version: context.settings.version,
     csrf,

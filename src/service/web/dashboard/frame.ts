@@ -4,17 +4,17 @@ import type { AccountRow } from '../../store/accounts.js';
 import { DASHBOARD_STYLE, FRAME_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { GLASS, type Html, html, MARK, renderFace, renderName, TICK } from '../html.js';
-import { headersFor, renderDocument, renderScript, toPolicyHash } from '../layout.js';
+import { headersFor, type Look, renderDocument, renderScript, toPolicyHash } from '../layout.js';
 
 const headersWith = headersFor(DASHBOARD_STYLE);
 
-/** The sections of the dashboard, in the order of its navigation. */
+/** The sections of the dashboard, in the order of its navigation. After the key G, the key of one leads to it. */
 const SECTIONS = {
-  needs: { label: 'Needs you', path: '/dashboard/needs-you' },
-  agents: { label: 'Agents', path: '/dashboard/agents' },
-  sessions: { label: 'Sessions', path: '/dashboard/sessions' },
-  clients: { label: 'Credentials', path: '/dashboard/clients' },
-  applications: { label: 'Apps', path: '/dashboard/applications' },
+  needs: { label: 'Needs you', path: '/dashboard/needs-you', key: 'n' },
+  agents: { label: 'Agents', path: '/dashboard/agents', key: 'a' },
+  sessions: { label: 'Sessions', path: '/dashboard/sessions', key: 's' },
+  clients: { label: 'Credentials', path: '/dashboard/clients', key: 'c' },
+  applications: { label: 'Apps', path: '/dashboard/applications', key: 'p' },
 } as const;
 export const OPERATOR_AREA = '/dashboard/operator';
 export const HELP_PATH = '/dashboard/help';
@@ -25,6 +25,7 @@ const MENU = {
   operator: { label: 'Operator', path: OPERATOR_AREA },
   help: { label: 'Help', path: HELP_PATH },
 } as const;
+type Place = (typeof SECTIONS)[keyof typeof SECTIONS];
 type Section = keyof typeof SECTIONS | keyof typeof MENU | 'search';
 
 /** The form field that leads back to the Needs you page instead of the form's own page. */
@@ -50,8 +51,7 @@ export interface View {
 }
 
 export interface Frame {
-  /** The host of the service, so that people see whose page this is. */
-  readonly host: string;
+  readonly look: Look;
   /** The version of the program that runs the service, if known. */
   readonly version: string | undefined;
   readonly account: AccountRow;
@@ -65,25 +65,44 @@ export interface Frame {
 
 /** A complete page of the dashboard. */
 export function renderFrame({ title, section, main, script }: View, frame: Frame): string {
+  const { look } = frame;
   const body = html`<body>
 <a class="skip" href="#main">Skip to content</a>
 <header class="bar" data-now="${frame.now}"${frame.isPushed && html` data-pushed`}><div class="bar-inside">
-<a class="brand" href="/dashboard">${MARK}<strong>asp</strong></a>
-<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, { label, path }]) => renderSection(label, path, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
+<a class="brand" href="/dashboard">${MARK}<strong>${look.name}</strong></a>
+<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, place]) => renderSection(place, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
 <a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
 ${renderAccountMenu(frame, section)}
 </div></header>
 <main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
-<footer class="foot"><span class="mono">${frame.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
+<footer class="foot"><span class="mono">${look.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
+${look.preferences.hasShortcuts && OVERVIEW}
 </body>`;
-  return renderDocument({ title, style: DASHBOARD_STYLE, script: FRAME_SCRIPT, body });
+  return renderDocument({ look, title, style: DASHBOARD_STYLE, script: FRAME_SCRIPT, body });
 }
 
-function renderSection(label: string, path: string, isCurrent: boolean, count: number): Html {
+function renderSection({ label, path, key }: Place, isCurrent: boolean, count: number): Html {
   const shown = count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count);
   const badge = count > 0 && html` <span class="count">${shown}<span class="hidden-label"> waiting</span></span>`;
-  return html`<li><a href="${path}"${isCurrent && html` aria-current="page"`}><span class="tab" data-label="${label}">${label}</span>${badge}</a></li>`;
+  return html`<li><a href="${path}" data-go="${key}"${isCurrent && html` aria-current="page"`}><span class="tab" data-label="${label}">${label}</span>${badge}</a></li>`;
 }
+
+/** What keys do, in the script `keys.js` and, for replies, `transcript.js`. */
+const SHORTCUTS: readonly (readonly [effect: string, ...keys: string[]])[] = [
+  ['Search', '/'],
+  ['Next row or message', 'j'],
+  ['Previous row or message', 'k'],
+  ['Reply to the focused message', 'r'],
+  ['Write a message', 'c'],
+  ...Object.values(SECTIONS).map(({ label, key }) => [`Go to ${label}`, 'g', key] as const),
+  ['Show or close this list', '?'],
+];
+
+const SHORTCUT_LIST = html`<dl class="shortcuts">${SHORTCUTS.map(([effect, first, second]) => html`<div><dt>${effect}</dt><dd><kbd>${first}</kbd>${second !== undefined && html` then <kbd>${second}</kbd>`}</dd></div>`)}</dl>
+<p class="soft small">You can turn these off in the <a href="/dashboard/settings#preferences">settings</a>.</p>`;
+
+/** The script `keys.js` shows it. */
+const OVERVIEW = html`<dialog class="overview" id="keys" aria-labelledby="keys-title"><div class="stack-tight"><div class="between"><h2 id="keys-title">Keyboard shortcuts</h2><button type="button" class="button plain small-button">Close</button></div>${SHORTCUT_LIST}</div></dialog>`;
 
 function renderAccountMenu({ account, csrf }: Frame, section: Section | undefined): Html {
   const { username, display_name: name } = account;
@@ -322,7 +341,11 @@ export function renderHelp(baseUrl: string): View {
       html`<section class="card stack-tight"><h2>${about}</h2>${renderCommand([name === 'doctor' ? aspCommand({ baseUrl }, name) : `asp ${name}`])}</section>`,
   );
   const heading = renderHeading({ title: 'Help', about: 'Run these commands in a terminal.' });
-  return { title: 'Help', section: 'help', main: html`<div class="stack measure">${heading}${rows}</div>` };
+  return {
+    title: 'Help',
+    section: 'help',
+    main: html`<div class="stack measure">${heading}${rows}<section class="card stack-tight" aria-labelledby="shortcuts"><h2 id="shortcuts">Keyboard shortcuts of these pages</h2>${SHORTCUT_LIST}</section></div>`,
+  };
 }
 
 /** A description of the scopes. */

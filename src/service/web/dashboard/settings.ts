@@ -13,14 +13,16 @@ import {
 } from '../../store/browser-sessions.js';
 import { listPasskeys } from '../../store/passkeys.js';
 import { PUSH_SCRIPT } from '../assets.js';
+import { preferencesCookie, readPreferences, THEMES } from '../browser.js';
 import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick, toTitle } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
-import { getHost, layOut } from '../layout.js';
+import { layOut, readLook } from '../layout.js';
 import { findPasskeyPlace, PASSKEYS_MAX } from '../passkeys.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
 import { CURRENT_PASSWORD, DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import {
+  HELP_PATH,
   type Listed,
   renderButton,
   renderEmpty,
@@ -75,6 +77,7 @@ async function settingsView(visit: Visit, form: SentForm): Promise<View> {
   }));
   const main = html`<div class="stack measure">${renderHeading({ title: 'Settings' })}${renderNote(note)}${renderMistakes(mistakes)}
 ${renderNameForm(visit, form)}
+${renderPreferences(visit)}
 ${account.password_hash === null ? NO_PASSWORD : renderPasswordForm(visit, form)}
 ${renderPasskeys(passkeys, place.kind === 'unusable' ? place.why : undefined, now)}
 ${renderBrowsers(visit, browsers, now)}
@@ -111,6 +114,29 @@ function renderNameForm({ account, csrf }: Visit, { mistakes, typedName }: SentF
   };
   return html`<form method="post" action="${PATH}/name" class="card stack" aria-label="Name">${hidden({ csrf })}${renderField(name, mistakes)}
 <div class="row-actions"><button class="button plain">Change name</button></div></form>`;
+}
+
+/** Tells this browser's settings apart from those of the account. */
+function renderPreferences({ context, csrf, request }: Visit): Html {
+  const { theme, hasShortcuts } = readPreferences(context.settings.addresses.webUrl, request);
+  const shortcuts = { id: 'shortcuts', name: 'shortcuts', value: 'on', label: 'Keyboard shortcuts with single keys' };
+  return html`<form method="post" action="${PATH}/preferences" class="card stack" aria-labelledby="preferences">${hidden({ csrf })}<h2 id="preferences">This browser</h2>
+<fieldset><legend>Theme</legend><div class="ticks-in in-line">${THEMES.map((one) => html`<div class="tick"><label for="theme-${one}"><input type="radio" id="theme-${one}" name="theme" value="${one}"${one === theme && html` checked`}><span>${THEME_LABEL[one]}</span></label></div>`)}</div></fieldset>
+<div>${renderTick({ ...shortcuts, isTicked: hasShortcuts })}<p class="soft small">Press <kbd>?</kbd> on any page to see them, or read them in the <a href="${HELP_PATH}#shortcuts">help</a>.</p></div>
+<div class="row-actions"><button class="button plain">Save</button></div></form>`;
+}
+
+const THEME_LABEL: Readonly<Record<(typeof THEMES)[number], string>> = {
+  system: 'Same as the system',
+  light: 'Light',
+  dark: 'Dark',
+};
+
+export async function actPreferences(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
+  const theme = THEMES.find((one) => one === form.one('theme')) ?? 'system';
+  const preferences = { theme, hasShortcuts: form.one('shortcuts') === 'on' };
+  const cookie = preferencesCookie(visit.context.settings.addresses.webUrl, preferences);
+  return movedWithNote(visit, PATH, 'saved', undefined, [cookie]);
 }
 
 function renderPasswordForm({ account, csrf }: Visit, { mistakes, disconnectsApps }: SentForm): Html {
@@ -266,7 +292,7 @@ const NOT_IT = { field: 'username', message: 'This is not your username.' };
  * account.
  */
 export async function actDeleteAccount(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const { context, account } = visit;
+  const { context, account, request } = visit;
   if (typedUsername(form).replace(/^@/, '').toLowerCase() !== account.username)
     return deleteAccountAgain(visit, form, mistaken(NOT_IT));
   if (account.password_hash !== null) {
@@ -277,7 +303,7 @@ export async function actDeleteAccount(visit: Visit, form: Parameters): Promise<
   const title = 'Your account was deleted';
   const main = html`<div class="stack"><h1>${title}</h1>
 <p class="soft"><span class="mono wrap">@${account.username}</span> and its agents are gone. All browsers, apps and API credentials were signed out.</p></div>`;
-  return { kind: 'sheet', html: layOut({ title, host: getHost(context), main }) };
+  return { kind: 'sheet', html: layOut({ look: readLook(context, request), title, main }) };
 }
 
 /** Greater than every id: a ULID begins with a digit. */

@@ -190,8 +190,9 @@ export function movedWithNote(
   to: string,
   name: NoteName,
   about?: string,
+  cookies: readonly string[] = [],
 ): DashboardAnswer {
-  return moved(to, { 'set-cookie': noteCookie(context.settings.addresses.webUrl, name, about) });
+  return moved(to, { 'set-cookie': [noteCookie(context.settings.addresses.webUrl, name, about), ...cookies] });
 }
 
 /** The page that a form leads to: its own, or the Needs you page if it was sent from there. */
