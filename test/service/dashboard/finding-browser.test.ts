@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/kit/clock.js';
 import { describeAge } from '../../../src/service/web/time.js';
 import { type Actor, createActor, operate } from '../../support/actors.js';
+import { findViolations } from '../../support/axe.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
 import { text } from '../../support/json.js';
 import { openStage, type Stage } from './stage.js';
@@ -72,6 +73,24 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     expect([left > 0, right <= 320]).toEqual([true, true]);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);
     await page.setViewportSize({ width: 1280, height: 800 });
+  });
+
+  it('axe finds nothing when some sessions were not searched, with and without a result', {
+    timeout: 120_000,
+  }, async () => {
+    // Each of the account's agents gets an equal share of the sessions to search.
+    for (let count = 0; count < 155; count += 1)
+      await operate(stage.operator, 'POST', '/agents', { handle: `@${mine.owner}.idle-${count}` });
+    for (let count = 0; count < 65; count += 1)
+      await mine.mustCreate({
+        invite: [other.handle],
+        initial_message: { content: count < 60 ? 'a wren' : 'a heron' },
+      });
+    for (const word of ['heron', 'osprey']) {
+      await page.goto(`${stage.web}/dashboard/search?q=${word}`);
+      await page.getByText('only the latest ones were searched').waitFor();
+      expect([word, await findViolations(page)]).toEqual([word, []]);
+    }
   });
 
   it('ages advance while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {

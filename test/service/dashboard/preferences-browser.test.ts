@@ -65,6 +65,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       await page.keyboard.press('g');
       await page.waitForTimeout(SEQUENCE_MS);
       await page.keyboard.press('s');
+      await page.waitForTimeout(500);
       expect(page.url()).toBe(`${stage.web}/dashboard/settings`);
     });
 
@@ -93,7 +94,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       await page.getByRole('heading', { name: 'Second' }).waitFor();
     });
 
-    it('j and k move through a transcript from its newest message; r replies, and c writes', async () => {
+    it('j and k move through a transcript from its newest message, and c writes', async () => {
       await open(`sessions/${session}`);
       const said = (): Promise<string> => page.evaluate(`document.activeElement.querySelector('.text')?.textContent`);
       await page.keyboard.press('k');
