@@ -78,6 +78,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       await open('agents');
       await page.keyboard.press('/');
       await page.waitForURL(`${stage.web}/dashboard/search`);
+      await page.locator('[name="q"]:focus').waitFor();
       await page.keyboard.type('a');
       expect(await page.evaluate('document.activeElement.value')).toBe('a');
     });
