@@ -29,8 +29,8 @@ const FILES = {
   agent: AGENT_REPLIES,
 };
 
-/** The specification's table, GET /account, the delivery states, and claims, repeated here on purpose: change both together. */
-const ENDPOINTS_OF_THE_SPECIFICATION = `
+/** The whole table, repeated here on purpose: change both together. */
+const ENDPOINTS = `
 POST /sessions sessions:write
 GET /sessions sessions:read
 GET /sessions/{session_id} sessions:read
@@ -74,7 +74,7 @@ describe('Endpoints › the table', () => {
     const rows = operations.map(
       (name) => `${ENDPOINT[name].method} ${ENDPOINT[name].path} ${ENDPOINT[name].scopes.join('+')}`,
     );
-    expect(rows.sort()).toEqual(ENDPOINTS_OF_THE_SPECIFICATION.trim().split('\n').sort());
+    expect(rows.sort()).toEqual(ENDPOINTS.trim().split('\n').sort());
   });
 
   it.each(operations)('%s has known scopes, a query only to read and a body only to write', (name) => {

@@ -22,8 +22,7 @@ export const Visibility = z.enum(['public', 'private']);
 export type Visibility = z.infer<typeof Visibility>;
 
 /**
- * Who can invite an agent: agents on its allowlist, or anyone. `hold` admits the same as `allowlist`, and shows the
- * agent
+ * Who can invite an agent: agents on its allowlist, or anyone. `hold` admits the same as `allowlist`, and shows the agent
  * who was refused (wire: Agents, search, trust, knocks). To others it reads `allowlist`.
  */
 export const InboundPolicy = z.enum(['allowlist', 'hold', 'open']);
