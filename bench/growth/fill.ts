@@ -19,7 +19,7 @@ export async function fillSessions(place: Place, count: number): Promise<string[
     const guest = isCarols ? carol : (others[index % others.length] as AgentActor);
     const content = `heron word${index % 997}${index === 0 ? ' quartz' : ''}`;
     const body = { invite: [guest.handle], topic: `topic ${index}`, initial_message: { content } };
-    const { session_id } = await createSession(place.context, alice, { path: {}, body }, transaction);
+    const { session_id } = await createSession(place.context, alice, { body }, transaction);
     if (!isCarols) return;
     await joinSession(place.context, carol, { path: { session_id }, body: {} }, transaction);
     carols.push(session_id);
@@ -32,7 +32,7 @@ export async function fillEvents(place: Place, count: number): Promise<string> {
   const { context, alice, others } = place;
   const guest = others[0] as AgentActor;
   const { session_id } = await context.database.write((transaction) =>
-    createSession(context, alice, { path: {}, body: { invite: [guest.handle] } }, transaction),
+    createSession(context, alice, { body: { invite: [guest.handle] } }, transaction),
   );
   await inBatches(place, count, async (index, transaction) => {
     const body = { content: `heron word${index % 997}` };

@@ -1,9 +1,8 @@
 import { ID_PREFIX } from '../../wire/id.js';
 import type { Account } from '../../wire/schemas/agent.js';
-import type { ReplyOf } from '../../wire/schemas/endpoint.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
-import type { AccountActor, AccountQuota, ServiceContext } from '../core/context.js';
-import type { Query, Transaction } from '../core/database.js';
+import type { AccountQuota, Handler, ServiceContext } from '../core/context.js';
+import type { Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { type AccountRow, addAttachmentBytes, findAccount, insertAccount } from '../store/accounts.js';
 import { countAgents } from '../store/agents.js';
@@ -67,16 +66,11 @@ export async function createAccount(
 }
 
 /** The account itself. */
-export async function getAccount(
-  _context: ServiceContext,
-  actor: AccountActor,
-  _input: object,
-  query: Query,
-): Promise<ReplyOf<'getAccount'>> {
+export const getAccount: Handler<'getAccount'> = async (_context, actor, _input, query) => {
   const account = await findAccount(query, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
   return toAccount(account);
-}
+};
 
 export function toAccount({ id, username, display_name, tier, created_at, updated_at }: AccountRow): Account {
   return { id, username, display_name, tier, created_at, updated_at };

@@ -1,12 +1,10 @@
 import { escapeJson } from '../../kit/json-line.js';
-import type { PathOf } from '../../wire/endpoint.js';
 import { type Handle, isHandle, joinHandle, splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { Agent, AgentSummary, InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
-import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Skill, UpdateAgentRequest } from '../../wire/schemas/requests.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
-import type { AccountActor, Actor, AgentActor, ServiceContext, Settings } from '../core/context.js';
+import type { AccountActor, Actor, AgentActor, Handler, ServiceContext, Settings } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { type AccountRow, findAccount, updateDisplayName } from '../store/accounts.js';
@@ -138,12 +136,7 @@ export interface NewAgent {
   readonly skills?: readonly Skill[];
 }
 
-export async function createAgent(
-  context: ServiceContext,
-  actor: AccountActor,
-  input: { path: PathOf<'createAgent'>; body: BodyOf<'createAgent'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'createAgent'>> {
+export const createAgent: Handler<'createAgent'> = async (context, actor, input, transaction) => {
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
   const { body } = input;
@@ -158,7 +151,7 @@ export async function createAgent(
     ...(body.skills !== undefined && { skills: body.skills }),
   });
   return toAgent(context, { ...agent, owner_display_name: account.display_name, is_online: 0, is_suspended: 0 });
-}
+};
 
 /**
  * Its allowlist starts with an entry for all agents of its own account, visible and removable (wire: Agents, search,
@@ -278,28 +271,18 @@ function readHandle(path: AgentPath): Handle {
   return handle;
 }
 
-export async function updateAgent(
-  context: ServiceContext,
-  actor: AccountActor,
-  input: { path: PathOf<'updateAgent'>; body: BodyOf<'updateAgent'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'updateAgent'>> {
+export const updateAgent: Handler<'updateAgent'> = async (context, actor, input, transaction) => {
   await transaction.lock([agentLock(readHandle(input.path))]);
   const row = await findOwnAgent(transaction, actor, input.path);
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
   if (input.body.inbound_policy === 'open' && row.inbound_policy !== 'open') requireOpenAgents(context, account);
   return toAgent(context, await changeAgent(context, transaction, row, input.body));
-}
+};
 
-export async function getActingAgent(
-  context: ServiceContext,
-  actor: AgentActor,
-  _input: unknown,
-  query: Query,
-): Promise<ReplyOf<'getActingAgent'>> {
+export const getActingAgent: Handler<'getActingAgent'> = async (context, actor, _input, query) => {
   return toAgent(context, await findActingAgent(query, actor));
-}
+};
 
 /** A token outlives a removed agent; it then acts as no one. */
 async function findActingAgent(query: Query, actor: Pick<AgentActor, 'agentId'>): Promise<AgentRecordRow> {
@@ -308,29 +291,19 @@ async function findActingAgent(query: Query, actor: Pick<AgentActor, 'agentId'>)
   return row;
 }
 
-export async function updateActingAgent(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'updateActingAgent'>; body: BodyOf<'updateActingAgent'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'updateActingAgent'>> {
+export const updateActingAgent: Handler<'updateActingAgent'> = async (context, actor, input, transaction) => {
   await transaction.lock([agentLock(actor.handle)]);
   return toAgent(
     context,
     await changeAgent(context, transaction, await findActingAgent(transaction, actor), input.body),
   );
-}
+};
 
 /**
  * An agent sees the latest sessions that it has joined and the other agent is in; an account token is not a
  * participant.
  */
-export async function getAgent(
-  context: ServiceContext,
-  actor: Actor,
-  input: { path: PathOf<'getAgent'> },
-  query: Query,
-): Promise<ReplyOf<'getAgent'>> {
+export const getAgent: Handler<'getAgent'> = async (context, actor, input, query) => {
   const row = await findVisibleAgent(query, actor, input.path);
   const isOwner = row.account_id === actor.accountId;
   const mayEdit = isOwner && (actor.kind === 'account' || actor.agentId === row.id);
@@ -344,7 +317,7 @@ export async function getAgent(
     shared_sessions: shared.map((session) => ({ ...session })),
     viewer: { relationship: isOwner ? 'owner' : 'none', can_edit: mayEdit },
   };
-}
+};
 
 async function findOwner(query: Query, actor: Actor): Promise<string> {
   if (actor.kind === 'agent') return splitHandle(actor.handle).owner;
@@ -352,12 +325,7 @@ async function findOwner(query: Query, actor: Actor): Promise<string> {
 }
 
 /** The agents of the caller's own account, oldest first; `q` matches handles and display names. */
-export async function listAgents(
-  context: ServiceContext,
-  actor: Actor,
-  input: { query: QueryOf<'listAgents'> },
-  query: Query,
-): Promise<ReplyOf<'listAgents'>> {
+export const listAgents: Handler<'listAgents'> = async (context, actor, input, query) => {
   const { q, limit, cursor } = input.query;
   const scope = ['agents', actor.accountId, q];
   const [afterId] = decodeCursor(scope, cursor, ['']);
@@ -369,14 +337,9 @@ export async function listAgents(
     agents: page.map((row) => toAgent(context, row)),
     next_cursor: hasMore ? encodeCursor(scope, [last.id]) : null,
   };
-}
+};
 
-export async function getAgentCard(
-  _context: ServiceContext,
-  actor: Actor,
-  input: { path: PathOf<'getAgentCard'> },
-  query: Query,
-): Promise<ReplyOf<'getAgentCard'>> {
+export const getAgentCard: Handler<'getAgentCard'> = async (_context, actor, input, query) => {
   const row = await findVisibleAgent(query, actor, input.path);
   const lines = [
     '---',
@@ -388,7 +351,7 @@ export async function getAgentCard(
     '',
   ];
   return `${lines.join('\n')}${row.card_body === null ? '' : `\n${row.card_body.trimEnd()}\n`}`;
-}
+};
 
 function listSkills(skills: readonly Skill[]): string[] {
   if (skills.length === 0) return ['skills: []'];

@@ -1,6 +1,6 @@
 import { SEARCH_QUERY_MIN_LENGTH } from '../../wire/limit.js';
-import type { QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { ReplyOf } from '../../wire/schemas/endpoint.js';
+import type { Handler, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { findAccount } from '../store/accounts.js';
@@ -49,12 +49,7 @@ export async function findByTerms(
   return { subjectIds, next: position };
 }
 
-export async function searchAgents(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { query: QueryOf<'searchAgents'> },
-  query: Query,
-): Promise<ReplyOf<'searchAgents'>> {
+export const searchAgents: Handler<'searchAgents'> = async (context, actor, input, query) => {
   const { q, limit, cursor } = input.query;
   const scope = ['search-agents', actor.agentId, q];
   const [term, subjectId] = decodeCursor(scope, cursor, [WALK_START.term, WALK_START.subject_id]);
@@ -63,7 +58,7 @@ export async function searchAgents(
     agents: await readFoundAgents(context, query, found),
     next_cursor: found.next === undefined ? null : encodeCursor(scope, [found.next.term, found.next.subject_id]),
   };
-}
+};
 
 /** Public agents only, whatever the index still contains. */
 export async function readFoundAgents(
@@ -87,12 +82,7 @@ export async function readFoundAgents(
 }
 
 /** The best of each kind. The answer has no cursor, so the request takes none. People are those with public agents. */
-export async function searchDirectory(
-  context: ServiceContext,
-  _actor: AgentActor,
-  input: { query: QueryOf<'searchDirectory'> },
-  query: Query,
-): Promise<ReplyOf<'searchDirectory'>> {
+export const searchDirectory: Handler<'searchDirectory'> = async (context, _actor, input, query) => {
   const { q, limit, cursor } = input.query;
   if (cursor !== undefined) throw new ServiceError('VALIDATION_ERROR', 'The directory has no further pages.');
   const people: ReplyOf<'searchDirectory'>['people'] = [];
@@ -104,4 +94,4 @@ export async function searchDirectory(
   }
   const agents = await readFoundAgents(context, query, await findByTerms(query, 'agent', q, WALK_START, limit));
   return { agents, people, organizations: [] };
-}
+};

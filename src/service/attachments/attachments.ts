@@ -1,10 +1,9 @@
 import { decodeTime } from 'ulid';
-import type { PathOf } from '../../wire/endpoint.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import { ATTACHMENT_URL_LIFETIME_S, PENDING_ATTACHMENT_LIFETIME_S } from '../../wire/limit.js';
 import type { ReplyOf } from '../../wire/schemas/endpoint.js';
 import { takeAttachmentBytes } from '../agents/accounts.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { AgentActor, Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { AccountView } from '../messaging/events.js';
@@ -53,12 +52,7 @@ export async function isSignedDownload(
   return isOurs && context.clock.now() < Number(expires);
 }
 
-export async function getAttachment(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'getAttachment'> },
-  query: Query,
-): Promise<ReplyOf<'getAttachment'>> {
+export const getAttachment: Handler<'getAttachment'> = async (context, actor, input, query) => {
   const row = await findAttachment(query, input.path.attachment_id);
   if (row === undefined || !(await maySee(context, query, actor.agentId, row))) throw new ServiceError('NOT_FOUND');
   return {
@@ -68,7 +62,7 @@ export async function getAttachment(
     size: row.size,
     ...(await signDownload(context, query, row.id)),
   };
-}
+};
 
 const INVITATIONS_READ_MAX = 100;
 

@@ -1,13 +1,15 @@
 import type { Clock } from '../../kit/clock.js';
 import type { Ids } from '../../kit/ids.js';
 import type { Random } from '../../kit/random.js';
+import type { ENDPOINT, Operation, PathOf } from '../../wire/endpoint.js';
 import type { Handle } from '../../wire/handle.js';
+import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { JsonObject } from '../../wire/schemas/requests.js';
 import type { Scope } from '../../wire/scope.js';
 import type { HeldBytes } from '../core/semaphore.js';
 import type { AttachmentFiles } from './attachment-store.js';
 import type { Bus } from './bus.js';
-import type { Database, Query } from './database.js';
+import type { Database, Query, Transaction } from './database.js';
 import type { Faults } from './faults.js';
 import type { Meter } from './meter.js';
 import type { RateLimits } from './rate-limits.js';
@@ -202,3 +204,30 @@ export interface AccountActor {
 }
 
 export type Actor = AgentActor | AccountActor;
+
+type Row<Name extends Operation> = (typeof ENDPOINT)[Name];
+
+/** The caller of an operation. */
+type ActorOf<Name extends Operation> = Row<Name>['actor'] extends 'agent'
+  ? AgentActor
+  : Row<Name>['actor'] extends 'account'
+    ? AccountActor
+    : Actor;
+
+type Part<Name extends string, Value> = keyof Value extends never ? unknown : { [Key in Name]: Value };
+
+/** The parts of a request that the operation has, checked. */
+export type HandlerInput<Name extends Operation> = Part<'path', PathOf<Name>> &
+  Part<'query', QueryOf<Name>> &
+  Part<'body', BodyOf<Name>>;
+
+/** Writes get the transaction that also records their answer; reads get a snapshot. */
+type StoreOf<Name extends Operation> = Row<Name>['method'] extends 'GET' ? Query : Transaction;
+
+/** The handler of one row in the endpoint table. */
+export type Handler<Name extends Operation, Input = HandlerInput<Name>, Reply = ReplyOf<Name>> = (
+  context: ServiceContext,
+  actor: ActorOf<Name>,
+  input: Input,
+  store: StoreOf<Name>,
+) => Promise<Reply>;

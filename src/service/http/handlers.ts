@@ -1,5 +1,4 @@
-import type { ENDPOINT, Operation, PathOf } from '../../wire/endpoint.js';
-import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
+import type { Operation } from '../../wire/endpoint.js';
 import { getAccount } from '../agents/accounts.js';
 import {
   createAgent,
@@ -13,8 +12,7 @@ import {
 import { searchAgents, searchDirectory } from '../agents/search.js';
 import { getAttachment, uploadAttachment } from '../attachments/attachments.js';
 import type { StagedUpload } from '../attachments/receive-upload.js';
-import type { AccountActor, Actor, AgentActor, ServiceContext } from '../core/context.js';
-import type { Query, Transaction } from '../core/database.js';
+import type { Handler, HandlerInput, ServiceContext } from '../core/context.js';
 import { claimSession } from '../messaging/claims.js';
 import { getDelivery, reportTaken, reportUnanswered } from '../messaging/delivery-states.js';
 import { type ReplyText, replayEvents } from '../messaging/events.js';
@@ -80,31 +78,12 @@ export const HANDLER = {
   listBlocks,
   blockAgent,
   unblockAgent,
-} satisfies { [Name in Operation]: Handler<Name> };
-
-type Row<Name extends Operation> = (typeof ENDPOINT)[Name];
-
-/** The caller of an operation. */
-type ActorOf<Name extends Operation> = Row<Name>['actor'] extends 'agent'
-  ? AgentActor
-  : Row<Name>['actor'] extends 'account'
-    ? AccountActor
-    : Actor;
-
-/** The input of an operation: its path, query and body, or the file, received and checked. */
-type InputOf<Name extends Operation> =
-  Row<Name> extends { body: 'file' } ? StagedUpload : { path: PathOf<Name>; query: QueryOf<Name>; body: BodyOf<Name> };
-
-/** Writes get the transaction that also records their answer; reads get a snapshot. */
-type StoreOf<Name extends Operation> = Row<Name>['method'] extends 'GET' ? Query : Transaction;
-
-/** The handler of one row in the endpoint table. */
-export type Handler<Name extends Operation> = (
-  context: ServiceContext,
-  actor: ActorOf<Name>,
-  input: InputOf<Name>,
-  store: StoreOf<Name>,
-) => Promise<ReplyOf<Name> | ReplyText>;
+} satisfies { [Name in Exclude<Operation, 'uploadAttachment' | 'replayEvents'>]: Handler<Name> } & {
+  /** Its body is a file, received and checked. */
+  uploadAttachment: Handler<'uploadAttachment', StagedUpload>;
+  /** A long page is written while it is read. */
+  replayEvents: Handler<'replayEvents', HandlerInput<'replayEvents'>, ReplyText>;
+};
 
 /** Any handler, for the one place that has checked its input against the row. */
 export type AnyHandler = (context: ServiceContext, actor: never, input: never, store: never) => Promise<unknown>;

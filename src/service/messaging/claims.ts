@@ -1,7 +1,4 @@
-import type { PathOf } from '../../wire/endpoint.js';
-import type { BodyOf, ReplyOf } from '../../wire/schemas/endpoint.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
-import type { Transaction } from '../core/database.js';
+import type { Handler } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import { findClaim, putClaim } from '../store/claims.js';
 import { findParticipation } from '../store/participants.js';
@@ -10,12 +7,7 @@ import { findParticipation } from '../store/participants.js';
  * One of an agent's workers takes, keeps or gives back the session (wire: Workers). An agent that can read the session can
  * claim it: also an agent that got its only message with the invitation.
  */
-export async function claimSession(
-  { clock }: ServiceContext,
-  { agentId }: AgentActor,
-  input: { path: PathOf<'claimSession'>; body: BodyOf<'claimSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'claimSession'>> {
+export const claimSession: Handler<'claimSession'> = async ({ clock }, { agentId }, input, transaction) => {
   const sessionId = input.path.session_id;
   const { worker, lease_ms: leaseMs, done = 0 } = input.body;
   if ((await findParticipation(transaction, sessionId, agentId)) === undefined) throw new ServiceError('NOT_FOUND');
@@ -30,4 +22,4 @@ export async function claimSession(
     done: row.done,
     attempt: row.attempt,
   };
-}
+};

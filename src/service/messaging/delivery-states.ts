@@ -1,10 +1,8 @@
-import type { PathOf } from '../../wire/endpoint.js';
 import { isId } from '../../wire/id.js';
 import { IN_REPLY_TO, isFailureNotice } from '../../wire/message.js';
 import type { Recipient } from '../../wire/schemas/delivery.js';
-import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import { type Message, Message as MessageSchema } from '../../wire/schemas/message.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { AgentActor, Handler } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { findAgentSettings } from '../store/agents.js';
@@ -33,12 +31,7 @@ async function requireJoined(query: Query, sessionId: string, agentId: string): 
 }
 
 /** The delivery state of one message for each of its recipients (wire: Delivery). */
-export async function getDelivery(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'getDelivery'>; query: QueryOf<'getDelivery'> },
-  query: Query,
-): Promise<ReplyOf<'getDelivery'>> {
+export const getDelivery: Handler<'getDelivery'> = async (_context, actor, input, query) => {
   const sessionId = input.path.session_id;
   const { sequence } = input.query;
   await requireJoined(query, sessionId, actor.agentId);
@@ -58,7 +51,7 @@ export async function getDelivery(
   };
   const recipients = others.map((participant) => describeRecipient(participant, message, facts));
   return { message_id: message.id, sequence, recipients };
-}
+};
 
 interface Facts {
   readonly cursors: ReadonlyMap<string, number>;
@@ -116,12 +109,7 @@ function isProved(
 }
 
 /** Records what the caller has processed; an agent that does not report gets the same answer, and nothing is stored. */
-export async function reportTaken(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'reportTaken'>; body: BodyOf<'reportTaken'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'reportTaken'>> {
+export const reportTaken: Handler<'reportTaken'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   await requireJoined(transaction, sessionId, actor.agentId);
   const agent = await findAgentSettings(transaction, actor.agentId);
@@ -132,15 +120,10 @@ export async function reportTaken(
     transaction.afterCommit(() => context.bus.notify({ kind: 'progress', sessionId }));
   }
   return { taken };
-}
+};
 
 /** Tells the agent's owner that a message gets no answer. No other participant learns of it. */
-export async function reportUnanswered(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'reportUnanswered'>; body: BodyOf<'reportUnanswered'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'reportUnanswered'>> {
+export const reportUnanswered: Handler<'reportUnanswered'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   const { sequence, reason } = input.body;
   await requireJoined(transaction, sessionId, actor.agentId);
@@ -149,7 +132,7 @@ export async function reportUnanswered(
   const row = { agent_id: actor.agentId, session_id: sessionId, sequence, reason, reported_at: context.clock.now() };
   await putUnanswered(transaction, row);
   return undefined;
-}
+};
 
 /**
  * Records which message a new one answers, if it names one. One row per answer, no matter how many members there are.

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { PathOf } from '../../wire/endpoint.js';
 import { LISTED_PARTICIPANTS_MAX } from '../../wire/limit.js';
-import type { QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Participant, Session } from '../../wire/schemas/session.js';
-import type { AccountActor, AgentActor, ServiceContext } from '../core/context.js';
+import type { Handler } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { listAgentMarks, listAgentsOfAccount } from '../store/agents.js';
@@ -73,12 +71,7 @@ function viewParticipant(row: ParticipantRow): Participant {
 }
 
 /** For current and former participants alike (spec: GET /sessions/{session_id}). */
-export async function getSession(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'getSession'> },
-  query: Query,
-): Promise<ReplyOf<'getSession'>> {
+export const getSession: Handler<'getSession'> = async (_context, actor, input, query) => {
   const participation = await findParticipation(query, input.path.session_id, actor.agentId);
   if (participation === undefined) throw new ServiceError('NOT_FOUND');
   const session = {
@@ -89,7 +82,7 @@ export async function getSession(
     ended_at: participation.ended_at,
   };
   return viewSession(session, await listParticipants(query, session.id));
-}
+};
 
 /** Where a list of sessions continues. */
 function readListPosition(scope: CursorScope, cursor: string | undefined): ListPosition {
@@ -97,12 +90,7 @@ function readListPosition(scope: CursorScope, cursor: string | undefined): ListP
   return { changedAt, sessionId };
 }
 
-export async function listSessions(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { query: QueryOf<'listSessions'> },
-  query: Query,
-): Promise<ReplyOf<'listSessions'>> {
+export const listSessions: Handler<'listSessions'> = async (_context, actor, input, query) => {
   const { state, limit, cursor } = input.query;
   const scope = ['sessions', actor.agentId, state];
   const rows = await listSessionsOfAgent(query, actor.agentId, state, readListPosition(scope, cursor), limit + 1);
@@ -116,17 +104,12 @@ export async function listSessions(
   const last = rows[sessions.length - 1];
   const hasMore = last !== undefined && rows.length > sessions.length;
   return { sessions, next_cursor: hasMore ? encodeCursor(scope, [last.changed_at, last.id]) : null };
-}
+};
 
 const AGENTS_PER_QUERY = 200;
 
 /** One row per session, no matter how many of the account's agents take part (wire: Sessions). */
-export async function listAccountSessions(
-  _context: ServiceContext,
-  actor: AccountActor,
-  input: { query: QueryOf<'listAccountSessions'> },
-  query: Query,
-): Promise<ReplyOf<'listAccountSessions'>> {
+export const listAccountSessions: Handler<'listAccountSessions'> = async (_context, actor, input, query) => {
   const { state, limit, cursor } = input.query;
   const scope = ['account sessions', actor.accountId, state];
   const position = readListPosition(scope, cursor);
@@ -141,7 +124,7 @@ export async function listAccountSessions(
     sessions: rows.map(({ session, view }) => ({ session, acting_handle: findActingHandle(view) })),
     next_cursor: next === undefined ? null : encodeCursor(scope, [next.changedAt, next.sessionId]),
   };
-}
+};
 
 /** A session in the list of an account, with what the account may see of it. */
 export interface AccountSession {

@@ -1,7 +1,5 @@
-import type { PathOf } from '../../wire/endpoint.js';
-import type { ReplyOf } from '../../wire/schemas/endpoint.js';
 import { findOwnAgent, refreshSearchTerms } from '../agents/agents.js';
-import type { AccountActor, ServiceContext } from '../core/context.js';
+import type { Handler, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { markAccountRemoved, markAccountSuspended } from '../store/accounts.js';
 import {
@@ -20,15 +18,10 @@ import { clearPushQueue, deleteNotified } from '../store/push.js';
 import { closeSockets } from './close-sockets.js';
 import { removeParticipant } from './sessions.js';
 
-export async function removeAgent(
-  context: ServiceContext,
-  actor: AccountActor,
-  input: { path: PathOf<'removeAgent'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'removeAgent'>> {
+export const removeAgent: Handler<'removeAgent'> = async (context, actor, input, transaction) => {
   await removeAgentRecord(context, transaction, await findOwnAgent(transaction, actor, input.path));
   return undefined;
-}
+};
 
 /**
  * Removes an agent for good: it leaves its active sessions as if on its own, can no longer get tokens, and can no

@@ -1,14 +1,12 @@
-import type { PathOf } from '../../wire/endpoint.js';
 import { type Handle, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { INVITED_PER_CALL_COST, PENDING_ATTACHMENT_LIFETIME_S } from '../../wire/limit.js';
 import { getAttachmentId, listChoices } from '../../wire/message.js';
-import type { BodyOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Content, JsonObject, Part } from '../../wire/schemas/requests.js';
 import type { ParticipantStatus, SessionState } from '../../wire/schemas/session.js';
 import { takeSession } from '../agents/accounts.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { AgentActor, Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Budget } from '../core/rate-limits.js';
@@ -167,12 +165,7 @@ async function writeMessage(
 }
 
 /** Events in order: `session.invited` for each accepted invitee, `session.message`, `session.ended` (wire: Sessions). */
-export async function createSession(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'createSession'>; body: BodyOf<'createSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'createSession'>> {
+export const createSession: Handler<'createSession'> = async (context, actor, input, transaction) => {
   const { body } = input;
   const creator = await findAgentSettings(transaction, actor.agentId);
   if (creator === undefined || creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
@@ -220,7 +213,7 @@ export async function createSession(
     return drafts;
   });
   return { session_id: sessionId, message_id: messageId, sequence };
-}
+};
 
 /** A participant's actions in a session. */
 export type Verb = 'join' | 'invite' | 'send' | 'leave' | 'end' | 'reopen';
@@ -286,12 +279,7 @@ async function requireTransition(
 }
 
 /** Participants keep their status (wire: Sessions). */
-export async function endSession(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'endSession'>; body: BodyOf<'endSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'endSession'>> {
+export const endSession: Handler<'endSession'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   await requireTransition(transaction, 'end', sessionId, actor.agentId);
   await append(context, transaction, sessionId, 1, async () => {
@@ -299,18 +287,13 @@ export async function endSession(
     return [{ type: 'session.ended', payload: { ended_by: actor.handle } }];
   });
   return { ok: true };
-}
+};
 
 /**
  * Handles that may not or need not be invited are silently left out of the answer (spec: Non-enumeration, rule 3;
  * D-03).
  */
-export async function inviteToSession(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'inviteToSession'>; body: BodyOf<'inviteToSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'inviteToSession'>> {
+export const inviteToSession: Handler<'inviteToSession'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   const { participation } = await requireTransition(transaction, 'invite', sessionId, actor.agentId);
   const requested = othersAmong(input.body.invite, actor.handle);
@@ -331,14 +314,9 @@ export async function inviteToSession(
     return inviteAgents(transaction, invitation, invitees, first);
   });
   return { invited: invitees.map((invitee) => invitee.handle) };
-}
+};
 
-export async function joinSession(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'joinSession'>; body: BodyOf<'joinSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'joinSession'>> {
+export const joinSession: Handler<'joinSession'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   const { transition } = await requireTransition(transaction, 'join', sessionId, actor.agentId);
   if (transition === 'none') return { ok: true };
@@ -347,7 +325,7 @@ export async function joinSession(
     return [{ type: 'session.joined', payload: { agent: actor.handle } }];
   });
   return { ok: true };
-}
+};
 
 /** Makes a participant `left`, with its `session.left`. */
 export async function removeParticipant(
@@ -377,16 +355,11 @@ export async function removeFromShared(
     if (held.has(participant.session_id)) await removeParticipant(context, transaction, participant, 'left');
 }
 
-export async function leaveSession(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'leaveSession'>; body: BodyOf<'leaveSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'leaveSession'>> {
+export const leaveSession: Handler<'leaveSession'> = async (context, actor, input, transaction) => {
   const { participation } = await requireTransition(transaction, 'leave', input.path.session_id, actor.agentId);
   await removeParticipant(context, transaction, participation, 'left');
   return { ok: true };
-}
+};
 
 /**
  * An invited agent turns its invitation down: its owner decides that on the dashboard, because the specification has no
@@ -412,12 +385,7 @@ export async function declineInvitation(
  * now and each new invitee, then the message. Participants that the gate refuses are `left` without an event and keep
  * what they saw (wire: Sessions).
  */
-export async function reopenSession(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'reopenSession'>; body: BodyOf<'reopenSession'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'reopenSession'>> {
+export const reopenSession: Handler<'reopenSession'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   const { participation } = await requireTransition(transaction, 'reopen', sessionId, actor.agentId);
   const earlier = await listParticipants(transaction, sessionId);
@@ -452,7 +420,7 @@ export async function reopenSession(
     return drafts;
   });
   return { ok: true };
-}
+};
 
 /**
  * One small request reaches every participant, so beyond the first hundred it counts as one more call for each hundred.
@@ -487,12 +455,7 @@ async function sortEarlier(
  * The limits are checked after eligibility, or a 429 would reveal that the session exists (D-19), and after the
  * attachments are claimed: a refused message costs nothing (D-44).
  */
-export async function sendMessage(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'sendMessage'>; body: BodyOf<'sendMessage'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'sendMessage'>> {
+export const sendMessage: Handler<'sendMessage'> = async (context, actor, input, transaction) => {
   const sessionId = input.path.session_id;
   const sender = { agentId: actor.agentId, handle: actor.handle, glob: toOwnerGlob(actor.handle) };
   const [{ participation }, openAgents] = await Promise.all([
@@ -515,7 +478,7 @@ export async function sendMessage(
   };
   const sequence = await append(context, transaction, sessionId, 1, write, participation.last_sequence);
   return { message_id: messageId, sequence };
-}
+};
 
 /** One stranger must not use up an open agent's limit: a sender that the agent does not list has a share of it. */
 function listBudgets({ accountId }: AgentActor, agentId: string, isListed: boolean): Budget[] {

@@ -1,10 +1,8 @@
-import type { PathOf } from '../../wire/endpoint.js';
 import { type Handle, isHandle, isOwnerGlob, joinHandle, type OwnerGlob, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import type { Block } from '../../wire/schemas/agent.js';
-import type { BodyOf, QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import { AllowlistEntry } from '../../wire/schemas/requests.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { AgentActor, Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { findAgentByHandle, listAgentIdsOfOwner } from '../store/agents.js';
@@ -40,12 +38,7 @@ function requireOwnList(
 export const ALLOWLIST_MAX_ENTRIES = 10_000;
 
 /** Whether an entry names an existing agent is not checked, and so not revealed. */
-export async function addToAllowlist(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'addToAllowlist'>; body: BodyOf<'addToAllowlist'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'addToAllowlist'>> {
+export const addToAllowlist: Handler<'addToAllowlist'> = async (context, actor, input, transaction) => {
   requireOwnList(actor, input.path);
   await transaction.lock([agentLock(actor.handle)]);
   const now = context.clock.now();
@@ -55,55 +48,35 @@ export async function addToAllowlist(
   if (entries.length > ALLOWLIST_MAX_ENTRIES)
     throw new ServiceError('VALIDATION_ERROR', `An allowlist has at most ${ALLOWLIST_MAX_ENTRIES} entries.`);
   return { entries };
-}
+};
 
-export async function listAllowlist(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'listAllowlist'> },
-  query: Query,
-): Promise<ReplyOf<'listAllowlist'>> {
+export const listAllowlist: Handler<'listAllowlist'> = async (_context, actor, input, query) => {
   requireOwnList(actor, input.path);
   return { entries: await listAllowlistEntries(query, actor.agentId) };
-}
+};
 
-export async function removeFromAllowlist(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'removeFromAllowlist'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'removeFromAllowlist'>> {
+export const removeFromAllowlist: Handler<'removeFromAllowlist'> = async (_context, actor, input, transaction) => {
   requireOwnList(actor, input.path);
   const entry = AllowlistEntry.safeParse(input.path.entry);
   if (!entry.success) throw new ServiceError('INVALID_HANDLE');
   if (!(await deleteAllowlistEntry(transaction, actor.agentId, entry.data))) throw new ServiceError('NOT_FOUND');
   return { entries: await listAllowlistEntries(transaction, actor.agentId) };
-}
+};
 
 /** Only an agent with the policy `hold` gets new ones; those from before a change of policy stay until they expire. */
-export async function listKnocks(
-  context: Pick<ServiceContext, 'clock'>,
-  actor: AgentActor,
-  input: { path: PathOf<'listKnocks'> },
-  query: Query,
-): Promise<ReplyOf<'listKnocks'>> {
+export const listKnocks: Handler<'listKnocks'> = async (context, actor, input, query) => {
   requireOwnList(actor, input.path);
   return { knocks: await readKnocks(context, actor.agentId, query) };
-}
+};
 
 /** The stranger is not notified. If it knocks again, it is listed again. */
-export async function dismissKnock(
-  context: Pick<ServiceContext, 'clock'>,
-  actor: AgentActor,
-  input: { path: PathOf<'dismissKnock'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'dismissKnock'>> {
+export const dismissKnock: Handler<'dismissKnock'> = async (context, actor, input, transaction) => {
   requireOwnList(actor, input.path);
   const { sender } = input.path;
   if (!isHandle(sender)) throw new ServiceError('INVALID_HANDLE');
   if (!(await deleteKnock(transaction, actor.agentId, sender))) throw new ServiceError('NOT_FOUND');
   return { knocks: await readKnocks(context, actor.agentId, transaction) };
-}
+};
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const TIME_LENGTH = 10;
@@ -127,12 +100,7 @@ async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): Promise<
   return `${ID_PREFIX.agent}${text}${chance.join('')}`;
 }
 
-export async function listBlocks(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { query: QueryOf<'listBlocks'> },
-  query: Query,
-): Promise<ReplyOf<'listBlocks'>> {
+export const listBlocks: Handler<'listBlocks'> = async (_context, actor, input, query) => {
   const { limit, cursor } = input.query;
   const scope = ['blocks', actor.agentId];
   const [createdAt, handle] = decodeCursor(scope, cursor, [Number.MAX_SAFE_INTEGER, '']);
@@ -142,7 +110,7 @@ export async function listBlocks(
   const hasMore = rows.length > limit && last !== undefined;
   const nextCursor = hasMore ? encodeCursor(scope, [last.created_at, last.blocked_handle]) : null;
   return { blocks: page.map(toBlock), next_cursor: nextCursor };
-}
+};
 
 export function toBlock(row: BlockRow): Block {
   return {
@@ -156,16 +124,11 @@ export function toBlock(row: BlockRow): Block {
  * A handle without an agent is blocked like any other: the answer does not reveal that, and the handle may get an agent
  * later. `@owner.*` blocks all agents of an owner, including future ones.
  */
-export async function blockAgent(
-  context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'blockAgent'>; body: BodyOf<'blockAgent'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'blockAgent'>> {
+export const blockAgent: Handler<'blockAgent'> = async (context, actor, input, transaction) => {
   const [block] = await blockAgents(context, actor, [input.body.handle], transaction);
   if (block === undefined) throw new Error('No block was made.');
   return toBlock(block);
-}
+};
 
 /** The same for several, each once. */
 export async function blockAgents(
@@ -225,14 +188,9 @@ async function resolve(
   return { agentIds: [row.id], shownId: isVisible ? row.id : hiddenId };
 }
 
-export async function unblockAgent(
-  _context: ServiceContext,
-  actor: AgentActor,
-  input: { path: PathOf<'unblockAgent'> },
-  transaction: Transaction,
-): Promise<ReplyOf<'unblockAgent'>> {
+export const unblockAgent: Handler<'unblockAgent'> = async (_context, actor, input, transaction) => {
   const { blocked } = input.path;
   if (!isHandle(blocked) && !isOwnerGlob(blocked) && !isId('agent', blocked)) throw new ServiceError('INVALID_HANDLE');
   if (!(await deleteBlock(transaction, actor.agentId, blocked))) throw new ServiceError('NOT_FOUND');
   return { unblocked: true };
-}
+};

@@ -37,14 +37,14 @@ beforeEach(async () => {
 afterEach(() => stage.close());
 
 const add = (body: BodyOf<'createAgent'>, actor = account) =>
-  stage.write((transaction) => createAgent(stage.context, actor, { path: {}, body }, transaction));
+  stage.write((transaction) => createAgent(stage.context, actor, { body }, transaction));
 const view = (actor: Actor, handle: string) =>
   stage.read((query) => getAgent(stage.context, actor, { path: splitHandle(handle) }, query));
 const card = (actor: Actor, handle: string) =>
   stage.read((query) => getAgentCard(stage.context, actor, { path: splitHandle(handle) }, query));
 const me = (actor: AgentActor) => stage.read((query) => getActingAgent(stage.context, actor, {}, query));
 const say = (actor: AgentActor, body: BodyOf<'updateActingAgent'>) =>
-  stage.write((transaction) => updateActingAgent(stage.context, actor, { path: {}, body }, transaction));
+  stage.write((transaction) => updateActingAgent(stage.context, actor, { body }, transaction));
 const change = (handle: string, body: BodyOf<'updateAgent'>, actor = account) =>
   stage.write((transaction) => updateAgent(stage.context, actor, { path: splitHandle(handle), body }, transaction));
 const remove = (handle: string, actor = account) =>

@@ -152,7 +152,7 @@ export async function openStage(
     );
   const sessionCalls = {
     create: (actor: AgentActor, body: BodyOf<'createSession'>) =>
-      settle(write((transaction) => createSession(context, actor, { path: {}, body }, transaction))),
+      settle(write((transaction) => createSession(context, actor, { body }, transaction))),
     join: (actor: AgentActor, session_id: string) =>
       settle(write((transaction) => joinSession(context, actor, { path: { session_id }, body: {} }, transaction))),
     invite: (actor: AgentActor, session_id: string, invite: string[]) =>

@@ -36,7 +36,7 @@ function create(actor: AgentActor, body: BodyOf<'createSession'>, key: string = 
   const request = { actorId: actor.agentId, endpoint: 'POST /sessions', key, fingerprint: '' };
   return codeOf(
     withIdempotency(stage.context, request, async (transaction) => {
-      const reply = await createSession(stage.context, actor, { path: {}, body }, transaction);
+      const reply = await createSession(stage.context, actor, { body }, transaction);
       return { status: 201, body: JSON.stringify(reply) };
     }),
   );
@@ -60,7 +60,7 @@ const allow = (entry: string) =>
     ),
   );
 const block = (handle: string) =>
-  stage.write((transaction) => blockAgent(stage.context, holder, { path: {}, body: { handle } }, transaction));
+  stage.write((transaction) => blockAgent(stage.context, holder, { body: { handle } }, transaction));
 const change = (actor: AgentActor, columns: { is_paused?: number; inbound_policy?: 'allowlist' | 'open' | 'hold' }) =>
   stage.write(async (transaction) => {
     const row = await findAgent(transaction, actor.agentId);
@@ -295,7 +295,7 @@ describe('From outside, an agent that holds strangers is like one that does not:
       };
       const body = { invite: [handle], initial_message: { content: 'hi' } };
       const refused = withIdempotency({ ...stage.context, database }, request, async (transaction) => {
-        const reply = await createSession(stage.context, stranger, { path: {}, body }, transaction);
+        const reply = await createSession(stage.context, stranger, { body }, transaction);
         return { status: 201, body: JSON.stringify(reply) };
       });
       expect(await codeOf(refused)).toBe('NOT_FOUND');

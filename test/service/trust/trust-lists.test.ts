@@ -44,7 +44,7 @@ const remove = (actor: AgentActor, entry: string, handle: string = actor.handle)
     removeFromAllowlist(stage.context, actor, { path: { ...splitHandle(handle), entry } }, transaction),
   );
 const block = (actor: AgentActor, handle: string) =>
-  stage.write((transaction) => blockAgent(stage.context, actor, { path: {}, body: { handle } }, transaction));
+  stage.write((transaction) => blockAgent(stage.context, actor, { body: { handle } }, transaction));
 const unblock = (actor: AgentActor, blocked: string) =>
   stage.write((transaction) => unblockAgent(stage.context, actor, { path: { blocked } }, transaction));
 const blocksOf = (actor: AgentActor, query: { limit?: number; cursor?: string } = {}) =>

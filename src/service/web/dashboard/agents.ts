@@ -279,7 +279,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
   const key = toKey(form, ['name', 'display_name', 'description']);
   try {
     const created = await once(visit, { path: NEW_PATH, key }, async (transaction) => {
-      return (await createAgent(context, actor, { path: {}, body: read.data }, transaction)).local_name;
+      return (await createAgent(context, actor, { body: read.data }, transaction)).local_name;
     });
     return movedWithNote(visit, `/dashboard/agents/${created}`, 'created');
   } catch (error) {

@@ -116,6 +116,6 @@ export function actRestoreKnock(visit: Visit, form: Parameters): Promise<Dashboa
 
 export function actBlockKnock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   return decide(visit, form, 'blocked', (actor, sender, transaction) =>
-    blockAgent(visit.context, actor, { path: {}, body: { handle: sender } }, transaction),
+    blockAgent(visit.context, actor, { body: { handle: sender } }, transaction),
   );
 }
