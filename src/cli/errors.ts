@@ -1,5 +1,5 @@
 import type { OwnErrorCode as ClientErrorCode, Outcome } from '../client/http/request-error.js';
-import { hidePasswords } from '../kit/hide-passwords.js';
+import { hidePasswords } from '../kit/sanitize.js';
 
 /** Codes of failures that arise on this side, those of the client among them, and their exit codes. */
 export const OWN_ERROR = {

@@ -115,7 +115,7 @@ const ENTRIES: readonly CommandEntry[] = [
   ...from(operate, 'serve status', 'serve stop', 'serve open'),
   ...from(serve, 'serve logs'),
   ...from(() => import('./commands/serve/data.js'), 'serve reset', 'serve backup', 'serve restore', 'serve migrate'),
-  ...from(() => import('./commands/serve/install.js'), 'serve install', 'serve uninstall'),
+  ...from(serve, 'serve install', 'serve uninstall'),
   ...from(operate, 'serve keys list', 'serve keys rotate', 'serve retention'),
   ...from(() => import('./commands/serve/rehearse.js'), 'serve clock advance', 'serve trigger'),
   ...from(
@@ -162,8 +162,7 @@ const ENTRIES: readonly CommandEntry[] = [
   ...from(() => import('./commands/completion/completion.js'), 'completion'),
   ...from(() => import('./commands/mcp/mcp.js'), 'mcp'),
   ...from(() => import('./commands/api.js'), 'api'),
-  ...from(() => import('./commands/schema/schema.js'), 'schema'),
-  ...from(() => import('./commands/help/help.js'), 'help', 'version', 'commands', 'explain'),
+  ...from(() => import('./commands/help/help.js'), 'schema', 'help', 'version', 'commands', 'explain'),
 ];
 
 /** The words of the program. No command is loaded before it is asked for. */

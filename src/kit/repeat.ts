@@ -1,4 +1,4 @@
-import type { Clock } from './clock.js';
+import { backoffMs, type Clock, wait } from './clock.js';
 
 /**
  * Runs `work` now (or with `isDelayed`, after a pause) and again `pauseMs` after each time it has ended, even if it
@@ -28,4 +28,54 @@ export function repeat(
     cancel();
     await running;
   };
+}
+
+/**
+ * Runs `beat` every `pauseMs` in the background; the returned function stops it. The next beat is scheduled only after
+ * the event loop has gone around, so events that arrived meanwhile come first, and a process that was frozen beats once
+ * for all that time.
+ */
+export function beatEvery(clock: Clock, pauseMs: number, beat: () => void): () => void {
+  let isOver = false;
+  let cancel = (): void => {};
+  const arm = (): void => {
+    if (isOver) return;
+    cancel = clock.schedule(
+      pauseMs,
+      () => {
+        beat();
+        setImmediate(arm);
+      },
+      true,
+    );
+  };
+  arm();
+  return () => {
+    isOver = true;
+    cancel();
+  };
+}
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+
+/**
+ * Reopens a connection whenever it is lost: `stayOpen` resolves or throws when that happens. Pauses grow from a quarter
+ * of a second to five seconds, and start over after a connection that lasted. Resolves once `signal` is aborted.
+ */
+export async function keepOpen(
+  clock: Clock,
+  stayOpen: () => Promise<void>,
+  onFault: (error: unknown) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    const startedAt = clock.monotonic();
+    await stayOpen().catch(onFault);
+    if (signal.aborted) return;
+    const wasLong = clock.monotonic() - startedAt > LONGEST_PAUSE_MS;
+    failures = wasLong ? 0 : failures + 1;
+    await wait(clock, backoffMs(FIRST_PAUSE_MS, failures, LONGEST_PAUSE_MS), signal).catch(() => {});
+  }
 }

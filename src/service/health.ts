@@ -11,7 +11,7 @@ import type { SigningKeys } from './oauth/access-tokens.js';
 import { enforceRetention } from './operator/retention.js';
 import { findNewestTime } from './store/events.js';
 import { findSchemaVersion } from './store/operator.js';
-import { reportProcess, takeTurn } from './store/postgres-processes.js';
+import { reportProcess, takeTurn } from './store/prepare-postgres.js';
 import { putProcess } from './store/processes.js';
 import { forgetIdleBudgets } from './store/stored-limits.js';
 import { sweep as sweepAuthorizations } from './web/authorization-server.js';

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-import { hidePasswords } from '../../src/kit/hide-passwords.js';
+import { hidePasswords } from '../../src/kit/sanitize.js';
 import { freshHome, type RunOptions, runWords } from './captured-run.js';
 
 const PASSWORD = 'CANARY-pw';

@@ -4,8 +4,7 @@ import type { AgentAnswer, AgentSummaryAnswer } from '../../wire/schemas/agent.j
 import type { UpdateAgentRequest } from '../../wire/schemas/requests.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import { ACCOUNT_ACTOR, callAsAccount } from '../context/account.js';
-import { printRequest, read, write } from '../context/calls.js';
-import { collectPages, notePage } from '../context/collect-pages.js';
+import { collectPages, notePage, printRequest, read, write } from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import type { ErrorContext } from '../context/explain.js';

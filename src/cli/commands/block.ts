@@ -1,7 +1,6 @@
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { command, describeTable } from '../command.js';
-import { printRequest, read, write } from '../context/calls.js';
-import { collectPages, notePage } from '../context/collect-pages.js';
+import { collectPages, notePage, printRequest, read, write } from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { usageError } from '../errors.js';

@@ -13,9 +13,8 @@ import { waitText } from '../terminal/relative-time.js';
 import { isColoured, loadStyle } from '../terminal/style.js';
 import { durationText } from '../values.js';
 import type { Surroundings } from './context.js';
-import { type ErrorContext, findErrorContext } from './explain.js';
+import { type ErrorContext, findErrorContext, type ScopeOptions, withScopeOptions } from './explain.js';
 import { type Globals, guessFormat } from './globals.js';
-import { type ScopeOptions, withScopeOptions } from './in-place.js';
 
 /** The changes that a command has made at the service so far. */
 export interface Changes {

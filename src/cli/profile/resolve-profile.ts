@@ -1,5 +1,5 @@
 import type { Login } from '../../client/credentials/login.js';
-import { hidePasswords } from '../../kit/hide-passwords.js';
+import { hidePasswords } from '../../kit/sanitize.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';

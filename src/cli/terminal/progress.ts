@@ -52,7 +52,7 @@ export async function withProgress<Value>(
   let isDone = false;
   let spinner: { stop(): unknown } | undefined;
   const cancel = clock.schedule(PATIENCE_MS, () => {
-    void Promise.all([import('ora'), import('./unknown-size.js')]).then(([{ default: ora }, { nameUnknownSize }]) => {
+    void import('ora').then(({ default: ora }) => {
       if (isDone) return;
       nameUnknownSize();
       spinner = ora({ text, stream: process.stderr, discardStdin: false }).start();
@@ -64,5 +64,21 @@ export async function withProgress<Value>(
     isDone = true;
     cancel();
     spinner?.stop();
+  }
+}
+
+const USUAL = { columns: 80, rows: 24 };
+
+/**
+ * A pseudo-terminal may not know its size and report 0, at first or later: then a question would have one letter per
+ * line, and a spinner would clear lines forever.
+ */
+export function nameUnknownSize(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    const name = (): void => {
+      for (const side of ['columns', 'rows'] as const) if (stream[side] === 0) stream[side] = USUAL[side];
+    };
+    name();
+    stream.on('resize', name);
   }
 }

@@ -21,7 +21,7 @@ interface PromptSettings {
 }
 
 async function loadQuestions() {
-  const [questions, { nameUnknownSize }] = await Promise.all([import('@clack/prompts'), import('./unknown-size.js')]);
+  const [questions, { nameUnknownSize }] = await Promise.all([import('@clack/prompts'), import('./progress.js')]);
   nameUnknownSize();
   return questions;
 }

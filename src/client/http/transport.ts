@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../kit/clock.js';
-import { hidePasswords } from '../../kit/hide-passwords.js';
+import { hidePasswords } from '../../kit/sanitize.js';
 import { isLoopback, secureUrl } from './address.js';
 import { type Outcome, RequestError, toFailure } from './request-error.js';
 

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingMessage } from 'node:http';
 import type { Random } from '../../kit/random.js';
-import { isRequestId, REQUEST_ID_HEADER } from '../../wire/request-id.js';
+import { isRequestId, REQUEST_ID_HEADER } from '../../wire/http.js';
 import type { Log, LogFields } from './context.js';
 import type { Tracer } from './tracer.js';
 

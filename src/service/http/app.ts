@@ -10,13 +10,12 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import Fastify from 'fastify';
-import { beatEvery } from '../../kit/beat.js';
 import type { Clock } from '../../kit/clock.js';
 import { isLoopbackPeer } from '../../kit/loopback.js';
 import type { Random } from '../../kit/random.js';
-import { HEALTH_PATH } from '../../wire/health.js';
+import { beatEvery } from '../../kit/repeat.js';
+import { HEALTH_PATH, REQUEST_ID_HEADER } from '../../wire/http.js';
 import { REQUESTS_PER_ADDRESS_MAX } from '../../wire/limit.js';
-import { REQUEST_ID_HEADER } from '../../wire/request-id.js';
 import type { Log } from '../core/context.js';
 import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
@@ -24,8 +23,17 @@ import { describeScope, follow, openScope, type RequestScope, scopeOf, unfollow 
 import { createSemaphore } from '../core/semaphore.js';
 import type { Tracer, Watchers } from '../core/tracer.js';
 import { toNetwork } from '../oauth/attempts.js';
-import { type Answer, answerOfError, answerWith, JSON_TYPE, sendAnswer, toAnswer } from './answers.js';
-import { createOtherMethods, type OtherMethods, PATH_PARAMETER_MAX_LENGTH } from './other-methods.js';
+import {
+  type Answer,
+  answerOfError,
+  answerWith,
+  createOtherMethods,
+  JSON_TYPE,
+  type OtherMethods,
+  PATH_PARAMETER_MAX_LENGTH,
+  sendAnswer,
+  toAnswer,
+} from './answers.js';
 
 /** Writes an answer on a connection that has no response object, and closes it. */
 export function writeRawAnswer(socket: Duplex, answer: Answer): void {

@@ -2,13 +2,12 @@ import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ENDPOINT, ENDPOINT_ALIAS, type EndpointRow, endpointRow, type Operation } from '../../wire/endpoint.js';
 import { splitHandle } from '../../wire/handle.js';
-import { OPENAPI_PATH, READY_PATH } from '../../wire/health.js';
+import { OPENAPI_PATH, READY_PATH } from '../../wire/http.js';
 import { toAttachmentId, toFileId } from '../../wire/id.js';
 import type { Attachment } from '../../wire/schemas/attachment.js';
 import type { Actor, ServiceContext } from '../core/context.js';
-import { answerWith, JSON_TYPE, sendAnswer } from './answers.js';
+import { answerWith, JSON_TYPE, METHODS, methodNotAllowed, sendAnswer } from './answers.js';
 import type { AddressBook } from './app.js';
-import { METHODS, methodNotAllowed } from './other-methods.js';
 import { answerCall, type Call, type PresentedReply, presentAsItIs, type Rest } from './pipeline.js';
 
 /** The version segment of {base_url} (spec: Versioning). */

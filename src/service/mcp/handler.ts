@@ -1,8 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { McpRequestContext, ServerEventBus } from '@modelcontextprotocol/server';
-import { createCalm } from '../../kit/calm.js';
-import { waitWithProgress } from '../../kit/progress.js';
-import { toResourceResult } from '../../kit/tool-result.js';
+import { createCalm, toResourceResult, waitWithProgress } from '../../kit/mcp.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import {
   INBOX_SESSIONS_MAX,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod/mini';
+import { type ToolResult, toToolError, toToolResult } from '../../kit/mcp.js';
 import { randomToken } from '../../kit/random.js';
-import { type ToolResult, toToolError, toToolResult } from '../../kit/tool-result.js';
 import { splitHandle } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { INBOX_SESSIONS_MAX, MCP_WAIT_MAX_S } from '../../wire/mcp.js';

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import { beatEvery } from '../../kit/beat.js';
 import type { Clock } from '../../kit/clock.js';
+import { beatEvery } from '../../kit/repeat.js';
 import { SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';

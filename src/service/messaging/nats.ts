@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { type ConnectionOptions, connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
 import { type Clock, orAborted, within } from '../../kit/clock.js';
-import { keepOpen } from '../../kit/keep-open.js';
+import { keepOpen } from '../../kit/repeat.js';
 import type { Log } from '../core/context.js';
 import type { Calls } from '../core/database.js';
 import type { BusAddress } from './bus-address.js';

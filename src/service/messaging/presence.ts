@@ -1,6 +1,5 @@
-import { beatEvery } from '../../kit/beat.js';
 import { createMutex } from '../../kit/mutex.js';
-import { repeat } from '../../kit/repeat.js';
+import { beatEvery, repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Database, Transaction } from '../core/database.js';

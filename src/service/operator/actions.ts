@@ -2,7 +2,7 @@ import type { RecordedOperation } from '../../wire/schemas/operator.js';
 import { withoutMapping } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
-import { concludeOperatorAction, insertOperatorAction } from '../store/operator-actions.js';
+import { concludeOperatorAction, insertOperatorAction } from '../store/operator.js';
 
 /** Who acts as an operator, and from where. */
 export interface ActingOperator {

@@ -1,6 +1,6 @@
-import { beatEvery } from '../../kit/beat.js';
 import { type Clock, within } from '../../kit/clock.js';
 import type { Random } from '../../kit/random.js';
+import { beatEvery } from '../../kit/repeat.js';
 import type { Log } from '../core/context.js';
 import type { Meter } from '../core/meter.js';
 import type { Span, Tracer } from '../core/tracer.js';

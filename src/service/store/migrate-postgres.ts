@@ -13,9 +13,8 @@ import {
   type VersionRow,
 } from './migrations.js';
 import { assertSettings, createDriver, explainUnusable, getCode, readSettings } from './postgres-driver.js';
-import { countOlderProcesses } from './postgres-processes.js';
 import { createQuery, toLockName } from './postgres-query.js';
-import { findVersion, toPostgres } from './prepare-postgres.js';
+import { countOlderProcesses, findVersion, toPostgres } from './prepare-postgres.js';
 
 const LOCK_NOT_AVAILABLE = '55P03';
 /** A statement that waits for a table makes all later ones wait behind it, so it gives up soon. */

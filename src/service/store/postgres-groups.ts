@@ -3,7 +3,7 @@ import type { Clock } from '../../kit/clock.js';
 import type { Transaction } from '../core/database.js';
 import { isOutage, OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
-import { estimateWaitMs } from './line.js';
+import { estimateWaitMs } from '../core/semaphore.js';
 import { type Ask, createQuery, type Done, tryNames } from './postgres-query.js';
 
 type Step<T> = (transaction: Transaction) => Promise<T>;

@@ -1,7 +1,7 @@
 import type { Client, ClientBase, PoolClient } from 'pg';
 import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
-import { keepOpen } from '../../kit/keep-open.js';
 import { systemRandom } from '../../kit/random.js';
+import { keepOpen } from '../../kit/repeat.js';
 import {
   type Calls,
   DEFAULT_POSTGRES_LIMITS,
@@ -13,10 +13,10 @@ import {
   type Work,
 } from '../core/database.js';
 import { isOutage, OperatorError } from '../core/errors.js';
+import { estimateWaitMs } from '../core/semaphore.js';
 import { type DatabaseAddress, readDatabaseAddress } from './database-address.js';
 import { isAtOrigin, openEpoch, readEpoch } from './epochs.js';
 import { seal } from './keys.js';
-import { estimateWaitMs } from './line.js';
 import { EPOCH_LOCK } from './lock-names.js';
 import {
   type ConnectionPool,

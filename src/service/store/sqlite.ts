@@ -5,9 +5,9 @@ import { createMutex, type Mutex } from '../../kit/mutex.js';
 import type { Database, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
+import { estimateWaitMs } from '../core/semaphore.js';
 import { DATABASE_FILE, LOCK_FILE, prepareDataDirectory, UNFINISHED_FOLDER } from './data-directory.js';
 import { openEpoch } from './epochs.js';
-import { estimateWaitMs } from './line.js';
 import {
   listPending,
   MIGRATIONS,

@@ -25,7 +25,7 @@ import {
 } from '../store/authorizations.js';
 import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js';
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
-import { deleteOperatorActionsBefore } from '../store/operator-actions.js';
+import { deleteOperatorActionsBefore } from '../store/operator.js';
 import { deleteUsedChallengesBefore } from '../store/passkeys.js';
 import {
   acceptTypes,

@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ServiceContext } from '../../../src/service/core/context.js';
 import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
-import { createOtherMethods } from '../../../src/service/http/other-methods.js';
+import { createOtherMethods } from '../../../src/service/http/answers.js';
 import { openSigningKeys, type SigningKeys } from '../../../src/service/oauth/access-tokens.js';
 import { createConfidentialClient, revokeConfidentialClient } from '../../../src/service/oauth/clients.js';
 import { createSignInLinks } from '../../../src/service/oauth/server.js';

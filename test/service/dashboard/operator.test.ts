@@ -8,7 +8,7 @@ import { DEFAULT_ACCOUNT_POLICY } from '../../../src/service/core/context.js';
 import { actAsOperator } from '../../../src/service/operator/actions.js';
 import { createBackup } from '../../../src/service/operator/backup.js';
 import { createOperatorRows } from '../../../src/service/operator/pages/pages.js';
-import { listOperatorActions } from '../../../src/service/store/operator-actions.js';
+import { listOperatorActions } from '../../../src/service/store/operator.js';
 import { sweep } from '../../../src/service/web/authorization-server.js';
 import { actorOf, createActor, operate } from '../../support/actors.js';
 import { type Browser, newPerson, openBrowser, type Page, type Person } from '../../support/browser.js';

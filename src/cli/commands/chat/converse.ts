@@ -14,7 +14,7 @@ import { explain, notFound, withContext } from '../../context/explain.js';
 import { openLineEditor } from '../../terminal/line-editor.js';
 import { sanitizeDeep } from '../../terminal/output.js';
 import type { Style } from '../../terminal/style.js';
-import { openReadMarks, type ReadMarks } from '../inbox/read-marks.js';
+import { openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { formatMessage } from '../message/message-text.js';
 import { readLines } from '../send/content.js';
 import { describeEvent } from '../session/facts.js';

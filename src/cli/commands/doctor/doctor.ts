@@ -1,5 +1,5 @@
 import { command, describeTable } from '../../command.js';
-import { withScopeOptions } from '../../context/in-place.js';
+import { withScopeOptions } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 
 const COLOR = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' } as const;
@@ -30,7 +30,7 @@ export const doctor = command({
       fix: fix === undefined ? null : withScopeOptions(fix, context.globals),
     }));
     if (bundle !== undefined) {
-      const { writeBundle } = await import('./bundle.js');
+      const { writeBundle } = await import('./checks.js');
       const path = await writeBundle(context, bundle, items);
       await context.output.note(`Wrote ${path}. It names agents, services and files. Read it before you share it.`);
     }

@@ -2,12 +2,10 @@ import type { JSONRPCMessage, McpRequestContext, RequestId, Server, Transport } 
 import type { LimitRules } from '../../../agent/limits.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
-import { createCalm } from '../../../kit/calm.js';
 import { within } from '../../../kit/clock.js';
 import { formatQuantity } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
-import { waitWithProgress } from '../../../kit/progress.js';
-import { toResourceResult } from '../../../kit/tool-result.js';
+import { createCalm, toResourceResult, waitWithProgress } from '../../../kit/mcp.js';
 import { findActor } from '../../../wire/event.js';
 import {
   INBOX_SESSIONS_MAX,

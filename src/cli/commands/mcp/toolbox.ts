@@ -4,7 +4,7 @@ import type { RequestId } from '@modelcontextprotocol/server';
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { type Outcome, RequestError } from '../../../client/http/request-error.js';
 import { toJsonLine } from '../../../kit/json-line.js';
-import { type ToolResult, toToolError, toToolResult } from '../../../kit/tool-result.js';
+import { type ToolResult, toToolError, toToolResult } from '../../../kit/mcp.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { findOpenSessions } from '../../../wire/open-session.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';

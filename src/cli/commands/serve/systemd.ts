@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-import { beatEvery } from '../../../kit/beat.js';
+import { beatEvery } from '../../../kit/repeat.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 

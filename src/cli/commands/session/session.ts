@@ -1,8 +1,7 @@
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { type Argument, command, describeTable, type Option } from '../../command.js';
-import { printRequest, read, write } from '../../context/calls.js';
-import { collectMatching, collectPages, notePage, type Page } from '../../context/collect-pages.js';
+import { collectMatching, collectPages, notePage, type Page, printRequest, read, write } from '../../context/calls.js';
 import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, notFound } from '../../context/explain.js';
@@ -12,9 +11,8 @@ import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
 import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
-import { participantNames, unseenSession } from './facts.js';
+import { participantNames, readInvited, refuseOmissions, unseenSession } from './facts.js';
 import { findSession } from './find-session.js';
-import { readInvited, refuseOmissions } from './invitees.js';
 import type { Seen } from './refusal.js';
 
 const SESSION = { usage: '<session>', about: SESSION_ABOUT } as const satisfies Argument;

@@ -6,11 +6,10 @@ import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-import { type ScopeOptions, withScopeOptions } from '../../context/in-place.js';
+import { type ScopeOptions, withScopeOptions } from '../../context/explain.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { isSessionId } from '../../values.js';
-import { openReadMarks, type ReadMarks } from '../inbox/read-marks.js';
-import { collectInbox, findText } from '../inbox/unread.js';
+import { collectInbox, findText, openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
 import { describeSender } from '../run/frame.js';
 

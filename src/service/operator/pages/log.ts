@@ -1,7 +1,7 @@
 import { formatQuantity } from '../../../kit/format.js';
 import type { RecordedOperation } from '../../../wire/schemas/operator.js';
 import type { Deletions } from '../../messaging/retention.js';
-import { listOperatorActions, type OperatorActionRow } from '../../store/operator-actions.js';
+import { listOperatorActions, type OperatorActionRow } from '../../store/operator.js';
 import { OPERATOR_AREA, renderEmpty, renderList } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, page, readListed, type Visit } from '../../web/dashboard/visit.js';
 import { type Html, html, strangersText } from '../../web/html.js';
