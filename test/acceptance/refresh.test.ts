@@ -38,7 +38,7 @@ describe('Refresh › one refresh at a time', () => {
 
   it(`${PROCESSES} processes without an access token at once: one token request, all succeed, the family lives`, async () => {
     const cache = join(home.environment['XDG_RUNTIME_DIR'] ?? '', 'asp-cli/tokens');
-    for (let round = 0; round < 3; round += 1) {
+    for (let round = 0; round < 2; round += 1) {
       expect(readdirSync(cache)).toHaveLength(1);
       rmSync(cache, { recursive: true });
       const before = countTokens(service.data);
