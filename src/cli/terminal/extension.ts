@@ -102,12 +102,12 @@ export function runExtension(file: string, args: readonly string[], host: Extens
 }
 
 /**
- * The arguments of `cmd.exe` that run a batch file with these arguments unchanged, and never as commands. In quotes, the
- * shell still expands variables: the odd one expands to nothing, and what follows it has lost its percent sign.
- * @throws Error for a line break, which a batch file cannot get
+ * The arguments of `cmd.exe` that run a batch file with these arguments unchanged, and never as commands. The shell
+ * expands variables even in quotes, so each percent sign is followed by a variable that expands to nothing.
+ * @throws Error for a line break, which cannot be passed to a batch file
  */
 function batchLine(file: string, args: readonly string[]): string {
-  if (args.some((arg) => /[\r\n]/.test(arg))) throw new Error('a batch file cannot get a line break');
+  if (args.some((arg) => /[\r\n]/.test(arg))) throw new Error('a line break cannot be passed to a batch file');
   const quote = (arg: string): string => `"${arg.replaceAll('%', '%%cd:~,%').replaceAll('"', '""')}"`;
   return `/e:ON /v:OFF /d /s /c "${[file, ...args].map(quote).join(' ')}"`;
 }

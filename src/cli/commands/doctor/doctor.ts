@@ -24,13 +24,12 @@ export const doctor = command({
   stdout: describeTable('check, state, finding'),
   parse: (args) => ({ isFixing: args.flag('fix'), bundle: args.text('bundle') }),
   async run(context, { isFixing, bundle }) {
-    const { findProblems } = await import('./checks.js');
+    const { findProblems, writeBundle } = await import('./checks.js');
     const items = (await findProblems(context, isFixing)).map(({ fix, ...item }) => ({
       ...item,
       fix: fix === undefined ? null : withScopeOptions(fix, context.globals),
     }));
     if (bundle !== undefined) {
-      const { writeBundle } = await import('./checks.js');
       const path = await writeBundle(context, bundle, items);
       await context.output.note(`Wrote ${path}. It names agents, services and files. Read it before you share it.`);
     }

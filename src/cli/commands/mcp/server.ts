@@ -118,9 +118,7 @@ interface Frames extends Transport {
   written(): Promise<void>;
 }
 
-/**
- * Lines are escaped like all of ours: a frame is one line for every reader, and peer text cannot control a terminal.
- */
+/** Escaped like all other lines of asp: each frame is one line for every reader, and peer text cannot control a terminal. */
 function createFrames(
   { streams, output, signal }: Context,
   lines: LineReader,
