@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** What scripts/build.mjs reads. */
 const SOURCES = ['src', 'scripts', 'bin', 'completions', 'man', 'docs', 'README.md', 'LICENSE'];
 const SETTINGS = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json'];
-const NO_MIGRATIONS = 'export const MIGRATIONS: readonly Migration[] = [];';
+const MIGRATIONS = /(export const MIGRATIONS: readonly Migration\[\] = \[\n[\s\S]*?)\n\];/;
 
 /** Builds the program of a release with one more migration. */
 export async function buildNextProgram(migration: Migration): Promise<{ readonly file: string; remove(): void }> {
@@ -19,7 +19,7 @@ export async function buildNextProgram(migration: Migration): Promise<{ readonly
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const list = join(folder, 'src/service/store/migrations.ts');
   const source = readFileSync(list, 'utf8');
-  const changed = source.replace(NO_MIGRATIONS, NO_MIGRATIONS.replace('[];', `[${JSON.stringify(migration)}];`));
+  const changed = source.replace(MIGRATIONS, (_, before: string) => `${before}\n  ${JSON.stringify(migration)},\n];`);
   if (changed === source) throw new Error('The list of migrations looks different: add to it here.');
   writeFileSync(list, changed);
   await promisify(execFile)(process.execPath, ['scripts/build.mjs'], { cwd: folder });

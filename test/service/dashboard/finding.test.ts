@@ -289,12 +289,16 @@ describe('An open list', () => {
     const feed = await createFeed(`${stage.web}/dashboard/live?${of}`, { cookie: cookieOf(ada) });
     for (const session of [left, foreign, seen]) await other.mustSend(session, 'news');
     const told = (): string[] => [...feed.text().matchAll(/event: session\ndata: (.*)/g)].map(([, data = '']) => data);
-    await until('the session is told', async () => told().includes(`${seen} 3`));
-    expect(told().sort()).toEqual([`${seen} 2`, `${seen} 3`, `${left} 3`, `${foreign} 0`].sort());
+    await until('the session is told', async () => told().includes(`${seen} 3 0`));
+    expect(told().sort()).toEqual([`${seen} 2 0`, `${seen} 3 0`, `${left} 3 0`, `${foreign} 0 0`].sort());
     expect(feed.text()).toMatch(/event: changed\n[\s\S]*event: needs\n/);
     await other.mustSend(seen, 'more');
-    await until('more is told', async () => told().includes(`${seen} 4`));
+    await until('more is told', async () => told().includes(`${seen} 4 0`));
     expect(told()).toHaveLength(5);
+    for (const session of [left, foreign, seen])
+      expect((await other.post(`/sessions/${session}/taken`, { sequences: [1, 2, 3, 4] })).status).toBe(200);
+    await until('the report is told', async () => told().includes(`${seen} 4 1`));
+    expect(told()).toHaveLength(6);
     feed.close();
   });
 });

@@ -37,7 +37,10 @@ interface ListStream {
   readonly told: Map<Subject, string | undefined>;
 }
 
-/** The last event of a session that the account may see (0: it sees none of them), and how often a message got further. */
+/**
+ * The last event of a session that the account may see (0: it sees none of them), and how often a message got further.
+ * That is for those who have joined: to others it would show that something happens.
+ */
 function toSessionSubject(sessionId: string): Subject {
   let moves = 0;
   return {
@@ -48,7 +51,8 @@ function toSessionSubject(sessionId: string): Subject {
     },
     async read(query, accountId) {
       const view = await findAccountView(query, accountId, sessionId);
-      return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)} ${moves}`;
+      const hasJoined = view?.participations.some(({ status }) => status === 'joined') === true;
+      return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)} ${hasJoined ? moves : 0}`;
     },
   };
 }
