@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { captureStreams } from '../../src/cli/terminal/streams.js';
-import { RATE_LIMIT } from '../../src/wire/limit.js';
 import { operate } from '../support/actors.js';
 import { createTestClock } from '../support/clock.js';
 import { field, text } from '../support/json.js';
@@ -41,17 +40,21 @@ const failureIn = (err: string): { next?: string[]; hint?: string; outcome: stri
   (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: never }).error;
 
 describe('--lines', () => {
-  const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
-
-  it('goes no faster than the limit of a session, for as long as there are lines', async () => {
+  it('waits as long as the service asks, and sends every line once and in order', async () => {
     const clock = createTestClock();
     const bodies: unknown[] = [];
+    let isRefused = false;
     const server = createServer((request, response) => {
       let text = '';
       request.setEncoding('utf8').on('data', (part: string) => {
         text += part;
       });
       request.on('end', () => {
+        if (bodies.length === 3 && !isRefused) {
+          isRefused = true;
+          response.writeHead(429, { 'retry-after': '60' }).end();
+          return;
+        }
         bodies.push((JSON.parse(text) as { content: string }).content);
         response.writeHead(201, { 'content-type': 'application/json' }).end(JSON.stringify(SENT.reply));
       });
@@ -61,17 +64,17 @@ describe('--lines', () => {
       ASP_PROFILE: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
       ASP_TOKEN: 'x',
     };
-    const lines = Array.from({ length: 2 * count + 1 }, (_, index) => `line ${index}`);
+    const lines = Array.from({ length: 100 }, (_, index) => `line ${index}`);
     const streams = captureStreams({ stdin: lines.join('\n') });
     const running = runWords(['send', SESSION, '--lines', '-q'], { environment, clock, streams });
-    const printed = (): number => streams.out().split('\n').length - 1;
-    const patience = { timeout: 20_000 };
-    await expect.poll(printed, patience).toBe(count);
-    clock.advance(windowMs - 1);
-    expect(bodies).toHaveLength(count);
-    clock.advance(1);
-    await expect.poll(printed, patience).toBe(2 * count);
-    clock.advance(windowMs);
+    await expect.poll(() => isRefused, { timeout: 20_000 }).toBe(true);
+    clock.advance(59_999);
+    expect(bodies).toHaveLength(3);
+    const sentLater = (): number => {
+      clock.advance(60_000);
+      return bodies.length;
+    };
+    await expect.poll(sentLater, { timeout: 20_000 }).toBe(lines.length);
     const { code, out } = await running;
     expect(code).toBe(0);
     expect(bodies).toEqual(lines);

@@ -1,9 +1,8 @@
 import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
-import { abortAfter, wait } from '../../../kit/clock.js';
+import { abortAfter } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
-import { RATE_LIMIT } from '../../../wire/limit.js';
 import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
 import { findOpenSessions } from '../../../wire/open-session.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
@@ -16,7 +15,6 @@ import { type ErrorContext, explain, findErrorContext, notFound, withContext } f
 import { CliError, isUsageError, usageError } from '../../errors.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
-import { waitText } from '../../terminal/relative-time.js';
 import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions } from '../session/facts.js';
@@ -413,26 +411,20 @@ async function endSession(context: Context, sessionId: string, done: string): Pr
   );
 }
 
-/** How far a stream of messages may run ahead of its limit. */
-const { count, window_ms: windowMs } = RATE_LIMIT.sendMessage;
-
-/** One message for each line of standard input, in order, no faster than the session's limit. */
+/** One message for each line of standard input, in order. If the service limits them, each waits as long as it asks. */
 async function sendLines(outer: Context, options: Sending): Promise<void> {
   if (outer.globals.isDryRun) throw usageError('--lines cannot be combined with --dry-run.');
   const context = withOneKey(outer);
-  const sentAt: number[] = [];
   let target: Target = options.target;
   let omitted: readonly string[] | null = [];
   let sentCount = 0;
   try {
     for await (const line of readLines(context)) {
-      await keepPace(context, sentAt);
       const message = { content: line, ...(await withMetadata(context, options)) };
       const addressed = { target, topic: options.topic, ends: false };
       const posting = { attachments: [], isRepeatable: false, suffix: `/${sentCount + 1}` };
       const sent = await post(context, addressed, message, posting);
       sentCount += 1;
-      sentAt.push(context.clock.monotonic());
       if (sent.created_session) {
         omitted = sent.omitted;
         await rememberSession(context, { ...sent, topic: options.topic });
@@ -450,19 +442,6 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
   if (options.ends && target.kind === 'session') await endSession(context, target.sessionId, 'The messages were sent');
   if (options.isStrict) refuseOmissions(omitted, 'The messages were sent.');
 }
-
-/** Waits until one more message fits the limit. */
-async function keepPace({ clock, signal, output }: Context, sentAt: number[]): Promise<void> {
-  const oldest = sentAt.length < count ? undefined : sentAt.shift();
-  const delayMs = oldest === undefined ? 0 : oldest + windowMs - clock.monotonic();
-  if (delayMs <= 0) return;
-  if (delayMs >= NOTED_MS)
-    await output.note(`Waiting ${waitText(delayMs)}: a session accepts ${count} messages a minute.`);
-  await wait(clock, delayMs, signal);
-}
-
-/** Shorter waits are not worth a note. */
-const NOTED_MS = 1000;
 
 /**
  * The line that could not be sent, and how to send the rest: each line's key is derived from one key for all of them,

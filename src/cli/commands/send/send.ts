@@ -39,7 +39,7 @@ const OPTIONS = [
   { flags: '--data <json|@file|->', about: 'a JSON object, sent as a data part', isRepeatable: true },
   { flags: '--parts <json|@file|->', about: 'all parts of the message as a JSON array' },
   { flags: '--meta <key=value>', about: 'metadata', isRepeatable: true },
-  { flags: '--lines', about: 'send one message per line of standard input, no faster than the rate limit' },
+  { flags: '--lines', about: 'send one message per line of standard input; wait when the service limits them' },
   { flags: '--wait', about: 'wait for the reply to this message and print it' },
   {
     flags: '--wait-for <state>',
