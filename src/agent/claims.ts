@@ -8,12 +8,12 @@ import { type AgentContext, persist } from './persist.js';
 /** How long a session stays with a worker that was killed. */
 const LEASE_MS = 15_000;
 const RENEWED_EVERY_MS = 5_000;
-/** The stop does not wait longer for the sessions to be given back; their claims then expire. */
+/** Stopping waits at most this long to give sessions back. After that, their claims expire. */
 const CLOSE_MS = 5_000;
 
 /**
- * Who handles a message. `ours`: this worker, and so many have begun before, itself included. `done`: nobody has to.
- * `answered`: another worker has sent this reply. `later`: another worker has the session until then.
+ * Who handles a message. `ours`: this worker; `attempt` counts the workers that may have begun, with this one. `done`:
+ * nobody needs to. `answered`: another worker has sent this reply. `later`: another worker has the session until `over`.
  */
 export type Turn =
   | { readonly kind: 'ours'; readonly attempt: number }
@@ -27,7 +27,7 @@ interface Held {
   stopRenewing: () => void;
 }
 
-/** What is known about a session while messages of it wait. */
+/** What is known about a session while some of its messages wait. */
 interface Watched {
   /** What the workers have reported as done. */
   done: number;
@@ -47,7 +47,7 @@ export class Claims {
   readonly #held = new Map<string, Held>();
   readonly #watched = new Map<string, Watched>();
 
-  /** `worker` names this one, also after a restart. */
+  /** `worker` is the name of this worker, which it keeps after a restart. */
   constructor(context: AgentContext, client: Client, worker: string, signal: AbortSignal) {
     this.#context = context;
     this.#clock = context.clock;
@@ -56,7 +56,7 @@ export class Claims {
     this.#signal = signal;
   }
 
-  /** Notes that messages of a session wait, until `end` says that none does. */
+  /** Notes that a session has waiting messages, until `end` says that it has none. */
   watch(sessionId: string): void {
     if (!this.#watched.has(sessionId)) this.#watched.set(sessionId, { done: 0, replies: new Map() });
   }
@@ -68,7 +68,7 @@ export class Claims {
     watched?.wake?.();
   }
 
-  /** The reply that was seen to a message. */
+  /** The reply to a message, if one was seen. */
   findReply({ session_id: sessionId }: EventEnvelope, messageId: string): Message | undefined {
     return this.#watched.get(sessionId)?.replies.get(messageId);
   }
@@ -85,7 +85,7 @@ export class Claims {
     if (sequence <= watched.done) return { kind: 'done' };
     if (this.#held.has(sessionId)) return { kind: 'ours', attempt: 1 };
     const claimed = await this.#claim(sessionId, LEASE_MS);
-    // Answered as without other workers, which the service then refuses, too.
+    // The session is gone. This worker goes on as if it were alone, and the service refuses its reply, too.
     if (claimed === undefined) return { kind: 'ours', attempt: 1 };
     watched.done = Math.max(watched.done, claimed.done);
     if (claimed.is_yours) this.#hold(sessionId);
@@ -94,7 +94,7 @@ export class Claims {
     return { kind: 'later', over: this.#pause(watched, claimed.expires_in_ms) };
   }
 
-  /** Reports an event as done. `isLast`: no other message of the session waits here, so it is given back. */
+  /** Reports an event as done. `isLast`: no other message of the session waits here, so the session is given back. */
   async end({ session_id: sessionId, sequence }: EventEnvelope, isLast: boolean): Promise<void> {
     const held = this.#held.get(sessionId);
     if (isLast) {
@@ -148,7 +148,7 @@ export class Claims {
     await held?.renewing;
   }
 
-  /** Until the claim of the other worker expires, or something is known about the message. */
+  /** Waits until the other worker's claim expires, or until a reply in the session is seen. */
   #pause(watched: Watched, ms: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#clock.schedule(ms, () => watched.wake?.());

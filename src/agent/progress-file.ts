@@ -42,7 +42,7 @@ export interface ProgressFile extends Progress {
   goBack(sessionId: string, cursor: Cursor): void;
   /** Records that everything older is done everywhere; the `over` sessions no longer need lines of their own. */
   settleUpTo(sinceMs: number, over: readonly string[]): void;
-  /** The name of this worker: the one in the file, or else this one from now on. */
+  /** The name of this worker: the one in the file, or else `name`, which the file then keeps. */
   nameWorker(name: string): string;
   /** Records the guard of the commands from now on. */
   guardBy(guard: ProcessIdentity | undefined): void;

@@ -1,7 +1,7 @@
 /** Work in a session that must follow the earlier work there. */
 export type Work = () => Promise<void>;
 
-/** Asked before work begins; resolves to how long it has to wait, if it does. Other sessions go on meanwhile. */
+/** Asked before work begins. If the work has to wait, resolves to how long; other sessions go on meanwhile. */
 export type Gate = () => Promise<{ readonly over: Promise<void> } | undefined>;
 
 /** How much work happens at a time. */
@@ -65,7 +65,7 @@ export class SessionQueues {
     return this.#waiting.has(sessionId);
   }
 
-  /** Whether more work with a gate follows the one in progress there. */
+  /** Whether the session has more work with a gate, after the work in progress. */
   hasMore(sessionId: string): boolean {
     return (
       this.#waiting

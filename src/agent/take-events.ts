@@ -35,7 +35,7 @@ export interface AgentOptions {
   /** Who gets answers; empty: agents of the same owner, and the allowlist. */
   readonly from: readonly string[] | 'anyone';
   readonly joins: boolean;
-  /** Whether other workers answer as the same agent, each of them some of the messages. */
+  /** Whether other workers share the messages of this agent. */
   readonly isShared: boolean;
   /** Whether a session ends after the reply. */
   readonly ends: boolean;
@@ -71,7 +71,7 @@ export interface AgentParts {
   readonly reports: TakenReports;
   readonly unanswered: UnansweredReports;
   readonly limits: Limits;
-  /** With other workers. */
+  /** Set if other workers share the messages. */
   readonly claims: Claims | undefined;
   readonly admits: Admits;
   /** Whether to join the session of an invitation; undefined: every one. */
@@ -187,7 +187,7 @@ class Agent {
     if (answered !== undefined) this.#held.replies.set(answered[0], { message: answered[1], isEnded: false });
   }
 
-  /** The id of the message that an event of this agent answers, and its own message. */
+  /** For a reply of this agent: the id of the message that it answers, and the reply itself. */
   #findAnswered(event: EventEnvelope): [string, Message] | undefined {
     if (!isMessageEvent(event) || event.payload.sender !== this.#parts.me) return undefined;
     const answered = findInReplyTo(event.payload);
@@ -228,7 +228,7 @@ class Agent {
     );
   }
 
-  /** A reply that another worker was seen to send. */
+  /** The reply that another worker sent, if this one saw it. */
   #findReply(incoming: Incoming): EarlierReply | undefined {
     const message = this.#parts.claims?.findReply(incoming, incoming.payload.id);
     return message && { message, isEnded: false };

@@ -75,7 +75,7 @@ export interface Client {
   pages<Name extends PagedOperation>(operation: Name, ...input: CallArguments<Name>): AsyncIterable<AnswerOf<Name>>;
   /**
    * Uploads a file, so that a message can refer to it: `{ type: 'file', attachment_id: reply.id }`.
-   * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`, and the error of Node.js for a file that it cannot read.
+   * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`. A file that cannot be read throws the error of Node.js.
    */
   upload(file: UploadSource, options?: UploadOptions): Promise<CallResult<Attachment>>;
   /**
@@ -201,7 +201,7 @@ export function connect(options: ClientOptions): Client {
   };
 }
 
-/** The types let a caller leave out an input without members. */
+/** The types allow a call without input if no member of it is required. */
 function inputOf<Name extends Operation>(_: Name, input: CallInput<Name> | undefined): CallInput<Name> {
   return input ?? ({} as CallInput<Name>);
 }

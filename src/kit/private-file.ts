@@ -128,7 +128,7 @@ export async function replaceFile(
   } catch (error) {
     await file.close().catch(() => undefined);
     await promises.rm(temporary, { force: true });
-    // A write says what failed, but not where.
+    // The error of a write does not name the file.
     throw error instanceof Error ? Object.assign(error, { path }) : error;
   }
   if (isDurable) await syncDirectory(directory);

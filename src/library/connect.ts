@@ -15,7 +15,7 @@ export interface FoundClientOptions extends IdentityOptions, Pick<ClientOptions,
 export function connect(options: ClientOptions | FoundClientOptions = {}): Client {
   if (options.service !== undefined && options.credential !== undefined) return connectWith(options);
   if (options.service !== undefined || options.credential !== undefined)
-    throw new TypeError('connect needs both a service and a credential, or neither to use those of asp.');
+    throw new TypeError('connect needs both a service and a credential, or neither: then it uses those of asp.');
   const life = new AbortController();
   let identity: ReturnType<typeof findIdentity> | undefined;
   const open = async (): Promise<Client> => {

@@ -32,8 +32,8 @@ export interface CreateAgentOptions extends IdentityOptions {
   /** Whether the agent joins the sessions it is invited to (default: true). */
   readonly joins?: boolean | undefined;
   /**
-   * Whether other programs, also on other machines, answer as the same agent: each message goes to one of them (default:
-   * false). Each needs a progress file of its own.
+   * Whether other programs, here or on other machines, answer as the same agent (default: false). Each message goes to
+   * one of them. Each needs a progress file of its own.
    */
   readonly shared?: boolean | undefined;
   /** Whether a session ends after the reply (default: false). */
@@ -298,7 +298,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     },
     on(type, listener) {
       if (!EVENT_TYPES.includes(type))
-        throw new TypeError(`'${type}' is not a type of event: there are ${EVENT_TYPES.join(', ')}.`);
+        throw new TypeError(`'${type}' is not an event type. The types are ${EVENT_TYPES.join(', ')}.`);
       listeners.set(type, [...(listeners.get(type) ?? []), listener]);
       return agent;
     },
@@ -425,7 +425,7 @@ async function askAgent(
     });
     const { reply } = await creating.catch((error: unknown) => {
       if (!(error instanceof RequestError && error.code === 'NOT_FOUND')) throw error;
-      const why = 'The service does not say whether it does not exist or does not accept messages from you.';
+      const why = 'Either it does not exist, or it does not accept messages from you. The service does not say which.';
       throw new RequestError({ ...error, message: `${to} could not be reached. ${why}`, cause: error });
     });
     const id = reply.session_id;

@@ -36,7 +36,7 @@ export function matchesSignature(type: AttachmentType, head: Uint8Array): boolea
   return signatures.some((signature) => hex.startsWith(signature));
 }
 
-/** The beginning of a file that {@link findFileFault} needs, in bytes. */
+/** How much of the beginning of a file {@link recognizeFile} needs, in bytes. */
 export const HEAD_BYTES = 16;
 
 /** A file before it is uploaded. */
@@ -46,7 +46,7 @@ export interface FileFacts {
   readonly size: number;
   /** The first {@link HEAD_BYTES} bytes. */
   readonly head: Uint8Array;
-  /** The type of a file whose name does not say it. */
+  /** The type to use if the name does not tell. */
   readonly otherwise: AttachmentType | undefined;
 }
 
@@ -57,7 +57,7 @@ export interface FileFault {
   readonly why?: string;
 }
 
-/** The type of a file, which its name determines and its beginning must show. */
+/** The type of a file. Its name determines it, and its first bytes must match. */
 export function recognizeFile({ filename, size, head, otherwise }: FileFacts): AttachmentType | FileFault {
   const type = attachmentTypeOfName(filename) ?? otherwise;
   if (type === undefined) {

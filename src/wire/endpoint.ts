@@ -446,7 +446,7 @@ type ParameterOf<Path extends string> = Path extends `${string}{${infer Name}}${
 /** The path parameters of an operation, by name. */
 export type PathOf<Name extends Operation> = { [Key in ParameterOf<(typeof ENDPOINT)[Name]['path']>]: string };
 
-/** The row of an operation, without its literal types. @throws TypeError for a name that JavaScript let through */
+/** The row of an operation, without its literal types. @throws TypeError for a name that no type checker saw */
 export function endpointRow(operation: Operation): EndpointRow {
   if (Object.hasOwn(ENDPOINT, operation)) return ENDPOINT[operation];
   throw new TypeError(`'${operation}' is not an operation, such as sendMessage or createSession.`);

@@ -232,7 +232,7 @@ describe.skipIf(reason !== undefined)(`asp run whose progress goes to a full dis
     },
   );
 
-  it('without room for the hops of a chain, no program gets the message', async () => {
+  it('if the hops of a chain cannot be written, no program gets the message', async () => {
     mkdirSync(join(disk, 'chain.hops'));
     const words = ['run', '-a', '@demo.bot', '--cursor-file', join(disk, 'chain.json'), ...lines];
     const run = home.start(words);

@@ -362,7 +362,7 @@ describe('asp run', () => {
     expect(lines).toHaveLength(15);
   });
 
-  it('with --json, an error without a line feed becomes several lines and does not fill the memory', async () => {
+  it('with --json, errors without line feeds become several lines and do not fill the memory', async () => {
     const endless = `head -c 20000000 /dev/zero | tr '\\0' x >&2; printf 'one\\rtwo\\r\\nthree' >&2`;
     const agent = home.start(['run', '-a', BOT, '--exec', endless, '--json', '-c', '1', '--from', ME]);
     agents.push(agent);
@@ -439,7 +439,7 @@ describe('asp run', () => {
     await agent.until('stderr', /took longer than 10 s/);
   });
 
-  it('a command ends with its own exit, and what a process that it leaves behind prints later is lost', async () => {
+  it('a command is over when it exits, and what a process that it started prints after that is lost', async () => {
     const leaving = script(
       'leaving.sh',
       `case "$(${SAID})" in
@@ -462,7 +462,7 @@ describe('asp run', () => {
     expect(replies.map(({ payload }) => payload.content)).toEqual(['so far', 'so far', 'quick']);
     await agent.until('stderr', /printed more than 256 KiB/);
     await agent.until('stderr', /took longer than 4 s/);
-    await agent.until('stderr', /holds its output\. What that process prints from now on is lost/);
+    await agent.until('stderr', /keeps its output open\. Everything that process prints from now on is lost/);
     // Printing ends it, as writing to any closed pipe does.
     await setTimeout(8_500 - (told[0]?.duration_ms ?? 0));
     expect(home.exists('outlived')).toBe(false);
@@ -942,7 +942,7 @@ for line in sys.stdin:
     await start('echo third');
   });
 
-  it('two runs of one agent on two machines both run the command, and the sender gets one reply to each message', async () => {
+  it('without --shared, runs on two machines both run the command, and the sender gets one reply to each message', async () => {
     const other = join(home.directory, 'other-machine');
     for (const folder of [other, join(other, 'run')]) mkdirSync(folder, { mode: 0o700 });
     const client = await home.asp(['serve', 'client', 'add', BOT]);

@@ -197,7 +197,7 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
     );
   });
 
-  it('--lines: a program that has exited gets no message, even if a process that it started holds its output', async () => {
+  it('--lines: a program that has exited gets no message, even if a process that it started keeps its output open', async () => {
     const agent = await start('--exec', `exec python3 ${PROGRAM}`, '--lines');
     const sid = await open();
     const { pid } = await see(sid, 'leave');

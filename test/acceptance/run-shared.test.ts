@@ -29,7 +29,7 @@ interface Begun {
   readonly pid: number;
 }
 
-// Writes down that it began; waits as long as there is a file `hold`; does not answer what says "quiet".
+// Writes down that it began, waits while the file `hold` exists, and does not answer messages that say "quiet".
 const COMMAND = `echo "$WORKER $ASP_SESSION_ID $ASP_EVENT_ID $ASP_TRY $$" >> begun.log
 message=$(cat)
 while [ -e hold ]; do sleep 0.1; done
@@ -150,7 +150,7 @@ describe('asp run --shared', () => {
     expect(begun()).toHaveLength(4);
   });
 
-  it('keeps a session as long as its command runs, and hands over the message of a command that the stop ended', async () => {
+  it('keeps a session as long as its command runs, and hands over the message if it has to stop the command', async () => {
     await Promise.all([start('one', '--grace', '0s'), start('two', '--grace', '0s')]);
     const sid = await open();
     writeFileSync(join(home.directory, 'hold'), '');

@@ -286,12 +286,12 @@ describe('new events', () => {
     expect(code).toBe(0);
   });
 
-  it('--exec does not wait longer than 2 s after the command has exited, even if a process that it started holds its output', async () => {
+  it('--exec does not wait longer than 2 s after the command has exited, even if a process that it started keeps its output open', async () => {
     const id = await sessionWith('a');
     const command = "setsid sh -c 'sleep 5; echo late' & echo now";
     const { out, err } = await runAs(bob, ['tail', id, '--no-follow', '--type', 'message', '--exec', command]);
     expect(out).toBe('now\n');
-    expect(err).toMatch(/evt_\w+: the command has exited, but a process that it started holds its output\./);
+    expect(err).toMatch(/evt_\w+: the command has exited, but a process that it started keeps its output open\./);
   });
 
   it('--exec that fails ends the tail before its event, which the next tail gets; --on-error changes that', async () => {

@@ -451,7 +451,7 @@ describe('live at a service whose events name no agent', () => {
     await run.ended;
   });
 
-  it('asp run --shared answers nothing, and says what is not offered', async () => {
+  it('asp run --shared answers nothing, and says what the service does not offer', async () => {
     const run = home.start(['run', '--from', 'anyone', '--exec', 'echo deployed', '--shared'], as(bob));
     await run.until('stderr', /Answering as/);
     const id = await alice.mustCreate({ invite: [bob.handle] });

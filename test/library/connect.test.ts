@@ -63,7 +63,7 @@ describe('a client without credentials of its own', () => {
     expect(() => connect(half)).toThrow('connect needs both a service and a credential');
   });
 
-  it('and the client of an agent refuse calls at once after they were closed', async () => {
+  it('and the client of an agent refuse calls at once after they are closed', async () => {
     actAs('@me.boss');
     const client = connect();
     const agent = createAgent();
@@ -85,7 +85,7 @@ describe('a client', () => {
     expect(await whoIs(client)).toBe('@me.bot');
   });
 
-  it('says that a name is not an operation, for programs without types', async () => {
+  it('tells programs without types that a name is not an operation', async () => {
     const call = service.client('@me.bot').call as unknown as (name: string) => Promise<unknown>;
     await expect(call('getNothing')).rejects.toThrow("'getNothing' is not an operation, such as sendMessage");
   });

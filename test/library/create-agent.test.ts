@@ -268,7 +268,7 @@ describe('an agent of the library', () => {
       message: expect.stringMatching(/^@no\.body could not be reached\./),
     });
     // @ts-expect-error a misspelled type of event
-    expect(() => create().on('session.mesage', () => {})).toThrow("'session.mesage' is not a type of event");
+    expect(() => create().on('session.mesage', () => {})).toThrow("'session.mesage' is not an event type");
     await expect(create({ handle: '@me.boss' }).handle()).rejects.toMatchObject({ code: 'ASP_WRONG_AGENT' });
     const agent = create().onMessage(() => 'x');
     expect(() => agent.onMessage(() => 'y')).toThrow('already has a message handler');

@@ -38,7 +38,7 @@ export interface Bus {
 
 export type Signal =
   | NewEvents
-  /** Messages of this session got further: they were delivered to someone, or taken. Neither writes an event. */
+  /** Messages of this session were delivered to someone, or taken. Neither writes an event. */
   | { readonly kind: 'progress'; readonly sessionId: string }
   /**
    * Sockets that were opened with this grant (a refresh-token family or a confidential client) were marked to close.

@@ -41,7 +41,7 @@ const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   getDelivery: text('messages', 'Read the delivery state of a message for each recipient'),
   reportTaken: text('messages', 'Report that messages were processed'),
   reportUnanswered: text('messages', 'Report that a message gets no answer'),
-  claimSession: text('messages', 'Claim a session for one of several workers of an agent'),
+  claimSession: text('messages', 'Claim a session for one worker of an agent'),
   listAccountSessions: text('sessions', 'List the sessions of all agents of the account'),
   getAccount: text('account', 'Read the account'),
   uploadAttachment: text('attachments', 'Upload a file'),

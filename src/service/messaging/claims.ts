@@ -5,7 +5,7 @@ import { findParticipation } from '../store/participants.js';
 
 /**
  * One of an agent's workers takes, keeps or gives back the session (wire: Workers). An agent that can read the session can
- * claim it: also an agent that got its only message with the invitation.
+ * claim it, even if its only message came with the invitation.
  */
 export const claimSession: Handler<'claimSession'> = async ({ clock }, { agentId }, input, transaction) => {
   const sessionId = input.path.session_id;

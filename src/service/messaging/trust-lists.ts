@@ -130,7 +130,7 @@ export const blockAgent: Handler<'blockAgent'> = async (context, actor, input, t
   return toBlock(block);
 };
 
-/** The same for several, each once. */
+/** Blocks several. No handle may appear twice. */
 export async function blockAgents(
   context: ServiceContext,
   actor: AgentActor,
@@ -167,7 +167,7 @@ export async function blockAgents(
   return blocks;
 }
 
-/** Whether an entry of a block list stands for the agent whose list it is. */
+/** Whether an entry in a block list would block the agent that owns the list. */
 export function isItself({ handle: own }: Pick<AgentActor, 'handle'>, entry: Handle | OwnerGlob): boolean {
   return entry === own || entry === toOwnerGlob(own);
 }

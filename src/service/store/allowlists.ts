@@ -144,7 +144,7 @@ const toGlob = (dialect: Dialect, handle: string): string =>
     ? `(substr(${handle}, 1, instr(${handle}, '.')) || '*')`
     : `(split_part(${handle}, '.', 1) || '.*')`;
 
-/** Sessions in which counterparts are looked for, and participants of each: those who came first. */
+/** How many sessions are searched for counterparts, and how many participants of each: the first ones added. */
 const LOOKED_AT_SESSIONS = 20;
 const LOOKED_AT_PARTICIPANTS = 50;
 

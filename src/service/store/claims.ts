@@ -1,7 +1,7 @@
 import type { Query, Transaction } from '../core/database.js';
 import { whereSessionExists } from './sessions.js';
 
-/** Who works in a session for an agent. */
+/** What a worker's claim of a session says. */
 export interface ClaimRow {
   /** 0: given back. */
   readonly expires_at: number;
@@ -9,7 +9,7 @@ export interface ClaimRow {
   readonly attempt: number;
 }
 
-/** A worker's claim, or the end of it: then it expires at 0. */
+/** A worker's claim. With `expiresAt` 0, the worker gives the session back. */
 export interface NewClaim {
   readonly sessionId: string;
   readonly agentId: string;

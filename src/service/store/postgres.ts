@@ -45,7 +45,7 @@ interface CallsOptions {
   readonly onFault: (error: unknown) => void;
 }
 
-/** What this process sends comes back to it, unless its connection for notifications is dead without having ended. */
+/** A process receives its own notifications. If none comes back for this long, the connection that listens is dead. */
 const ECHO_WITHIN_MS = 10_000;
 
 /**
@@ -58,7 +58,7 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
   const stop = new AbortController();
   let isUp = false;
   let end = (): void => {};
-  /** When something was sent that may be the next to come back. */
+  /** When the first notification was sent after the last one that came back. */
   let sentAtMs: number | undefined;
   let running: Promise<void> | undefined;
 

@@ -302,7 +302,7 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX unanswered_by_session ON unanswered (session_id)`,
   `CREATE INDEX unanswered_by_age ON unanswered (reported_at)`,
 
-  // Which worker of an agent works in a session. Programs from before this table delete sessions, too.
+  // Which worker of an agent works in a session. It cascades because older programs, which delete sessions, do not know it.
   `CREATE TABLE claim (
     session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
     agent_id TEXT NOT NULL REFERENCES agent (id),

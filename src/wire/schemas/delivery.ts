@@ -45,11 +45,11 @@ export type TakenReply = z.infer<typeof TakenReply>;
 export const ClaimReply = z.looseObject({
   /** Whether the caller holds the claim now. */
   is_yours: z.boolean(),
-  /** Until it ends, unless its worker renews it. */
+  /** How long the claim still lasts, unless its worker renews it. */
   expires_in_ms: z.int(),
   /** Everything up to this sequence is done, by any of the workers. */
   done: z.int(),
-  /** How many workers have held it since `done` last grew, the current one included. */
+  /** How many workers have held the session since `done` last grew, including the current one. */
   attempt: z.int(),
 });
 

@@ -89,7 +89,7 @@ describe('asp run › the order of work', () => {
     expect(begun).toEqual([]);
   });
 
-  it('gives the place of work that has to wait to other sessions, and asks again before it begins', async () => {
+  it('lets other sessions go ahead of work that has to wait, and asks again before that work begins', async () => {
     const { begun, work, end } = gates();
     const queues = new SessionQueues({ concurrency: 1, capacity: 100 }, never);
     let open = (): void => {};

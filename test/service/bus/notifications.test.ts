@@ -190,7 +190,7 @@ describe('a lost notification', () => {
     return { one, two, ...rest };
   }
 
-  it('is not suspected when messages get further, which every process hears once', async () => {
+  it('is not suspected when messages are delivered, which every process hears once', async () => {
     const { one, two, clock } = await startPair();
     const heard: Signal[] = [];
     two.bus.listen((signal) => heard.push(signal));

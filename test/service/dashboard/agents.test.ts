@@ -140,7 +140,7 @@ describe('The overview of an agent', () => {
     await own.close();
   });
 
-  it('has a counterpart for all agents together, which counts a message between two of them once and lists the most active first', async () => {
+  it('has a page for all agents together, which counts a message between two of them once and lists the most active first', async () => {
     const own = await openStage({ areLimitsOn: false });
     const { place } = own.desk;
     const mine = await createActor(place, own.operator, 'mine');

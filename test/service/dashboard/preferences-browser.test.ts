@@ -117,7 +117,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
     });
 
-    it('? shows them in a dialog without violations of axe, and Escape returns the focus', async () => {
+    it('? shows them in a dialog in which axe finds nothing, and Escape returns the focus', async () => {
       await open('sessions');
       await page.keyboard.press('j');
       await page.keyboard.press('?');
@@ -134,7 +134,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       expect([await isShown(), await page.evaluate('violations')]).toEqual([false, []]);
     });
 
-    it('the list of them fits into 320 px, in the dark, in forced colors and at 200 %', async () => {
+    it('the list of them fits in 320 px: in dark mode, in forced colors and at 200%', async () => {
       for (const options of [
         { viewport: { width: 320, height: 480 }, colorScheme: 'dark' as const },
         { viewport: { width: 640, height: 400 }, forcedColors: 'active' as const },
@@ -150,10 +150,10 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       }
     });
 
-    it('can be turned off, with the R of a transcript', async () => {
+    it('can be turned off, including R in a transcript', async () => {
       const quiet = await enter({});
       await open('settings', quiet);
-      await quiet.getByLabel('Keyboard shortcuts with single keys').uncheck();
+      await quiet.getByLabel('Single-key keyboard shortcuts').uncheck();
       await quiet.locator('form:has(#shortcuts)').getByRole('button', { name: 'Save' }).click();
       await quiet.getByText('Your changes were saved.').waitFor();
       await open(`sessions/${session}`, quiet);

@@ -114,7 +114,7 @@ describe('A pasted list', () => {
     },
   );
 
-  it('the others are added if the person says so, and the note counts what was left out', async () => {
+  it('the others are added if the person asks for it, and the note counts what was left out', async () => {
     const list = `${await newAgent()}/allowlist`;
     const asked = await ada.press(list, /^add all$/i, { list: '@bob.helper\nbob\n@eve.bot\n@Eve.bot' });
     const page = await press(asked, /^add the other 2$/i);
@@ -150,14 +150,14 @@ describe('A pasted list', () => {
     expect([more.answer.status, more.text.includes('Enter at most 10,000 handles at once.')]).toEqual([400, true]);
   });
 
-  it('is refused as a whole if it is larger than a form may be', async () => {
+  it('is refused as a whole if it is larger than a form can be', async () => {
     const list = `${await newAgent()}/allowlist`;
     const page = await ada.press(list, /^add all$/i, { list: `${'# ä'.repeat(200_000)}\n@bob.helper` });
     expect(page.answer.status).toBe(413);
     expect(listedOn(await ada.open(list))).toEqual([`@${ada.username}.*`]);
   });
 
-  it('waits while its person signs in again, no matter how long it is', async () => {
+  it('waits while its person signs in again, no matter how long the list is', async () => {
     const zoe = await stage.enter('zoe');
     const list = '/dashboard/agents/main/allowlist';
     const text = many(5_000).join('\n');

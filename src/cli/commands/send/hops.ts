@@ -24,7 +24,7 @@ export interface HopsFile {
   readonly environment: Readonly<Record<string, string>>;
   /**
    * From now on, until the returned function is called, the program works on a message. Rejects if the file cannot be
-   * written: a chain would be counted too low.
+   * written, because the hops of a chain would then be counted too low.
    */
   enter(hops: number): Promise<() => void>;
   /** Resolves when the file is up to date. */
@@ -48,7 +48,7 @@ export function openHopsFile(path: string | undefined): HopsFile {
       });
     return writing;
   };
-  /** A number that remains is too high at most. */
+  /** If this fails, the number left in the file can only be too high. */
   const tryToWrite = (): Promise<void> => write().catch(() => {});
   return {
     environment: path === undefined ? {} : { [HOPS_FILE_VARIABLE]: path },

@@ -29,7 +29,7 @@ const OPTIONS = [
   { flags: '--public-url <url>', about: 'the address that clients use' },
   {
     flags: '--name <name>',
-    about: 'what people see as the name of this service where they sign in and in the dashboard (default asp)',
+    about: 'the name of this service on the pages where people sign in and in the dashboard (default asp)',
   },
   { flags: '--behind-proxy', about: 'a proxy in front of it terminates TLS; its X-Forwarded-For is trusted' },
   {

@@ -171,12 +171,12 @@ function readContact(text: string, source: string): string {
 
 const NAME_MAX_LENGTH = 40;
 
-/** A name that fits in a bar, without characters that hide or reverse what is around it. */
+/** A name that fits in the bar of a page, without characters that hide or reverse the text around it. */
 function readServiceName(text: string, source: string): string {
   const length = [...text].length;
   if (length <= NAME_MAX_LENGTH && text.trim() === text && text !== '' && !/\p{C}/u.test(text)) return text;
   throw usageError(`${source} '${text}' is not a name.`, {
-    why: `write 1 to ${NAME_MAX_LENGTH} visible characters, without spaces around them.`,
+    why: `use 1 to ${NAME_MAX_LENGTH} visible characters, with no space before or after them.`,
   });
 }
 

@@ -26,7 +26,7 @@ export function describeEnd({ exitCode, signal }: CommandEnd): string {
 
 /** A command that got an event. */
 export interface EventCommand {
-  /** Resolves when it has exited and its output was read. Rejects when it could not be started. */
+  /** Resolves when it has exited and its output has been read. Rejects if it could not be started. */
   readonly ended: Promise<CommandEnd>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -34,7 +34,7 @@ export interface EventCommand {
 export interface EventCommandOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly start: StartCommand;
-  /** Gets its output, part by part: while it is busy, the command waits to write. Resolves with whether it wants more. */
+  /** Gets the output part by part; until it resolves, the command has to wait. Resolves to whether it wants more. */
   onOutput(part: Buffer): Promise<boolean>;
 }
 
@@ -81,14 +81,14 @@ export function startEventCommand(
 }
 
 const HELD =
-  'the command has exited, but a process that it started holds its output. What that process prints from now on is lost. Redirect its output, as with >/dev/null 2>&1.';
+  'the command has exited, but a process that it started keeps its output open. Everything that process prints from now on is lost. Redirect its output, for example with >/dev/null 2>&1.';
 const HELD_MS = 2_000;
-/** No pipe of Linux holds more unless root lets it. */
+/** A pipe on Linux holds at most this much, unless root raises the limit. */
 const PIPE_MAX_BYTES = 1024 * 1024;
 
 /**
- * Reads an output of a program until its end. A process that the program started may hold it open for longer: then it
- * is closed a moment after the program has exited. Resolves with whether that happened.
+ * Reads an output of a program until its end. If a process that the program started keeps it open, it is closed a
+ * moment after the program has exited. Resolves to whether that happened.
  */
 export async function readWhileHeld(
   clock: Clock,

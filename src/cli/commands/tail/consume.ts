@@ -248,7 +248,7 @@ async function readWebhookKey(path: string): Promise<Buffer> {
   const key = Buffer.from(base64, 'base64');
   if (key.byteLength >= 24 && key.byteLength <= 64) return key;
   throw usageError(`${path} (--forward-secret-file) contains no webhook secret.`, {
-    why: 'it has 24 to 64 bytes in base64, such as the output of openssl rand -base64 32; whsec_ before it is optional.',
+    why: 'a secret is 24 to 64 bytes in base64, such as the output of openssl rand -base64 32. It may begin with whsec_.',
   });
 }
 

@@ -206,7 +206,7 @@ function renderFacts(account: OperatorAccount, now: number): Html {
 
 function renderOperator({ username }: OperatorAccount): Html {
   return html`<section class="card stack-tight" aria-labelledby="operator"><h2 id="operator">This account is an operator</h2>
-<p>The accounts of operators can’t be changed here. To make this an ordinary account, run <code class="mono wrap">asp serve account operator ${username} no</code> on the machine of the service.</p></section>`;
+<p>You can’t change an operator’s account here. To make this an ordinary account, run <code class="mono wrap">asp serve account operator ${username} no</code> on the machine of the service.</p></section>`;
 }
 
 function renderActions({ context }: Visit, account: OperatorAccount, csrf: string): Html {

@@ -137,7 +137,7 @@ const SCOPE_TICKS: Choices = {
 interface FilledSettings {
   readonly name: string;
   readonly scopes: readonly Scope[];
-  /** A number of days, or empty: never, or as before. */
+  /** A number of days, or `never`. Empty: a new client never expires, and an existing one keeps its expiry. */
   readonly expiry: string;
 }
 

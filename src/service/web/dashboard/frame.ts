@@ -8,7 +8,7 @@ import { headersFor, type Look, renderDocument, renderScript, toPolicyHash } fro
 
 const headersWith = headersFor(DASHBOARD_STYLE);
 
-/** The sections of the dashboard, in the order of its navigation. After the key G, the key of one leads to it. */
+/** The sections of the dashboard, in the order of its navigation. The key G and then `key` go to one. */
 const SECTIONS = {
   needs: { label: 'Needs you', path: '/dashboard/needs-you', key: 'n' },
   agents: { label: 'Agents', path: '/dashboard/agents', key: 'a' },
@@ -344,7 +344,7 @@ export function renderHelp(baseUrl: string): View {
   return {
     title: 'Help',
     section: 'help',
-    main: html`<div class="stack measure">${heading}${rows}<section class="card stack-tight" aria-labelledby="shortcuts"><h2 id="shortcuts">Keyboard shortcuts of these pages</h2>${SHORTCUT_LIST}</section></div>`,
+    main: html`<div class="stack measure">${heading}${rows}<section class="card stack-tight" aria-labelledby="shortcuts"><h2 id="shortcuts">Keyboard shortcuts on these pages</h2>${SHORTCUT_LIST}</section></div>`,
   };
 }
 

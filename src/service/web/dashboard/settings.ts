@@ -119,15 +119,15 @@ function renderNameForm({ account, csrf }: Visit, { mistakes, typedName }: SentF
 /** Tells this browser's settings apart from those of the account. */
 function renderPreferences({ context, csrf, request }: Visit): Html {
   const { theme, hasShortcuts } = readPreferences(context.settings.addresses.webUrl, request);
-  const shortcuts = { id: 'shortcuts', name: 'shortcuts', value: 'on', label: 'Keyboard shortcuts with single keys' };
+  const shortcuts = { id: 'shortcuts', name: 'shortcuts', value: 'on', label: 'Single-key keyboard shortcuts' };
   return html`<form method="post" action="${PATH}/preferences" class="card stack" aria-labelledby="preferences">${hidden({ csrf })}<h2 id="preferences">This browser</h2>
 <fieldset><legend>Theme</legend><div class="ticks-in in-line">${THEMES.map((one) => html`<div class="tick"><label for="theme-${one}"><input type="radio" id="theme-${one}" name="theme" value="${one}"${one === theme && html` checked`}><span>${THEME_LABEL[one]}</span></label></div>`)}</div></fieldset>
-<div>${renderTick({ ...shortcuts, isTicked: hasShortcuts })}<p class="soft small">Press <kbd>?</kbd> on any page to see them, or read them in the <a href="${HELP_PATH}#shortcuts">help</a>.</p></div>
+<div>${renderTick({ ...shortcuts, isTicked: hasShortcuts })}<p class="soft small">Press <kbd>?</kbd> on any page to see them, or find them in the <a href="${HELP_PATH}#shortcuts">help</a>.</p></div>
 <div class="row-actions"><button class="button plain">Save</button></div></form>`;
 }
 
 const THEME_LABEL: Readonly<Record<(typeof THEMES)[number], string>> = {
-  system: 'Same as the system',
+  system: 'Same as system',
   light: 'Light',
   dark: 'Dark',
 };

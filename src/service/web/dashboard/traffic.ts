@@ -22,7 +22,7 @@ const EVENTS_MAX = 2_000;
 /** The sender comes before everything that its author chose. */
 const SENDER = /^\{"id":"[^"]*","session_id":"[^"]*","sender":"([^"]*)"/;
 
-/** The messages of one or more agents, for each of the last seven times 24 hours, the latest last. */
+/** The messages of one or more agents, for each of the last seven periods of 24 hours, the latest last. */
 interface Traffic {
   readonly sent: readonly number[];
   readonly received: readonly number[];
@@ -95,7 +95,7 @@ async function readRecentSessions(
 const COUNTED_AGENTS_MAX = 50;
 /** Agents that the overview lists, the most active first. */
 const LISTED_AGENTS_MAX = 25;
-/** More sessions with unread events are not counted. */
+/** An agent's unread sessions are counted up to this number. */
 const PENDING_MAX = 100;
 
 /** The traffic of all agents of the account together, and what each of them does. */
@@ -123,7 +123,7 @@ export async function showTraffic(visit: Visit): Promise<DashboardAnswer> {
   const list =
     rows.length > 0 &&
     html`<section class="stack-tight" aria-labelledby="by-agent"><h2 id="by-agent">By agent</h2><ul class="rows">${rows}</ul></section>`;
-  const about = 'What all your agents together sent and received. Messages between them count as sent.';
+  const about = 'Everything your agents sent and received. Messages between them count as sent.';
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}${renderHeading({ title: 'Traffic', about })}${graphs}${counted}${list}</div>`;
   return page({ title: 'Traffic', section: 'agents', main });
 }
@@ -133,7 +133,7 @@ function renderAgentRow(agent: Agent, sent: number, pending: number): Html {
   const waiting = pending === PENDING_MAX ? `${PENDING_MAX} or more` : String(pending);
   return html`<li class="row">${renderAgentFace(handle)}
 <div class="who grow"><a class="row-link" href="/dashboard/agents/${name}">${renderName(displayName, handle)}</a><span class="mono">${handle}</span></div>
-${renderBadges(agent)}<p class="facts soft small"><span>${sent} sent in ${DAYS} days</span>${pending > 0 && html`<span>${waiting} ${pending === 1 ? 'session' : 'sessions'} unread</span>`}</p></li>`;
+${renderBadges(agent)}<p class="facts soft small"><span>${sent} sent in ${DAYS} days</span>${pending > 0 && html`<span>${waiting} unread ${pending === 1 ? 'session' : 'sessions'}</span>`}</p></li>`;
 }
 
 export function renderTraffic({ sent, received, isCut }: Traffic): Html | undefined {

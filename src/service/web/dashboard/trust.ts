@@ -192,7 +192,7 @@ function renderSearchable<Item>(
     id: 'q',
     name: 'q',
     label: 'Search this list',
-    hint: html`A part of a handle. A whole one, such as <code>@bob.helper</code>, also finds <code>@bob.*</code>.`,
+    hint: html`Enter part of a handle. A full handle, such as <code>@bob.helper</code>, also finds <code>@bob.*</code>.`,
     value: search,
     autocomplete: 'off',
     maxLength: HANDLE_MAX_LENGTH,
@@ -216,7 +216,7 @@ const isWhole = ({ search, listed, mistakes }: TrustPage<unknown>): boolean =>
 
 const SUGGESTED_MAX = 5;
 
-/** One button adds an agent that this one has met. */
+/** Agents that this one has met, each with a button that adds it. */
 function renderSuggestions(
   path: string,
   csrf: string,
@@ -229,7 +229,7 @@ function renderSuggestions(
     return renderNamed(handle, html`Latest session ${renderTime(at, now)}`, add);
   });
   return html`<section class="stack-tight" aria-labelledby="suggested"><h2 id="suggested">Recent counterparts</h2>
-<p class="soft small">They were in sessions with this agent, and aren’t on the list.</p><ul class="rows">${rows}</ul></section>`;
+<p class="soft small">They were in sessions with this agent and aren’t on either of its lists.</p><ul class="rows">${rows}</ul></section>`;
 }
 
 /** The field for one entry or a few, and the one for a pasted list. */
@@ -258,7 +258,7 @@ function renderAddForms<Item>(
     value: isList ? text : '',
     rows: 6,
     isCode: true,
-    hint: `Up to ${formatCount(most)}, one on each line or separated by spaces or commas. What follows a # is ignored.`,
+    hint: `Up to ${formatCount(most)}, one per line, or separated by spaces or commas. Anything after a # is ignored.`,
   };
   const skip =
     rest > 0 &&
@@ -372,7 +372,7 @@ interface Typed {
   readonly isTooLong: boolean;
 }
 
-/** Faults that people read at once. */
+/** The most faults that a page shows. */
 const FAULTS_SHOWN_MAX = 20;
 
 /** A `#` starts a comment, as in the files that `asp allowlist apply` reads. */
@@ -476,7 +476,7 @@ export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<Da
   );
 }
 
-/** A block costs an agent one call, and may take others out of sessions. */
+/** Each block costs a call of the general limit, and may take others out of sessions. */
 const BLOCKED_AT_ONCE_MAX = 200;
 
 const BLOCKS: TrustList<BlockRow> = {

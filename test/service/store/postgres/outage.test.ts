@@ -97,7 +97,7 @@ describe('a service whose PostgreSQL is down', () => {
   });
 });
 
-describe('a connection for notifications that dies without an end', () => {
+describe('a connection for notifications that dies without closing', () => {
   it('is replaced within half a minute', { timeout: 90_000 }, async () => {
     const cutter = await startSocketCutter('all');
     cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
