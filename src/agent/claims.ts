@@ -85,7 +85,7 @@ export class Claims {
     if (sequence <= watched.done) return { kind: 'done' };
     if (this.#held.has(sessionId)) return { kind: 'ours', attempt: 1 };
     const claimed = await this.#claim(sessionId, LEASE_MS);
-    // The session is gone. This worker goes on as if it were alone, and the service refuses its reply, too.
+    // The session is gone. This worker continues as if it were alone, and the service refuses its reply, too.
     if (claimed === undefined) return { kind: 'ours', attempt: 1 };
     watched.done = Math.max(watched.done, claimed.done);
     if (claimed.is_yours) this.#hold(sessionId);
