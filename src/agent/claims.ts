@@ -7,6 +7,7 @@ import { type AgentContext, persist } from './persist.js';
 
 /** How long a session stays with a worker that was killed. */
 const LEASE_MS = 15_000;
+/** One renewal may fail. A slow one does not delay the next. */
 const RENEWED_EVERY_MS = 5_000;
 /** Stopping waits at most this long to give sessions back. After that, their claims expire. */
 const CLOSE_MS = 5_000;
@@ -21,18 +22,17 @@ export type Turn =
   | { readonly kind: 'answered'; readonly reply: Message }
   | { readonly kind: 'later'; readonly over: Promise<void> };
 
-/** A session that this worker has claimed. */
+/** A session that this worker has claimed, for an event. */
 interface Held {
+  readonly event: EventEnvelope;
   renewing: Promise<unknown>;
   stopRenewing: () => void;
 }
 
 /** What is known about a session while some of its messages wait. */
 interface Watched {
-  /** What the workers have reported as done. */
-  done: number;
-  /** Replies of this agent, by the message that they answer. */
-  readonly replies: Map<string, Message>;
+  /** The replies to these messages, as far as they were seen. */
+  readonly replies: Map<string, Message | undefined>;
   /** Ends a pause. */
   wake?: (() => void) | undefined;
 }
@@ -56,107 +56,109 @@ export class Claims {
     this.#signal = signal;
   }
 
-  /** Notes that a session has waiting messages, until `end` says that it has none. */
-  watch(sessionId: string): void {
-    if (!this.#watched.has(sessionId)) this.#watched.set(sessionId, { done: 0, replies: new Map() });
+  /** Notes that a message of a session waits, until `end`. */
+  watch(sessionId: string, messageId: string): void {
+    const watched = this.#watched.get(sessionId) ?? { replies: new Map() };
+    this.#watched.set(sessionId, watched);
+    watched.replies.set(messageId, undefined);
   }
 
   /** Notes a reply of this agent, which another worker may have sent. */
   noteReply(sessionId: string, answered: string, reply: Message): void {
     const watched = this.#watched.get(sessionId);
-    watched?.replies.set(answered, reply);
-    watched?.wake?.();
+    if (watched?.replies.has(answered) !== true) return;
+    watched.replies.set(answered, reply);
+    watched.wake?.();
   }
 
-  /** The reply to a message, if one was seen. */
-  findReply({ session_id: sessionId }: EventEnvelope, messageId: string): Message | undefined {
+  /** The reply to a message that waits, if one was seen. */
+  findReply(sessionId: string, messageId: string): Message | undefined {
     return this.#watched.get(sessionId)?.replies.get(messageId);
   }
 
   /** Claims the session of an event. `finishes`: whether nothing remains to be done after a reply. */
-  async begin(
-    { session_id: sessionId, sequence }: EventEnvelope,
-    messageId: string,
-    finishes: (reply: Message) => boolean,
-  ): Promise<Turn> {
-    const watched = this.#watched.get(sessionId) ?? { done: 0, replies: new Map<string, Message>() };
-    const reply = watched.replies.get(messageId);
+  async begin(event: EventEnvelope, messageId: string, finishes: (reply: Message) => boolean): Promise<Turn> {
+    const { session_id: sessionId } = event;
+    const reply = this.findReply(sessionId, messageId);
     if (reply !== undefined && finishes(reply)) return { kind: 'answered', reply };
-    if (sequence <= watched.done) return { kind: 'done' };
-    if (this.#held.has(sessionId)) return { kind: 'ours', attempt: 1 };
-    const claimed = await this.#claim(sessionId, LEASE_MS);
-    // The session is gone. This worker continues as if it were alone, and the service refuses its reply, too.
-    if (claimed === undefined) return { kind: 'ours', attempt: 1 };
-    watched.done = Math.max(watched.done, claimed.done);
-    if (claimed.is_yours) this.#hold(sessionId);
-    if (sequence <= watched.done) return { kind: 'done' };
-    if (claimed.is_yours) return { kind: 'ours', attempt: claimed.attempt };
-    return { kind: 'later', over: this.#pause(watched, claimed.expires_in_ms) };
+    const claimed = await persist(this.#context, this.#signal, () => this.#claim(event, LEASE_MS, this.#signal));
+    // The session is gone, and with it the message.
+    if (claimed.kind === 'refused') return { kind: 'done' };
+    const { is_yours: isYours, is_done: isDone, expires_in_ms: freeInMs, attempt } = claimed.reply;
+    if (isDone) return { kind: 'done' };
+    if (!isYours) return { kind: 'later', over: this.#pause(sessionId, freeInMs) };
+    this.#hold(event);
+    return { kind: 'ours', attempt };
   }
 
-  /** Reports an event as done. `isLast`: no other message of the session waits here, so the session is given back. */
-  async end({ session_id: sessionId, sequence }: EventEnvelope, isLast: boolean): Promise<void> {
+  /** Reports an event as done, and gives the session back. */
+  async end(event: EventEnvelope, messageId: string): Promise<void> {
+    const { session_id: sessionId } = event;
+    const watched = this.#watched.get(sessionId);
+    watched?.replies.delete(messageId);
+    if (watched?.replies.size === 0) this.#watched.delete(sessionId);
     const held = this.#held.get(sessionId);
-    if (isLast) {
-      this.#watched.delete(sessionId);
-      await this.#release(sessionId);
-    }
-    if (held !== undefined) await this.#claim(sessionId, isLast ? 0 : LEASE_MS, sequence);
+    if (held === undefined) return;
+    held.stopRenewing();
+    await held.renewing;
+    await persist(this.#context, this.#signal, () => this.#claim(event, 0, this.#signal, true));
+    this.#held.delete(sessionId);
   }
 
   /** Gives back what is left after the stop. */
   async close(): Promise<void> {
     for (const { wake } of this.#watched.values()) wake?.();
-    const sessions = [...this.#held.keys()];
-    const all = sessions.map(async (sessionId) => {
-      await this.#release(sessionId);
-      const body = { worker: this.#worker, lease_ms: 0 };
-      await this.#client.call('claimSession', { path: { session_id: sessionId }, body }).catch(() => {});
+    const all = [...this.#held.values()].map(async (held) => {
+      held.stopRenewing();
+      await held.renewing;
+      await this.#claim(held.event, 0, AbortSignal.timeout(CLOSE_MS)).catch(() => {});
     });
     await within(this.#clock, CLOSE_MS, Promise.all(all), () => {});
   }
 
-  /** Undefined if the session is gone. */
-  async #claim(sessionId: string, leaseMs: number, done?: number): Promise<ClaimReply | undefined> {
-    const path = { session_id: sessionId };
-    const body = { worker: this.#worker, lease_ms: leaseMs, ...(done !== undefined && { done }) };
-    const signal = this.#signal;
-    const claimed = await persist(this.#context, signal, () =>
-      this.#client.call('claimSession', { path, body, signal }),
-    );
-    if (claimed.kind === 'done') return claimed.reply.reply;
-    if (claimed.error.code === 'ASP_NOT_OFFERED') throw claimed.error;
-    return undefined;
+  async #claim(event: EventEnvelope, leaseMs: number, signal: AbortSignal, done?: true): Promise<ClaimReply> {
+    const { session_id, event_id, sequence } = event;
+    const body = { worker: this.#worker, event_id, sequence, lease_ms: leaseMs, ...(done && { done }) };
+    const { reply } = await this.#client.call('claimSession', { path: { session_id }, body, signal, retries: 0 });
+    return reply;
   }
 
-  #hold(sessionId: string): void {
-    const held: Held = { renewing: Promise.resolve(), stopRenewing: () => {} };
+  /** Renews the claim of an event until `stopRenewing`, or until another worker has it. */
+  #hold(event: EventEnvelope): void {
+    const held: Held = { event, renewing: Promise.resolve(), stopRenewing: () => {} };
+    let isOver = false;
+    const renew = async (): Promise<void> => {
+      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(RENEWED_EVERY_MS)]);
+      const isLost = await this.#claim(event, LEASE_MS, signal).then(
+        (claimed) => !claimed.is_yours,
+        () => false,
+      );
+      if (!isLost && !isOver) renewLater();
+    };
     const renewLater = (): void => {
-      held.stopRenewing = this.#clock.schedule(RENEWED_EVERY_MS, () => {
-        held.renewing = this.#claim(sessionId, LEASE_MS).catch(() => {});
-        renewLater();
+      const cancel = this.#clock.schedule(RENEWED_EVERY_MS, () => {
+        held.renewing = renew();
       });
+      held.stopRenewing = () => {
+        isOver = true;
+        cancel();
+      };
     };
     renewLater();
-    this.#held.set(sessionId, held);
-  }
-
-  async #release(sessionId: string): Promise<void> {
-    const held = this.#held.get(sessionId);
-    this.#held.delete(sessionId);
-    held?.stopRenewing();
-    await held?.renewing;
+    this.#held.set(event.session_id, held);
   }
 
   /** Waits until the other worker's claim expires, or until a reply in the session is seen. */
-  #pause(watched: Watched, ms: number): Promise<void> {
+  #pause(sessionId: string, ms: number): Promise<void> {
+    const watched = this.#watched.get(sessionId);
     return new Promise((resolve) => {
-      const cancel = this.#clock.schedule(ms, () => watched.wake?.());
-      watched.wake = () => {
-        watched.wake = undefined;
+      const wake = (): void => {
+        if (watched !== undefined) watched.wake = undefined;
         cancel();
         resolve();
       };
+      const cancel = this.#clock.schedule(ms, wake);
+      if (watched !== undefined) watched.wake = wake;
     });
   }
 }

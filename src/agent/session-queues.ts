@@ -65,16 +65,6 @@ export class SessionQueues {
     return this.#waiting.has(sessionId);
   }
 
-  /** Whether the session has more work with a gate, after the work in progress. */
-  hasMore(sessionId: string): boolean {
-    return (
-      this.#waiting
-        .get(sessionId)
-        ?.slice(1)
-        .some(({ gate }) => gate !== undefined) === true
-    );
-  }
-
   #begin(): void {
     while (this.#running < this.#limits.concurrency && !this.#isStopped) {
       const sessionId = this.#ready.shift();

@@ -175,10 +175,8 @@ class Agent {
     await this.#joinIfInvited(event, epoch);
     const taken = { event, epoch, incoming: await this.#findIncoming(event) };
     const answered = this.#findAnswered(event);
-    if (this.#isReady) {
-      if (answered !== undefined) this.#parts.claims?.noteReply(sessionId, ...answered);
-      return this.#enqueue(taken);
-    }
+    if (answered !== undefined) this.#parts.claims?.noteReply(sessionId, ...answered);
+    if (this.#isReady) return this.#enqueue(taken);
     if (this.#held !== undefined && (this.#held.sessionId !== sessionId || this.#held.taken.length >= HELD_MAX))
       await this.#flush();
     this.#held ??= { sessionId, taken: [], replies: new Map() };
@@ -210,7 +208,7 @@ class Agent {
     const { queues, claims, options, signal } = this.#parts;
     if (claims === undefined || incoming === undefined || reply !== undefined)
       return queues.add(event.session_id, () => this.#work(taken, reply));
-    claims.watch(event.session_id);
+    claims.watch(event.session_id, incoming.payload.id);
     const finishes = ({ metadata }: Message): boolean => !options.ends && metadata?.[ENDS_SESSION] !== true;
     let turn: Turn | undefined;
     await queues.add(
@@ -230,16 +228,16 @@ class Agent {
 
   /** The reply that another worker sent, if this one saw it. */
   #findReply(incoming: Incoming): EarlierReply | undefined {
-    const message = this.#parts.claims?.findReply(incoming, incoming.payload.id);
+    const message = this.#parts.claims?.findReply(incoming.session_id, incoming.payload.id);
     return message && { message, isEnded: false };
   }
 
   async #work({ event, epoch, incoming }: Taken, reply: EarlierReply | undefined, turn?: Turn): Promise<void> {
     const { context, advice, client, me, options, progress, respond, reports, unanswered, limits, onRecord, signal } =
       this.#parts;
-    const { queues, claims } = this.#parts;
+    const { claims } = this.#parts;
     const { clock, output } = context;
-    const { ends, onFailure, onLimit } = options;
+    const { ends, onFailure, onLimit, isShared } = options;
     const answering = {
       context,
       advice,
@@ -250,6 +248,7 @@ class Agent {
       ends,
       onFailure,
       onLimit,
+      isShared,
       reports,
       unanswered,
       limits,
@@ -270,7 +269,7 @@ class Agent {
         const record: RunRecord = { ...result, at: clock.now(), duration_ms: durationMs };
         await onRecord(record);
       }
-      if (turn !== undefined) await claims?.end(event, !queues.hasMore(event.session_id));
+      if (turn !== undefined && incoming !== undefined) await claims?.end(event, incoming.payload.id);
       progress.advance(event.session_id, { after: event.sequence, epoch });
       if (event.type === 'session.ended') progress.awaited.endAt(event.session_id, event.sequence);
       this.#pending -= 1;

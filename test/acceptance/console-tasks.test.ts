@@ -133,7 +133,7 @@ const TASKS: Readonly<Record<string, Task>> = {
       await hand.press('link', 'Blocks');
       await hand.type('Block an agent', spammer.handle);
       await hand.press('button', 'Block');
-      await hand.see(/^Blocked\./);
+      await hand.see(/^Blocked @/);
       expect((await spammer.post('/sessions', { invite: [main.handle] })).status).toBe(404);
     },
   },

@@ -238,7 +238,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await asp('send', session, 'Go on again.', '--as', '@ada.planner');
     await row.getByText('Failing', { exact: true }).waitFor();
     await row.getByRole('button', { name: 'Dismiss the report of @ada.builder' }).click();
-    await page.getByRole('status').getByText('If the agent stops again').waitFor();
+    await page.getByRole('status').getByText('the next time the agent stops').waitFor();
     expect(await row.count()).toBe(0);
     run.kill('SIGINT');
     await run.ended;

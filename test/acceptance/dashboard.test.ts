@@ -106,7 +106,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await go('Blocks');
     await page.getByLabel('Block an agent').fill('@spam.bot');
     await press('Block');
-    await told('Blocked. If you shared sessions');
+    await told('Blocked @spam.bot. Any sessions you shared go on without them.');
     await press('Unblock @spam.bot');
     await told('The block was lifted.');
     await page.getByText('No one is blocked').waitFor();

@@ -967,6 +967,8 @@ for line in sys.stdin:
 
   it('ignores messages from before its first run; invalid options are exit 2', async () => {
     const cursor = join(home.directory, 'fresh.json');
+    // The service tells its time in whole seconds.
+    await setTimeout(1_100);
     await start('echo no', ['-c', '1', '--cursor-file', cursor]);
     expect(Object.keys(json<{ sessions: object }>(fileText('fresh.json')).sessions)).toEqual(expect.any(Array));
     expect(await home.asp(['run', '-a', BOT])).toMatchObject({ status: 2 });

@@ -190,10 +190,51 @@ describe('asp run --shared', () => {
     }
   });
 
-  it('refuses --count, and a second run with the same progress file', async () => {
+  it('loses no message that one run has waiting and another one, started later, never saw', async () => {
+    await start('one', '--concurrency', '1');
+    const [busy, waiting] = [await open(), await open()];
+    writeFileSync(join(home.directory, 'hold'), '');
+    await me.mustSend(busy, 'hello');
+    await until('the command', begunIn(busy), 20_000);
+    await me.mustSend(waiting, 'quiet first');
+    await start('two');
+    await me.mustSend(waiting, 'second');
+    rmSync(join(home.directory, 'hold'));
+    await answered(waiting, 1);
+    await until('all three commands', async () => begun().length === 3, 40_000);
+    expect(new Set(begun().map(({ event }) => event)).size).toBe(3);
+  });
+
+  it('leaves later messages to the others after a run was suspended for longer than its claim', async () => {
+    await Promise.all([start('one'), start('two')]);
+    const sid = await open();
+    writeFileSync(join(home.directory, 'hold'), '');
+    await me.mustSend(sid, 'message 1');
+    const first = await until('the command', begunIn(sid), 20_000);
+    workers.get(first.worker)?.kill('SIGSTOP');
+    for (const number of [2, 3, 4]) await me.mustSend(sid, `message ${number}`);
+    await until('the other run', async () => begun().length === 2, 40_000);
+    rmSync(join(home.directory, 'hold'));
+    workers.get(first.worker)?.kill('SIGCONT');
+    await answered(sid, 4);
+    // Only the message that was in progress may have run twice.
+    expect(
+      begun()
+        .slice(2)
+        .map(({ attempt }) => attempt),
+    ).toEqual(['1', '1', '1']);
+    expect(new Set(begun().map(({ event }) => event)).size).toBe(4);
+    expect(await answers(sid)).toHaveLength(4);
+  });
+
+  it('refuses --count, --acp, and a second run with the same progress file', async () => {
     await start('one');
     const line = ['run', '--exec', 'true', '--shared', '--cursor-file', 'one.json'];
-    expect(await home.asp([...line, '--count', '1'])).toMatchObject({ status: 2 });
+    for (const words of [
+      [...line, '--count', '1'],
+      ['run', '--acp', 'true', '--shared'],
+    ])
+      expect(await home.asp(words)).toMatchObject({ status: 2 });
     expect(await home.asp(line)).toMatchObject({ status: 6 });
   });
 });

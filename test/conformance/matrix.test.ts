@@ -54,7 +54,7 @@ const VERBS: readonly Verb[] = [
   {
     name: 'claim',
     path: '/claim',
-    body: { worker: 'one', lease_ms: 1_000 },
+    body: { worker: 'one', event_id: 'evt_00000000000000000000000000', sequence: 2, lease_ms: 1_000 },
     ...write,
     isAllowed: read.isAllowed,
   },

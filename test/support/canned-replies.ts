@@ -194,7 +194,7 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
   }),
   reportTaken: () => ({ taken: [6] }),
   reportUnanswered: () => undefined,
-  claimSession: () => ({ is_yours: true, expires_in_ms: 15_000, done: 0, attempt: 1 }),
+  claimSession: () => ({ is_yours: true, is_done: false, expires_in_ms: 15_000, attempt: 1 }),
   listAccountSessions: (wording) => ({
     sessions: [{ session: sessionOf(wording), acting_handle: ME }],
     next_cursor: null,

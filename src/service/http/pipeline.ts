@@ -157,6 +157,10 @@ async function answerOnce(
   { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
   effect: (transaction: Transaction) => Promise<unknown>,
 ): Promise<AnsweredCall> {
+  if (call.row.isFresh === true) {
+    const answer = await context.database.write(async (transaction) => answerOfReply(call, await effect(transaction)));
+    return { answer, isReplay: false };
+  }
   const limit = findOwnLimit(call);
   let isReplay = true;
   const request = { ...toKeyScope(call), key, fingerprint, holds: listHolds(call) };

@@ -100,6 +100,7 @@ export async function forgetDeletedSession(transaction: Transaction, sessionId: 
 
 /** The keys of the tables that grow with a session. */
 const KEY = {
+  handled: 'session_id, event_id, agent_id',
   taken: 'session_id, sequence, agent_id',
   answer: 'session_id, message_id, agent_id',
   question: 'session_id, sequence',

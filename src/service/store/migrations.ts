@@ -52,10 +52,16 @@ const CLAIM_TABLE = `CREATE TABLE IF NOT EXISTS claim (
     session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
     agent_id TEXT NOT NULL REFERENCES agent (id),
     worker TEXT NOT NULL,
-    expires_at BIGINT NOT NULL,
-    done BIGINT NOT NULL,
+    event_id TEXT NOT NULL,
     attempt INTEGER NOT NULL,
+    expires_at BIGINT NOT NULL,
     PRIMARY KEY (session_id, agent_id)
+  )`;
+const HANDLED_TABLE = `CREATE TABLE IF NOT EXISTS handled (
+    session_id TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    PRIMARY KEY (session_id, event_id, agent_id)
   )`;
 
 /**
@@ -67,7 +73,10 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     to: 35,
     readableFrom: 34,
-    steps: [{ kind: 'change', what: 'add claim', table: 'claim', sql: CLAIM_TABLE }],
+    steps: [
+      { kind: 'change', what: 'add claim', table: 'claim', sql: CLAIM_TABLE },
+      { kind: 'change', what: 'add handled', table: 'handled', sql: HANDLED_TABLE },
+    ],
   },
 ];
 

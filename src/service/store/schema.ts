@@ -307,10 +307,17 @@ const SCHEMA: readonly Statement[] = [
     session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
     agent_id TEXT NOT NULL REFERENCES agent (id),
     worker TEXT NOT NULL,
-    expires_at BIGINT NOT NULL,
-    done BIGINT NOT NULL,
+    event_id TEXT NOT NULL,
     attempt INTEGER NOT NULL,
+    expires_at BIGINT NOT NULL,
     PRIMARY KEY (session_id, agent_id)
+  )`,
+  // What the workers of an agent have done; nothing for an agent with one worker.
+  `CREATE TABLE handled (
+    session_id TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL REFERENCES agent (id),
+    PRIMARY KEY (session_id, event_id, agent_id)
   )`,
 
   `CREATE TABLE attachment (

@@ -43,13 +43,13 @@ export type TakenReply = z.infer<typeof TakenReply>;
 
 /** Reply of POST /sessions/{session_id}/claim. */
 export const ClaimReply = z.looseObject({
-  /** Whether the caller holds the claim now. */
+  /** Whether the caller has the session now. */
   is_yours: z.boolean(),
-  /** How long the claim still lasts, unless its worker renews it. */
+  /** Whether the event is done, by any worker. */
+  is_done: z.boolean(),
+  /** Until the session is free, unless its worker renews the claim. */
   expires_in_ms: z.int(),
-  /** Everything up to this sequence is done, by any of the workers. */
-  done: z.int(),
-  /** How many workers have held the session since `done` last grew, including the current one. */
+  /** Which worker in a row this is that claims the session for this event. */
   attempt: z.int(),
 });
 

@@ -289,11 +289,13 @@ export const TakenRequest = z.strictObject({
 
 export type TakenRequest = z.infer<typeof TakenRequest>;
 
-/** Body of POST /sessions/{session_id}/claim: who works there, for how long, and up to where everything is done. */
+/** Body of POST /sessions/{session_id}/claim: who handles an event, for how long, and whether it is done. */
 export const ClaimRequest = z.strictObject({
   worker: z.string().check(z.minLength(1), z.maxLength(WORKER_MAX_LENGTH), z.regex(/^[\w.:-]*$/)),
+  event_id: z.string().check(z.minLength(1), z.maxLength(64)),
+  sequence: MessageSequence,
   lease_ms: z.int().check(z.gte(0), z.lte(CLAIM_MAX_MS)),
-  done: z.optional(z.int().check(z.gte(0), z.lte(Number.MAX_SAFE_INTEGER))),
+  done: z.optional(z.boolean()),
 });
 
 export type ClaimRequest = z.infer<typeof ClaimRequest>;

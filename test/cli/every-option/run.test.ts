@@ -358,7 +358,8 @@ const TABLE: Table = {
     '--shared': shown('--shared', ['ping'], async (scene, typed) => {
       const { alice, bob } = scene;
       const [taken, free] = [await scene.session(), await scene.session()];
-      await bob.post(`/sessions/${taken}/claim`, { worker: 'another', lease_ms: 600_000 });
+      const other = { worker: 'another', event_id: 'evt_00000000000000000000000000', sequence: 1 };
+      await bob.post(`/sessions/${taken}/claim`, { ...other, lease_ms: 600_000 });
       return running(
         scene,
         [`run --from anyone --concurrency 1 --exec 'echo pong'`, typed],

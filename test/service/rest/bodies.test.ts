@@ -28,6 +28,8 @@ const nested = (depth: number): string => {
   return `{"content":[{"type":"data","data":{"a":${'['.repeat(inner)}${']'.repeat(inner)}}}]}`;
 };
 
+const CLAIM = { worker: 'one', event_id: 'evt_00000000000000000000000000', sequence: 1, lease_ms: 0 };
+
 describe('a size that is refused', () => {
   const sizes: readonly (readonly [operation: Operation, body: object, message: string])[] = [
     ['sendMessage', { content: '' }, '"content" must not be empty.'],
@@ -36,8 +38,8 @@ describe('a size that is refused', () => {
     ['inviteToSession', { invite: [] }, '"invite" must not be empty.'],
     ['createSession', { topic: 'x'.repeat(2000) }, `"topic" is longer than ${TOPIC_MAX_LENGTH} characters.`],
     ['reportTaken', { sequences: Array(101).fill(1) }, '"sequences" has more than 100 items.'],
-    ['claimSession', { worker: '', lease_ms: 0 }, '"worker" must not be empty.'],
-    ['claimSession', { worker: 'one', lease_ms: 600_001 }, '"lease_ms" is above its maximum of 600000.'],
+    ['claimSession', { ...CLAIM, worker: '' }, '"worker" must not be empty.'],
+    ['claimSession', { ...CLAIM, lease_ms: 600_001 }, '"lease_ms" is above its maximum of 600000.'],
     ['reportTaken', { sequences: [0] }, '"sequences.0" is below its minimum of 1.'],
   ];
   for (const [operation, body, message] of sizes)

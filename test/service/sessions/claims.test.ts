@@ -2,13 +2,18 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import { claimSession } from '../../../src/service/messaging/claims.js';
 import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
+import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
 import { must, openStage, type Stage } from './stage.js';
+
+const FREE = { is_yours: false, is_done: false, expires_in_ms: 0, attempt: 0 };
+const DONE = { ...FREE, is_done: true };
 
 describe('A claim of a session', () => {
   let stage: Stage;
   let alice: AgentActor;
   let bob: AgentActor;
   let sid: string;
+  let message: EventEnvelope;
   beforeEach(async () => {
     stage = await openStage();
     const [one, two] = [await stage.addAccount('alice'), await stage.addAccount('bob')];
@@ -16,18 +21,30 @@ describe('A claim of a session', () => {
     bob = await stage.addAgent(two, 'main', { inboundPolicy: 'open' });
     ({ session_id: sid } = must(await stage.create(alice, { invite: [bob.handle] })));
     must(await stage.join(bob, sid));
+    message = await say('hello');
   });
   afterEach(() => stage.close());
 
-  const claim = (worker: string, body: Partial<BodyOf<'claimSession'>> = {}, by = bob) => {
-    const input = { path: { session_id: sid }, body: { worker, lease_ms: 15_000, ...body } };
+  const say = async (content: string): Promise<EventEnvelope> => {
+    const { sequence } = must(await stage.send(alice, sid, { content }));
+    const event = (await stage.eventsOf(alice, sid)).find((one) => one.sequence === sequence);
+    if (event === undefined) throw new Error('The message has no event.');
+    return event;
+  };
+  const claim = (
+    worker: string,
+    body: Partial<BodyOf<'claimSession'>> = {},
+    { by = bob, event = message }: { by?: AgentActor; event?: EventEnvelope } = {},
+  ) => {
+    const about = { event_id: event.event_id, sequence: event.sequence };
+    const input = { path: { session_id: sid }, body: { worker, ...about, lease_ms: 15_000, ...body } };
     return stage.write((transaction) => claimSession(stage.context, by, input, transaction));
   };
 
   it('belongs to one worker until it ends, and the same worker extends it', async () => {
-    expect(await claim('one')).toEqual({ is_yours: true, expires_in_ms: 15_000, done: 0, attempt: 1 });
+    expect(await claim('one')).toEqual({ is_yours: true, is_done: false, expires_in_ms: 15_000, attempt: 1 });
     stage.clock.advance(5_000);
-    expect(await claim('two')).toEqual({ is_yours: false, expires_in_ms: 10_000, done: 0, attempt: 1 });
+    expect(await claim('two')).toEqual({ ...FREE, expires_in_ms: 10_000 });
     expect(await claim('one')).toMatchObject({ is_yours: true, expires_in_ms: 15_000, attempt: 1 });
     stage.clock.advance(14_999);
     expect(await claim('two')).toMatchObject({ is_yours: false, expires_in_ms: 1 });
@@ -38,46 +55,75 @@ describe('A claim of a session', () => {
 
   it('is given to exactly one of many workers that ask at the same moment', async () => {
     const claims = await Promise.all(Array.from({ length: 12 }, (_, at) => claim(`worker-${at}`)));
-    expect(claims).toContainEqual(expect.objectContaining({ is_yours: true }));
-    expect(claims.filter((one) => 'is_yours' in one && one.is_yours)).toHaveLength(1);
-    expect(new Set(claims.map((one) => 'attempt' in one && one.attempt))).toEqual(new Set([1]));
+    expect(claims.filter((one) => 'attempt' in one && one.is_yours && one.attempt === 1)).toHaveLength(1);
   });
 
-  it('tells each worker how far the others got, and never goes back', async () => {
+  it('keeps workers from other messages of the session, too', async () => {
+    const next = await say('and?');
     await claim('one');
-    const given = await claim('one', { lease_ms: 0, done: 7 });
-    expect(given).toEqual({ is_yours: false, expires_in_ms: 0, done: 7, attempt: 0 });
-    expect(await claim('two')).toMatchObject({ is_yours: true, done: 7, attempt: 1 });
-    expect(await claim('two', { done: 3 })).toMatchObject({ is_yours: true, done: 7, attempt: 1 });
-    expect(await claim('one', { done: 99 })).toMatchObject({ is_yours: false, done: 7 });
-    expect(await claim('two', { done: 9 })).toMatchObject({ is_yours: true, done: 9, attempt: 1 });
+    expect(await claim('two', {}, { event: next })).toMatchObject({ is_yours: false });
   });
 
-  it('counts the workers that held it without finishing, but not the returns of one', async () => {
+  it('tells each worker which messages are done, and only those', async () => {
+    const next = await say('and?');
+    await claim('one', {}, { event: next });
+    expect(await claim('one', { lease_ms: 0, done: true }, { event: next })).toEqual(DONE);
+    expect(await claim('two', {}, { event: next })).toEqual(DONE);
+    // The earlier message was skipped by the first worker.
+    expect(await claim('two')).toMatchObject({ is_yours: true, is_done: false, attempt: 1 });
+  });
+
+  it('records a message as done if its worker lost the claim meanwhile, and leaves the claim of the other one', async () => {
+    const next = await say('and?');
+    await claim('one');
+    stage.clock.advance(15_000);
+    await claim('two', {}, { event: next });
+    await claim('one', { lease_ms: 0, done: true });
+    expect(await claim('three')).toMatchObject({ is_yours: false, is_done: true });
+    expect(await claim('three', {}, { event: next })).toMatchObject({ is_yours: false, is_done: false });
+  });
+
+  it('does not record an event that does not exist, such as one that a restore removed', async () => {
+    const gone = { ...message, event_id: 'evt_00000000000000000000000000' };
+    expect(await claim('one', { lease_ms: 0, done: true }, { event: gone })).toEqual(FREE);
+    expect(await claim('one')).toMatchObject({ is_yours: true });
+  });
+
+  it('counts the workers that claimed it for one message, but not the returns of one', async () => {
     await claim('one');
     await claim('one', { lease_ms: 0 });
     expect(await claim('one')).toMatchObject({ attempt: 1 });
     await claim('one', { lease_ms: 0 });
     expect(await claim('two')).toMatchObject({ attempt: 2 });
-    await claim('two', { lease_ms: 0, done: 5 });
-    expect(await claim('one')).toMatchObject({ attempt: 1 });
+    await claim('two', { lease_ms: 0, done: true });
+    expect(await claim('one', {}, { event: await say('next') })).toMatchObject({ attempt: 1 });
+  });
+
+  it('leaves messages from before the invitation to no worker', async () => {
+    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
+    must(await stage.invite(alice, sid, [carol.handle]));
+    must(await stage.join(carol, sid));
+    expect(await claim('one', {}, { by: carol })).toEqual(DONE);
+    expect(await claim('one', {}, { by: carol, event: await say('hi') })).toMatchObject({ is_yours: true });
   });
 
   it('belongs to the agent: another participant has its own', async () => {
     await claim('one');
-    expect(await claim('two', {}, alice)).toMatchObject({ is_yours: true, attempt: 1 });
+    expect(await claim('two', {}, { by: alice })).toMatchObject({ is_yours: true, attempt: 1 });
   });
 
   it('is possible in an ended session whose only message came with the invitation', async () => {
     const body = { invite: [bob.handle], initial_message: { content: 'hi' }, end_after_send: true };
     ({ session_id: sid } = must(await stage.create(alice, body)));
-    expect(await claim('one')).toMatchObject({ is_yours: true });
+    const event = (await stage.eventsOf(bob, sid)).find(({ type }) => type === 'session.invited');
+    if (event === undefined) throw new Error('There is no invitation.');
+    expect(await claim('one', {}, { event })).toMatchObject({ is_yours: true });
   });
 
   it('is refused to strangers, as in a session that does not exist', async () => {
     const eve = await stage.addAgent(await stage.addAccount('eve'), 'main');
     const refusal = expect.objectContaining({ code: 'NOT_FOUND' });
-    await expect(claim('one', {}, eve)).rejects.toEqual(refusal);
+    await expect(claim('one', {}, { by: eve })).rejects.toEqual(refusal);
     sid = 'sess_00000000000000000000000000';
     await expect(claim('one')).rejects.toEqual(refusal);
   });

@@ -19,7 +19,7 @@ import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
 import { findAccountByUsername } from '../../../src/service/store/accounts.js';
 import { findAttachment } from '../../../src/service/store/attachments.js';
-import { putClaim } from '../../../src/service/store/claims.js';
+import { insertHandled, putClaim } from '../../../src/service/store/claims.js';
 import { deleteSession } from '../../../src/service/store/deleted-sessions.js';
 import { advanceDeliveries } from '../../../src/service/store/inboxes.js';
 import { countOldSessions, listOperatorActions } from '../../../src/service/store/operator.js';
@@ -54,8 +54,6 @@ const indexAll = async (): Promise<void> => {
   while (await indexMessages(stage.context));
 };
 
-const claim = (id: string) => ({ path: { session_id: id }, body: { worker: 'one', lease_ms: 15_000 } });
-
 /** Creates a session between the two with everything that leaves a row. */
 async function converse(words = 'a heron'): Promise<{ id: string; file: string }> {
   const { session_id: id } = must(await stage.create(alice, { invite: [bob.handle], topic: words }));
@@ -78,8 +76,17 @@ async function converse(words = 'a heron'): Promise<{ id: string; file: string }
     const input = { path: { session_id: id }, body: { sequences: [sequence] } };
     return { status: 200, body: JSON.stringify(await reportTaken(stage.context, bob, input, transaction)) };
   });
+  const [first] = await stage.eventsOf(bob, id);
+  if (first === undefined) throw new Error('There is no event.');
   await stage.write(async (transaction) => {
-    await claimSession(stage.context, bob, claim(id), transaction);
+    const event = { event_id: first.event_id, sequence: first.sequence };
+    for (const body of [{ lease_ms: 0, done: true }, { lease_ms: 15_000 }])
+      await claimSession(
+        stage.context,
+        bob,
+        { path: { session_id: id }, body: { ...event, ...body, worker: 'one' } },
+        transaction,
+      );
     await putSeen(transaction, bob.accountId, id, sequence);
     await dismissQuestion(transaction, bob.accountId, { session_id: id, sequence });
     await transaction.run('INSERT INTO absence (agent_id, session_id, since) VALUES ($1, $2, 1)', bob.agentId, id);
@@ -160,7 +167,17 @@ describe('Retention', () => {
     const { id, file } = await converse();
     await age();
     expect(await tracesOf(id)).toEqual([
-      ...['absence', 'answer', 'attachment', 'claim', 'dismissed_question', 'event', 'idempotency_record', 'inbox'],
+      ...[
+        'absence',
+        'answer',
+        'attachment',
+        'claim',
+        'dismissed_question',
+        'event',
+        'handled',
+        'idempotency_record',
+        'inbox',
+      ],
       ...['participant', 'question', 'seen_session', 'session', 'taken'],
     ]);
     expect(await countOf('message_word')).toBeGreaterThan(0);
@@ -449,7 +466,15 @@ describe('A late write about a deleted session', () => {
     [
       'a claim',
       (transaction, id) =>
-        putClaim(transaction, { sessionId: id, agentId: bob.agentId, worker: 'one', expiresAt: 2, done: 0 }, 1),
+        putClaim(
+          transaction,
+          { sessionId: id, agentId: bob.agentId, worker: 'one', eventId: 'evt_x', expiresAt: 2 },
+          1,
+        ),
+    ],
+    [
+      'what a worker has done',
+      (transaction, id) => insertHandled(transaction, { sessionId: id, agentId: bob.agentId, eventId: 'evt_x' }, 1),
     ],
     [
       'a report',
@@ -464,7 +489,8 @@ describe('A late write about a deleted session', () => {
       `SELECT agent_id AS a, sequence AS b FROM taken WHERE session_id = $1 UNION ALL
        SELECT account_id, sequence FROM seen_session WHERE session_id = $1 UNION ALL
        SELECT account_id, sequence FROM dismissed_question WHERE session_id = $1 UNION ALL
-       SELECT agent_id, done FROM claim WHERE session_id = $1 UNION ALL
+       SELECT agent_id, attempt FROM claim WHERE session_id = $1 UNION ALL
+       SELECT agent_id, 0 FROM handled WHERE session_id = $1 UNION ALL
        SELECT agent_id, last_sequence FROM inbox WHERE session_id = $1`,
       id,
     );
@@ -483,7 +509,7 @@ describe('A late write about a deleted session', () => {
     let late: Promise<unknown> = Promise.resolve();
     await stage.write(async (transaction) => {
       const pid = (await transaction.get<{ pid: number }>('SELECT pg_backend_pid() AS pid'))?.pid ?? 0;
-      await transaction.run('DELETE FROM taken WHERE session_id = $1', id);
+      for (const table of ['taken', 'handled']) await transaction.run(`DELETE FROM ${table} WHERE session_id = $1`, id);
       await deleteSession(transaction, id);
       late = stage.write((other) => write(other, id));
       const isWaiting = () =>

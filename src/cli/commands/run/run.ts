@@ -225,7 +225,8 @@ export const run = command({
     '',
     'With --shared, several runs answer as one agent, each with its own progress file. Only one of them works in a session',
     'at a time. If it stops or is killed, another one takes over within 15 seconds. If it only loses the service for that',
-    'long, both may run their command for the same message. The message still gets only one reply.',
+    'long, both may run their command for the same message. The message still gets only one reply. A program that keeps',
+    'running (--lines) must not rely on what it saw before, because messages of one session go to different runs.',
   ].join('\n'),
   options: OPTIONS,
   examples: [
@@ -348,6 +349,10 @@ type RunArgs = Args<(typeof OPTIONS)[number]>;
 function parse(args: RunArgs, nowMs: number) {
   const rules = readAskingRules(args);
   if (args.flag('shared') && args.isSet('count')) throw usageError('--shared and --count cannot be used together.');
+  if (args.flag('shared') && rules.protocol === 'acp')
+    throw usageError('--shared and --acp cannot be used together.', {
+      why: 'the program of each run would remember only its own turns.',
+    });
   const since = args.text('since');
   return {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),

@@ -148,7 +148,11 @@ export async function passOnErrors(
         await write(rest);
         rest = line;
       }
-      if (rest.length >= ERROR_LINE_MAX) await write(rest);
+      while (rest.length >= ERROR_LINE_MAX) {
+        const after = rest.slice(ERROR_LINE_MAX);
+        await write(rest.slice(0, ERROR_LINE_MAX));
+        rest = after;
+      }
     }
   } finally {
     if (rest !== '') await write(rest);
