@@ -136,7 +136,6 @@ export interface Answering {
   readonly ends: boolean;
   readonly onFailure: OnFailure;
   readonly onLimit: OnLimit;
-  readonly isShared: boolean;
   readonly reports: TakenReports;
   readonly unanswered: UnansweredReports;
   readonly limits: Limits;
@@ -175,9 +174,7 @@ export async function answer(answering: Answering, event: Incoming): Promise<Run
   if (typeof ticket === 'string') {
     await noteUnanswered(answering, event, ticket);
     // A budget applies to this run only: the next run answers the message.
-    // Another worker may still have a budget.
-    const ends = answering.onLimit === 'stop' || answering.isShared;
-    if (ends && RUN_LIMITS.includes(ticket)) throw limitStop(event, ticket, answering.advice);
+    if (answering.onLimit === 'stop' && RUN_LIMITS.includes(ticket)) throw limitStop(event, ticket, answering.advice);
     return limited(answering, event, ticket);
   }
   let wasSent = false;

@@ -82,8 +82,11 @@ export class Claims {
     const reply = this.findReply(sessionId, messageId);
     if (reply !== undefined && finishes(reply)) return { kind: 'answered', reply };
     const claimed = await persist(this.#context, this.#signal, () => this.#claim(event, LEASE_MS, this.#signal));
-    // The session is gone, and with it the message.
-    if (claimed.kind === 'refused') return { kind: 'done' };
+    if (claimed.kind === 'refused') {
+      // The session is gone, and with it the message.
+      if (claimed.error.code === 'NOT_FOUND') return { kind: 'done' };
+      throw claimed.error;
+    }
     const { is_yours: isYours, is_done: isDone, expires_in_ms: freeInMs, attempt } = claimed.reply;
     if (isDone) return { kind: 'done' };
     if (!isYours) return { kind: 'later', over: this.#pause(sessionId, freeInMs) };

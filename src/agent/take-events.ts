@@ -237,7 +237,7 @@ class Agent {
       this.#parts;
     const { claims } = this.#parts;
     const { clock, output } = context;
-    const { ends, onFailure, onLimit, isShared } = options;
+    const { ends, onFailure, onLimit } = options;
     const answering = {
       context,
       advice,
@@ -248,7 +248,6 @@ class Agent {
       ends,
       onFailure,
       onLimit,
-      isShared,
       reports,
       unanswered,
       limits,

@@ -227,6 +227,17 @@ describe('asp run --shared', () => {
     expect(await answers(sid)).toHaveLength(4);
   });
 
+  it('ends without touching a message if the service refuses its claim', async () => {
+    writeFileSync(join(home.directory, 'odd.json'), JSON.stringify({ since: Date.now(), sessions: {}, worker: 'a b' }));
+    const odd = await start('odd');
+    const sid = await open();
+    await me.mustSend(sid, 'hello');
+    expect(await odd.ended).toMatchObject({ status: 2, stderr: expect.stringContaining('"worker"') });
+    expect(begun()).toEqual([]);
+    await start('one', '--since', '1m');
+    await answered(sid, 1);
+  });
+
   it('refuses --count, --acp, and a second run with the same progress file', async () => {
     await start('one');
     const line = ['run', '--exec', 'true', '--shared', '--cursor-file', 'one.json'];
