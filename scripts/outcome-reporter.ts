@@ -58,7 +58,11 @@ export function secondTryReporter(): Reporter {
           .filter((test) => test.diagnostic()?.flaky === true)
           .map((test) => {
             const errors = (test.result().errors ?? []).map(({ stack, message, diff }) =>
-              [stack ?? message, diff].filter(Boolean).join('\n').replaceAll(/^/gm, '    '),
+              // The stack of a test that took too long does not say so.
+              [stack?.includes(message) === true ? stack : `${message}\n${stack ?? ''}`, diff]
+                .filter(Boolean)
+                .join('\n')
+                .replaceAll(/^/gm, '    '),
             );
             return [`  ${module.relativeModuleId} > ${test.fullName}`, ...errors].join('\n');
           }),
