@@ -66,7 +66,7 @@ export const DEFAULT_ACCOUNT_POLICY: AccountPolicy = {
 export interface Settings {
   /** Of the program that runs the service. */
   readonly version?: string | undefined;
-  /** What the operator calls this service, for people; default: `asp`. */
+  /** The name of this service for people; default: `asp`. */
   readonly name?: string | undefined;
   readonly addresses: Addresses;
   /** `symmetric`: the inviter's own allowlist must admit the invitee too. */

@@ -312,7 +312,7 @@ const SCHEMA: readonly Statement[] = [
     expires_at BIGINT NOT NULL,
     PRIMARY KEY (session_id, agent_id)
   )`,
-  // What the workers of an agent have done; nothing for an agent with one worker.
+  // The events that the workers of an agent have handled. An agent with one worker has no rows.
   `CREATE TABLE handled (
     session_id TEXT NOT NULL,
     event_id TEXT NOT NULL,

@@ -9,7 +9,7 @@ import { type Html, html, MARK, TAB_ICON } from './html.js';
 export interface Look {
   /** The host of the service, so that people see whose page this is. */
   readonly host: string;
-  /** What the operator calls the service. */
+  /** The name that the operator gave the service. */
   readonly name: string;
   readonly preferences: Preferences;
 }

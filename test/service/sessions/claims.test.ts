@@ -3,6 +3,8 @@ import type { AgentActor } from '../../../src/service/core/context.js';
 import { claimSession } from '../../../src/service/messaging/claims.js';
 import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
 import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
+import { startTestService } from '../../support/service.js';
+import { until } from '../../support/until.js';
 import { must, openStage, type Stage } from './stage.js';
 
 const FREE = { is_yours: false, is_done: false, expires_in_ms: 0, attempt: 0 };
@@ -126,5 +128,26 @@ describe('A claim of a session', () => {
     await expect(claim('one', {}, { by: eve })).rejects.toEqual(refusal);
     sid = 'sess_00000000000000000000000000';
     await expect(claim('one')).rejects.toEqual(refusal);
+  });
+});
+
+describe('A repeated call of a claim', () => {
+  it('says how things are now, although its key is the same', async () => {
+    const service = await startTestService();
+    try {
+      const bob = await service.createAgent('bob');
+      const sid = await bob.mustCreate({});
+      const about = { event_id: 'evt_00000000000000000000000000', sequence: 1 };
+      const ask = async (worker: string, leaseMs: number, key: string): Promise<unknown> =>
+        (await bob.post(`/sessions/${sid}/claim`, { worker, ...about, lease_ms: leaseMs }, { key })).json;
+      expect(await ask('one', 1, 'first-claim')).toMatchObject({ is_yours: true });
+      await until('the other worker has the session', async () => {
+        const claimed = (await ask('two', 60_000, 'second-claim')) as { is_yours: boolean };
+        return claimed.is_yours;
+      });
+      expect(await ask('one', 1, 'first-claim')).toMatchObject({ is_yours: false });
+    } finally {
+      await service.stop();
+    }
   });
 });
