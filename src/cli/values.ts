@@ -216,13 +216,16 @@ function distance(from: string, to: string): number {
   return row[to.length] ?? 0;
 }
 
-/** The candidates that the user probably meant by `word`, the nearest first. */
+/** The candidates that the user probably meant by `word`: the nearest, and others that are as near. */
 export function suggest(word: string, candidates: Iterable<string>): string[] {
   const typed = word.toLowerCase().slice(0, 40);
-  return [...new Set(candidates)]
+  const near = [...new Set(candidates)]
     .map((candidate) => ({ candidate, apart: distance(typed, candidate.toLowerCase()) }))
-    .filter(({ candidate, apart }) => apart <= 2 && apart / Math.max(typed.length, candidate.length) < 0.5)
-    .sort((a, b) => a.apart - b.apart || (a.candidate < b.candidate ? -1 : 1))
-    .slice(0, 3)
-    .map(({ candidate }) => candidate);
+    .filter(({ candidate, apart }) => apart <= 2 && apart / Math.max(typed.length, candidate.length) < 0.5);
+  const nearest = Math.min(...near.map(({ apart }) => apart));
+  return near
+    .filter(({ apart }) => apart === nearest)
+    .map(({ candidate }) => candidate)
+    .sort()
+    .slice(0, 3);
 }

@@ -228,6 +228,11 @@ describe('a mistyped word', () => {
     expect({ code, out }).toEqual({ code: 2, out: '' });
   });
 
+  it('suggests nothing that is further away than another suggestion', async () => {
+    const { err } = await runWords('sesion list');
+    expect(err).toContain("did you mean 'session'?");
+  });
+
   it('names the nearest option', async () => {
     const { code, err } = await runWords('send a.b hi --tpoic x');
     expect(err).toContain('did you mean --topic?');

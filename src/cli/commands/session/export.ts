@@ -113,7 +113,7 @@ function markdownHead(session: Session): string {
   return [
     `# ${title}`,
     '',
-    `${session.id}, ${session.state}, begun ${isoTime(session.created_at)}`,
+    `${session.id}, ${session.state}, started ${isoTime(session.created_at)}`,
     '',
     `With ${plain(participantNames(session))}`,
     '',
