@@ -10,6 +10,7 @@ import { type AgentActor, DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '..
 import type { Database, SharedDatabase } from '../../src/service/core/database.js';
 import { unmetered } from '../../src/service/core/meter.js';
 import { unlimited } from '../../src/service/core/rate-limits.js';
+import { createRefusals } from '../../src/service/core/refusals.js';
 import { createHeldBytes } from '../../src/service/core/semaphore.js';
 import { createInboxes } from '../../src/service/messaging/inboxes.js';
 import { createLocalBus } from '../../src/service/messaging/shared-bus.js';
@@ -52,6 +53,7 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
     bus,
     inboxes,
     limits: unlimited,
+    refusals: createRefusals(clock),
     unread: createHeldBytes(UNREAD_MAX_BYTES),
     settings: {
       addresses: {

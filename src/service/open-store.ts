@@ -6,7 +6,7 @@ import type { Bus } from './core/bus.js';
 import type { Log } from './core/context.js';
 import type { Database, PostgresLimits, SharedDatabase } from './core/database.js';
 import { OperatorError } from './core/errors.js';
-import { countRefusals, type Meter } from './core/meter.js';
+import { type Meter, watchRefusals } from './core/meter.js';
 import { createMemoryLimits, type RateLimits, unlimited } from './core/rate-limits.js';
 import { readBusAddress } from './messaging/bus-address.js';
 import { createLocalBus, createSharedBus } from './messaging/shared-bus.js';
@@ -48,7 +48,10 @@ export async function openStore(options: StoreOptions, log: Log, meter: Meter): 
     options.databaseUrl === undefined
       ? await openOwn(options, log, meter)
       : await openShared(options.databaseUrl, options, log, meter);
-  return { ...store, limits: options.areLimitsOn === false ? unlimited : countRefusals(store.limits, meter) };
+  return {
+    ...store,
+    limits: options.areLimitsOn === false ? unlimited : watchRefusals(store.limits, (limit) => meter.refused(limit)),
+  };
 }
 
 const SUBJECT_LENGTH = 32;

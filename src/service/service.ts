@@ -20,8 +20,10 @@ import {
 import type { Database, PostgresLimits } from './core/database.js';
 import { isOutage, isUnusable, OperatorError, ServiceError } from './core/errors.js';
 import { createFaults, type FaultPlan } from './core/faults.js';
-import { type Meter, unmetered } from './core/meter.js';
+import { type Meter, unmetered, watchRefusals } from './core/meter.js';
 import type { OutsideNetwork } from './core/public-internet.js';
+import type { RateLimits } from './core/rate-limits.js';
+import { createRefusals, type Refusals } from './core/refusals.js';
 import { nameRequests } from './core/request-scope.js';
 import { createHeldBytes } from './core/semaphore.js';
 import { type Tracer, watchDatabase } from './core/tracer.js';
@@ -338,7 +340,7 @@ async function claim(database: Database, files: AttachmentFiles, path: string, i
 }
 
 /** The inputs of a service's parts before they are assembled. */
-type ServiceGround = Omit<ServiceContext, 'inboxes'>;
+type ServiceGround = Omit<ServiceContext, 'inboxes' | 'refusals'>;
 
 export interface ServiceParts {
   readonly options: ServiceOptions;
@@ -356,12 +358,21 @@ function nameWork(context: ServiceContext): ServiceContext {
   return { ...context, log, database: watchDatabase(context.database, { ...context, log }) };
 }
 
+/** The same limits. Refusals are remembered for the owners of the agents, sessions and clients that they count for. */
+function watchLimits({ limits }: ServiceGround, refusals: Refusals): RateLimits {
+  return watchRefusals(limits, (limit, subjectId) => {
+    if (subjectId !== undefined) refusals.call(limit, subjectId);
+  });
+}
+
 /** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
   const { options, server, port, useListener, watch, metricsUrl } = parts;
   const inboxes = createInboxes(parts.context);
   const recent = createRecentWatch(parts.context.clock);
-  const context: ServiceContext = recent.attach(nameWork({ ...parts.context, inboxes }));
+  const refusals = createRefusals(parts.context.clock);
+  const limits = watchLimits(parts.context, refusals);
+  const context: ServiceContext = recent.attach(nameWork({ ...parts.context, inboxes, refusals, limits }));
   const { settings, clock, random, tracer, meter, log } = context;
   const startedAt = clock.now();
   const operatorSecret = randomToken(context.random, SECRET_BYTES);

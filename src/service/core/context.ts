@@ -13,6 +13,7 @@ import type { Database, Query, Transaction } from './database.js';
 import type { Faults } from './faults.js';
 import type { Meter } from './meter.js';
 import type { RateLimits } from './rate-limits.js';
+import type { Refusals } from './refusals.js';
 import type { Tracer } from './tracer.js';
 
 /** Public addresses of this service, each without a trailing slash, from configuration only, never from a request. */
@@ -145,6 +146,7 @@ export interface ServiceContext {
   readonly bus: Bus;
   readonly inboxes: Inboxes;
   readonly limits: RateLimits;
+  readonly refusals: Refusals;
   /** Memory for answers that slow readers have not taken yet. */
   readonly unread: HeldBytes;
   readonly settings: Settings;

@@ -68,15 +68,23 @@ export const unmetered: Meter = {
   injected: () => {},
 };
 
-/** The same limits, with every refusal counted under the limit that refused. */
-export function countRefusals(limits: RateLimits, meter: Meter): RateLimits {
+/**
+ * The same limits. `onRefusal` gets the limit of every refusal, and what it counts for. With several limits, the
+ * database does not say which one refused: then it gets the first one without a subject.
+ */
+export function watchRefusals(
+  limits: RateLimits,
+  onRefusal: (limit: LimitName, subjectId: string | undefined) => void,
+): RateLimits {
   const counted = async (budgets: readonly Budget[], ask: () => Promise<void>): Promise<void> => {
     try {
       await ask();
     } catch (error) {
-      const isRefusal = hasCode(error, 'RATE_LIMITED');
-      const name = isRefusal ? (error.options.limit ?? budgets[0]?.name) : undefined;
-      if (name !== undefined) meter.refused(name);
+      const [first] = budgets;
+      if (first === undefined || !hasCode(error, 'RATE_LIMITED')) throw error;
+      const { limit = budgets.length === 1 ? first.name : undefined } = error.options;
+      const subjects = budgets.filter(({ name }) => name === limit);
+      onRefusal(limit ?? first.name, subjects.length === 1 ? subjects[0]?.subjectId : undefined);
       throw error;
     }
   };

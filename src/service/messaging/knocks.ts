@@ -20,12 +20,13 @@ const LIFETIME_MS = KNOCK_LIFETIME_S * 1000;
 const FORGOTTEN_PER_BATCH = 500;
 
 /**
- * Remembers refused senders for the agents that hold strangers. Every other refusal writes the same to a row of the
- * inviter that no one reads. The refusals of one inviter wait for each other, because those of agents that do not hold
- * share that row. So neither the work nor the waiting reveals which agents hold.
+ * Remembers refused senders: in the data for the agents that hold strangers, and in memory for all. Every other
+ * refusal writes the same to a row of the inviter that no one reads. The refusals of one inviter wait for each other,
+ * because those of agents that do not hold share that row. So neither the work nor the waiting reveals which agents
+ * hold.
  */
-export async function recordKnocks(
-  { clock }: Pick<ServiceContext, 'clock'>,
+export async function recordRefusals(
+  { clock, refusals }: Pick<ServiceContext, 'clock' | 'refusals'>,
   transaction: Transaction,
   inviter: Pick<AgentActor, 'agentId' | 'handle'>,
   refused: readonly Refused[],
@@ -39,6 +40,10 @@ export async function recordKnocks(
     const agentId = holderId ?? `none ${inviter.agentId}`;
     putKnock(transaction, { agent_id: agentId, sender: inviter.handle, text, last_at: clock.now() }, owner);
   }
+  transaction.afterCommit(() => {
+    for (const { known } of refused)
+      refusals.invitation(known?.agentId ?? `none ${inviter.agentId}`, inviter.handle, known?.reason ?? 'unlisted');
+  });
 }
 
 /** Without NUL, which PostgreSQL cannot store. */

@@ -32,7 +32,7 @@ import { putQuestion } from '../store/questions.js';
 import { insertSession, markSessionActive, markSessionEnded } from '../store/sessions.js';
 import { noteAnswer } from './delivery-states.js';
 import { append, type EventDraft } from './events.js';
-import { recordKnocks } from './knocks.js';
+import { recordRefusals } from './knocks.js';
 import { admits, admitsAgain, type Invitee, type Refused } from './trust-gate.js';
 
 /**
@@ -175,7 +175,7 @@ export const createSession: Handler<'createSession'> = async (context, actor, in
   if (1 + requested.length > participantsMax) throw tooManyParticipants(participantsMax);
   const { invitees, refused } = await admits(transaction, context, actor, requested);
   const knock = (step: Transaction): Promise<void> =>
-    recordKnocks(context, step, actor, refused, body.initial_message?.content);
+    recordRefusals(context, step, actor, refused, body.initial_message?.content);
   if (requested.length > 0 && invitees.length === 0)
     throw new ServiceError('NOT_FOUND', undefined, { afterRefusal: knock });
   await knock(transaction);
@@ -299,7 +299,7 @@ export const inviteToSession: Handler<'inviteToSession'> = async (context, actor
   const requested = othersAmong(input.body.invite, actor.handle);
   await requireRoom(transaction, context, sessionId, requested);
   const { invitees: admitted, refused } = await admits(transaction, context, actor, requested);
-  await recordKnocks(context, transaction, actor, refused);
+  await recordRefusals(context, transaction, actor, refused);
   // Only agents that do not take part, or left (D-06).
   const present = await listPresent(
     transaction,
@@ -401,7 +401,7 @@ export const reopenSession: Handler<'reopenSession'> = async (context, actor, in
   // A new message must not get past the guard by ending and reopening the session.
   if (initialMessage !== undefined)
     await context.loopGuard?.check(transaction, sessionId, participation.last_sequence, initialMessage);
-  await recordKnocks(context, transaction, actor, [...absent, ...fresh.refused], initialMessage?.content);
+  await recordRefusals(context, transaction, actor, [...absent, ...fresh.refused], initialMessage?.content);
 
   const now = context.clock.now();
   await markSessionActive(transaction, sessionId);

@@ -2,6 +2,7 @@ import { type Handle, splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
+import type { RefusalReason } from '../core/refusals.js';
 import { type GateRow, weighHandles } from '../store/allowlists.js';
 import { agentLock } from '../store/lock-names.js';
 
@@ -16,12 +17,20 @@ export interface Refused {
   readonly handle: Handle;
   /** The agent, if it holds strangers and refused only because it does not list the inviter. */
   readonly holderId: string | undefined;
+  /** What its owner may know of the refusal. */
+  readonly known: KnownRefusal | undefined;
+}
+
+/** The agent that refused, and why. A block by the inviter is not its owner's business. */
+interface KnownRefusal {
+  readonly agentId: string;
+  readonly reason: RefusalReason;
 }
 
 /** What the gate decided about some handles, in their order. */
 export interface Verdict {
   readonly invitees: readonly Invitee[];
-  /** Only for `recordKnocks`: no answer may depend on it. */
+  /** Only for `recordRefusals`: no answer may depend on it. */
   readonly refused: readonly Refused[];
 }
 
@@ -43,7 +52,7 @@ export async function admits(
   const decided: Weighed[] = [];
   for (const one of weighed) {
     const isWithinShare = await takeStrangersShare(context, inviter, one);
-    decided.push(isWithinShare ? one : { ...one, id: undefined });
+    decided.push(isWithinShare ? one : refuseStranger(one));
   }
   return toVerdict(decided);
 }
@@ -65,8 +74,14 @@ export async function admitsAgain(
 function toVerdict(weighed: readonly Weighed[]): Verdict {
   return {
     invitees: weighed.flatMap(({ handle, id }) => (id === undefined ? [] : [{ id, handle }])),
-    refused: weighed.flatMap(({ handle, id, holderId }) => (id === undefined ? [{ handle, holderId }] : [])),
+    refused: weighed.flatMap(({ handle, id, holderId, known }) =>
+      id === undefined ? [{ handle, holderId, known }] : [],
+    ),
   };
+}
+
+function refuseStranger(one: Weighed): Weighed {
+  return { ...one, id: undefined, known: one.id === undefined ? one.known : { agentId: one.id, reason: 'too many' } };
 }
 
 /** A block names an agent, or all agents of an owner. */
@@ -79,6 +94,7 @@ interface Weighed {
   /** Undefined: the gate refuses it. */
   readonly id: string | undefined;
   readonly holderId: string | undefined;
+  readonly known: KnownRefusal | undefined;
   readonly isStranger: boolean;
 }
 
@@ -99,20 +115,35 @@ async function weigh(
   return handles.map((handle) => {
     const row = rows.get(handle);
     if (row === undefined) throw new Error('The gate gave no answer.');
-    const isReachable = isPresent(row) && (!mustList || row.is_listed_by_inviter === 1);
-    const id = isReachable && row.id !== null ? row.id : undefined;
+    const isUnlisted = mustList && row.is_listed_by_inviter !== 1;
+    const id = isPresent(row) && !isUnlisted && row.id !== null ? row.id : undefined;
     const isAdmitted = row.inbound_policy === 'open' || row.is_listed === 1;
     return {
       handle,
       id: isAdmitted ? id : undefined,
       holderId: !isAdmitted && row.inbound_policy === 'hold' ? id : undefined,
+      known: isUnlisted ? undefined : findKnownRefusal(row, isAdmitted),
       isStranger: row.is_listed === 0,
     };
   });
 }
 
 function isPresent(row: GateRow): boolean {
-  return row.removed_at === null && row.suspended_at === null && row.is_paused !== 1 && row.is_blocked === 0;
+  return isSeenBy(row) && row.is_paused !== 1 && row.is_blocking === 0;
+}
+
+/** Nothing but decisions of the agent and its owner can keep the inviter out. */
+function isSeenBy(row: GateRow): boolean {
+  return row.removed_at === null && row.suspended_at === null && row.is_blocked_by_inviter === 0;
+}
+
+/** Strangers that an agent holds are among its knocks instead. */
+function findKnownRefusal(row: GateRow, isAdmitted: boolean): KnownRefusal | undefined {
+  if (row.id === null || !isSeenBy(row)) return undefined;
+  const refuse = (reason: RefusalReason): KnownRefusal => ({ agentId: row.id ?? '', reason });
+  if (row.is_blocking === 1) return refuse('blocked');
+  if (row.is_paused === 1) return refuse('paused');
+  return isAdmitted || row.inbound_policy === 'hold' ? undefined : refuse('unlisted');
 }
 
 /**

@@ -14,6 +14,7 @@ import type { Scope } from '../../wire/scope.js';
 import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
+import { hasCode } from '../core/errors.js';
 import { findAccount } from '../store/accounts.js';
 import { findAgent } from '../store/agents.js';
 import {
@@ -183,7 +184,12 @@ async function toTokenReply(server: AuthorizationServer, granted: Granted): Prom
 async function countAttempt({ context }: AuthorizationServer, { id }: PresentedClient, network: string): Promise<void> {
   if (!context.settings.areLimitsOn) return;
   const client = await context.database.read((query) => findOAuthClient(query, id));
-  await context.limits.take('issueToken', hashSecret(`${client?.id ?? ''} ${network}`));
+  try {
+    await context.limits.take('issueToken', hashSecret(`${client?.id ?? ''} ${network}`));
+  } catch (error) {
+    if (client !== undefined && hasCode(error, 'RATE_LIMITED')) context.refusals.call('issueToken', client.id);
+    throw error;
+  }
 }
 
 /** Takes one of the client's 120 tokens a minute. The last of all checks: a refusal has consumed nothing. */

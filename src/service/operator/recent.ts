@@ -1,6 +1,6 @@
 import type { Clock } from '../../kit/clock.js';
 import type { ServiceContext } from '../core/context.js';
-import { countRefusals, type Meter, unmetered } from '../core/meter.js';
+import { type Meter, watchRefusals } from '../core/meter.js';
 import type { LimitName } from '../core/rate-limits.js';
 
 /** How many minutes are remembered, including the current one. */
@@ -109,7 +109,7 @@ export function createRecentWatch({ monotonic }: Pick<Clock, 'monotonic'>): Rece
     attach: (parts) => ({
       ...parts,
       meter: extend(parts.meter),
-      limits: countRefusals(parts.limits, { ...unmetered, refused }),
+      limits: watchRefusals(parts.limits, refused),
     }),
     read() {
       const last = currentMinute();

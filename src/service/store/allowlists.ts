@@ -182,6 +182,32 @@ export function listUnlistedCounterparts(
   );
 }
 
+/** What an agent has decided about another: by its handle, or for all agents of its owner. */
+export interface Decided {
+  readonly isListed: boolean;
+  readonly isBlocked: boolean;
+}
+
+/** What an agent has decided about each of these handles. */
+export async function findDecided(
+  query: Query,
+  agentId: string,
+  handles: readonly string[],
+): Promise<ReadonlyMap<string, Decided>> {
+  const names = `(asked.value, ${toGlob(query.dialect, 'asked.value')})`;
+  const rows = await query.all<{ handle: string; is_listed: number; is_blocked: number }>(
+    `SELECT asked.value AS handle,
+       CASE WHEN EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = $1 AND held.entry IN ${names})
+         THEN 1 ELSE 0 END AS is_listed,
+       CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN ${names})
+         THEN 1 ELSE 0 END AS is_blocked
+     FROM ${toValues(query.dialect, '$2')} AS asked`,
+    agentId,
+    JSON.stringify(handles),
+  );
+  return new Map(rows.map((row) => [row.handle, { isListed: row.is_listed === 1, isBlocked: row.is_blocked === 1 }]));
+}
+
 /** The facts that the gate needs about one handle; if there is no such agent, the agent columns are null. */
 export interface GateRow {
   readonly id: string | null;
@@ -189,8 +215,10 @@ export interface GateRow {
   readonly suspended_at: number | null;
   readonly removed_at: number | null;
   readonly inbound_policy: AgentRow['inbound_policy'] | null;
-  /** One side blocks the other. */
-  readonly is_blocked: number;
+  /** The handle's agent blocks the inviter. */
+  readonly is_blocking: number;
+  /** The inviter blocks the handle. */
+  readonly is_blocked_by_inviter: number;
   /** The handle's own list holds the inviter or all agents of its owner. */
   readonly is_listed: number;
   /** The inviter's list holds the handle or all agents of its owner. */
@@ -214,8 +242,9 @@ export async function weighHandles(
   const rows = await query.all<GateRow & { readonly handle: string }>(
     `SELECT asked.value AS handle, agent.id, agent.is_paused, account.suspended_at, agent.removed_at, agent.inbound_policy,
        CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = $1 AND block.blocked_handle IN (asked.value, ${glob}))
-         OR EXISTS (SELECT 1 FROM block WHERE block.agent_id = agent.id AND block.blocked_handle IN ($2, $3))
-         THEN 1 ELSE 0 END AS is_blocked,
+         THEN 1 ELSE 0 END AS is_blocked_by_inviter,
+       CASE WHEN EXISTS (SELECT 1 FROM block WHERE block.agent_id = agent.id AND block.blocked_handle IN ($2, $3))
+         THEN 1 ELSE 0 END AS is_blocking,
        CASE WHEN EXISTS (SELECT 1 FROM allowlist_entry AS held WHERE held.agent_id = agent.id AND held.entry IN ($2, $3))
          THEN 1 ELSE 0 END AS is_listed,
        CASE WHEN EXISTS (

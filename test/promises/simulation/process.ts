@@ -66,7 +66,7 @@ export class ServiceProcess implements Life {
     const clock = this.#world.clockOf(this);
     const random = randomOf(this.#world, this.#setting.operatorSecret);
     const store = await this.#openStore();
-    const context: Omit<ServiceContext, 'inboxes'> = {
+    const context: Omit<ServiceContext, 'inboxes' | 'refusals'> = {
       clock,
       random,
       ids: createIds(clock, random),

@@ -35,7 +35,7 @@ describe('The knocks of an agent', () => {
     const handle = await ada.createAgent('closed');
     await knock(stranger, handle, 'too early');
     const before = await ada.open('/dashboard/agents/closed/knocks');
-    expect(before.text).toContain('This agent doesn’t remember the strangers it refuses.');
+    expect(before.text).toMatch(/Not on the allowlist Refused .* Allow/);
     const saved = await ada.press('/dashboard/agents/closed', /^save$/i, { inbound_policy: 'hold' });
     expect(saved.text).toContain('Your changes were saved.');
     expect((await ada.open('/dashboard/agents/closed/knocks')).text).toContain('No one knocked');

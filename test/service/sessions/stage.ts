@@ -15,6 +15,7 @@ import type { Query, Transaction } from '../../../src/service/core/database.js';
 import { ServiceError } from '../../../src/service/core/errors.js';
 import { unmetered } from '../../../src/service/core/meter.js';
 import { type RateLimits, unlimited } from '../../../src/service/core/rate-limits.js';
+import { createRefusals } from '../../../src/service/core/refusals.js';
 import { createHeldBytes } from '../../../src/service/core/semaphore.js';
 import { replayEvents } from '../../../src/service/messaging/events.js';
 import { createInboxes } from '../../../src/service/messaging/inboxes.js';
@@ -93,6 +94,7 @@ export async function openStage(
     bus,
     inboxes,
     limits: options.limits ?? unlimited,
+    refusals: createRefusals(clock),
     unread: createHeldBytes(UNREAD_MAX_BYTES),
     settings: {
       addresses: {

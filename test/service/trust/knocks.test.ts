@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import type { Transaction } from '../../../src/service/core/database.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
-import { forgetOldKnocks, recordKnocks } from '../../../src/service/messaging/knocks.js';
+import { forgetOldKnocks, recordRefusals } from '../../../src/service/messaging/knocks.js';
 import { removeAgentRecord } from '../../../src/service/messaging/remove-agent.js';
 import { createSession } from '../../../src/service/messaging/sessions.js';
 import { addToAllowlist, blockAgent, dismissKnock, listKnocks } from '../../../src/service/messaging/trust-lists.js';
@@ -328,7 +328,9 @@ describe('From outside, an agent that holds strangers is like one that does not:
           noteWritten = resolve;
         });
         const open = stage.write(async (transaction) => {
-          await recordKnocks(stage.context, transaction, stranger, [{ handle: '@other.body', holderId }]);
+          await recordRefusals(stage.context, transaction, stranger, [
+            { handle: '@other.body', holderId, known: undefined },
+          ]);
           noteWritten();
           await isToCommit;
         });

@@ -156,7 +156,7 @@ ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="l
 ${renderCommand([aspCommand({ baseUrl }, 'login', handle), aspCommand({ baseUrl, handle }, 'tail')])}
 <p class="soft small">For a server, <a href="/dashboard/new-client?agent=${name}">create an API credential</a>.</p></section>
 ${renderGrants(grants, now)}
-${renderLimits(await readLimits(context, row))}
+${renderLimits(await readLimits(context, row), now)}
 <section class="card stack-tight" aria-labelledby="about"><h2 id="about">About</h2>
 ${agent.description !== null && html`<p class="lines">${agent.description}</p>`}
 ${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPath(handle)}">Public page</a> <span class="soft">to share</span></p>`}

@@ -29,6 +29,7 @@ import {
   renderList,
   renderNote,
   renderTrail,
+  TRAFFIC_PATH,
 } from './frame.js';
 import {
   createFormKey,
@@ -45,8 +46,6 @@ import {
   UNREFUSED,
   type Visit,
 } from './visit.js';
-
-export const TRAFFIC_PATH = '/dashboard/traffic';
 
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, actor, account, note } = visit;

@@ -44,6 +44,7 @@ import {
   renderTrail,
   type View,
 } from './frame.js';
+import { describeRefused } from './refusals.js';
 import {
   type AnswerHeaders,
   createFormKey,
@@ -197,7 +198,7 @@ async function clientWith(visit: Visit, refusal: Refusal, typed?: FilledSettings
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
 <div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1><bdi>${name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${agentName}">${handle}</a></span></div></div>
 ${renderNote(note)}${renderMistakes(mistakes)}${shown !== undefined && renderSecret(id, shown.secret, context.settings.addresses.baseUrl)}
-<div class="columns"><div class="stack">${renderDetails(client, shown !== undefined, context.clock.now())}
+<div class="columns"><div class="stack">${renderDetails(client, shown !== undefined, visit)}
 <section class="card stack-tight" aria-labelledby="replace"><h2 id="replace">Replace or revoke</h2>
 <p class="soft small">With a new secret, the old one can keep working until every program has the new one.</p>
 <div class="row-actions"><a class="button plain" href="${path}/rotate">New secret…</a><a class="button plain quiet-danger" href="${path}/revoke">Revoke this API credential…</a></div></section></div>
@@ -211,15 +212,19 @@ ${renderSelection(NEW_EXPIRY, filled.expiry, mistakes)}
   return withHeaders(refused(view, refusal), shown?.headers ?? {});
 }
 
-function renderDetails(client: ClientOfAccountRow, isSecretShown: boolean, now: number): Html {
+function renderDetails(client: ClientOfAccountRow, isSecretShown: boolean, { context }: Visit): Html {
+  const now = context.clock.now();
   const { id, created_at: createdAt, last_used_at: usedAt, expires_at: expiresAt, old_secret_until: oldUntil } = client;
   const expiry = html`<div><dt>${isExpired(client, now) ? 'Expired' : 'Expires'}</dt><dd>${expiresAt === null ? 'Never' : renderDeadline(expiresAt)}</dd></div>`;
   const old =
     oldUntil !== null &&
     oldUntil > now &&
     html`<div><dt>Old secret</dt><dd>Works until ${renderDeadline(oldUntil)}</dd></div>`;
+  const [refused] = context.refusals.listCalls(id);
+  const limited =
+    refused && html`<div><dt>Rate limit of tokens</dt><dd>Reached: ${describeRefused(refused, now)}</dd></div>`;
   return html`<section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${id}</dd></div><div><dt>Secret</dt><dd>${isSecretShown ? 'Shown above' : 'Shown only once, at creation'}</dd></div><div><dt>Created</dt><dd>${renderTime(createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${usedAt === null ? 'Never' : renderTime(usedAt, now)}</dd></div>${expiry}${old}</dl></section>`;
+<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${id}</dd></div><div><dt>Secret</dt><dd>${isSecretShown ? 'Shown above' : 'Shown only once, at creation'}</dd></div><div><dt>Created</dt><dd>${renderTime(createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${usedAt === null ? 'Never' : renderTime(usedAt, now)}</dd></div>${expiry}${old}${limited}</dl></section>`;
 }
 
 function renderSecret(id: string, secret: string, baseUrl: string): Html {

@@ -28,7 +28,7 @@ import {
   showRemoveAgent,
 } from './agent.js';
 import { registerAgentPage } from './agent-page.js';
-import { actNewAgent, newAgentAgain, showAgents, showNewAgent, TRAFFIC_PATH } from './agents.js';
+import { actNewAgent, newAgentAgain, showAgents, showNewAgent } from './agents.js';
 import {
   actDisconnect,
   actDisconnectAll,
@@ -50,7 +50,16 @@ import {
   showRotateClient,
 } from './clients.js';
 import { actExport, showSessionDownload } from './export.js';
-import { type Frame, frameHeaders, HELP_PATH, NEEDS_PATH, renderFrame, renderHelp, type View } from './frame.js';
+import {
+  type Frame,
+  frameHeaders,
+  HELP_PATH,
+  NEEDS_PATH,
+  renderFrame,
+  renderHelp,
+  TRAFFIC_PATH,
+  type View,
+} from './frame.js';
 import { actAllowKnock, actBlockKnock, actDismissKnock, actRestoreKnock, showKnocks } from './knocks.js';
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';

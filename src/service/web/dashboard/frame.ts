@@ -31,6 +31,9 @@ type Section = keyof typeof SECTIONS | keyof typeof MENU | 'search';
 /** The form field that leads back to the Needs you page instead of the form's own page. */
 export const FROM_NEEDS = { from: 'needs-you' } as const;
 export const NEEDS_PATH = SECTIONS.needs.path;
+/** The same for the page with the traffic of all agents. */
+export const FROM_TRAFFIC = { from: 'traffic' } as const;
+export const TRAFFIC_PATH = '/dashboard/traffic';
 
 /** The highest count shown. */
 const COUNTED_MAX = 99;

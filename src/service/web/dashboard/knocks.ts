@@ -12,7 +12,8 @@ import { dismissKnock, restoreKnock } from '../../store/knocks.js';
 import { type Html, html, renderAgentFace, strangersText } from '../html.js';
 import { renderTime } from '../time.js';
 import { actingAs, getAgentPath, getPath, renderAgentPage, requireAgent } from './agent.js';
-import { FROM_NEEDS, type NoteName, renderButton, renderEmpty, type SmallForm } from './frame.js';
+import { FROM_NEEDS, type NoteName, renderButton, renderEmpty } from './frame.js';
+import { readRefusals, renderRefusals, undoDecision } from './refusals.js';
 import { type DashboardAnswer, getBackPath, movedWithNote, page, type Visit } from './visit.js';
 
 const LIFETIME_DAYS = KNOCK_LIFETIME_S / (24 * 60 * 60);
@@ -41,41 +42,29 @@ export function renderKnock(
 
 export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
-  const { row, knocks } = await context.database.read(async (view) => {
+  const { row, knocks, refusals } = await context.database.read(async (view) => {
     const found = await requireAgent(visit, view);
-    return { row: found, knocks: await readKnocks(context, found.id, view) };
+    return {
+      row: found,
+      knocks: await readKnocks(context, found.id, view),
+      refusals: await readRefusals(visit, view, [found]),
+    };
   });
   const agent = toAgent(context, row);
   const now = context.clock.now();
   const path = `${getPath(agent)}/knocks`;
   const about = html`<p class="soft small">These agents got the same answer as every other stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears here again the next time it knocks. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
+  const isHolding = agent.inbound_policy === 'hold';
   const nothing = renderEmpty(
     'No one knocked',
-    agent.inbound_policy === 'hold'
+    isHolding
       ? html`<p>Agents that try to start a session without being on the <a href="${getPath(agent)}/allowlist">allowlist</a> appear here.</p>`
-      : html`<p>This agent doesn’t remember the strangers it refuses. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
+      : html`<p>This agent doesn’t keep what strangers wrote that it refused. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
   );
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
-  const body = html`<div class="stack measure">${knocks.length === 0 ? nothing : list}</div>`;
+  const refused = renderRefusals(visit, { title: knocks.length === 0 ? 'Refused' : 'Also refused', refusals });
+  const body = html`<div class="stack measure">${knocks.length > 0 ? list : (isHolding || refusals.length === 0) && nothing}${refused}</div>`;
   return page(renderAgentPage({ agent, note, undo: undoDecision(visit), mistakes: [] }, 'knocks', body));
-}
-
-/** Takes back what the note says was decided about a stranger, as far as that can be taken back. */
-export function undoDecision(visit: Visit, values: Readonly<Record<string, string>> = {}): SmallForm | undefined {
-  const { account, csrf, note, noteAbout = '' } = visit;
-  const [name = '', sender = ''] = noteAbout.split('/');
-  if (!isHandle(sender) || !isHandle(`@${account.username}.${name}`)) return undefined;
-  const path = `/dashboard/agents/${name}`;
-  if (note === 'dismissed')
-    return {
-      path: `${path}/knocks/restore`,
-      csrf,
-      label: 'Undo',
-      about: html`the dismissal of ${sender}`,
-      values: { ...values, sender },
-    };
-  if (note !== 'blocked') return undefined;
-  return { path: `${path}/blocks/remove`, csrf, label: 'Unblock', about: sender, values: { handle: sender } };
 }
 
 /** Decides about a stranger as the agent does, and goes back to the list. */

@@ -23,7 +23,8 @@ import {
   renderNote,
   type SmallForm,
 } from './frame.js';
-import { renderKnock, undoDecision } from './knocks.js';
+import { renderKnock } from './knocks.js';
+import { undoDecision } from './refusals.js';
 import { listInvitations, pathOfSession, renderInvitations, type TimedRow } from './sessions.js';
 import { findAnswered, findSeenSession } from './transcript.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';

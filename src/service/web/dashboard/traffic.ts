@@ -3,13 +3,22 @@ import { toAgent } from '../../agents/agents.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { LIMIT, type LimitName } from '../../core/rate-limits.js';
+import type { RefusedCalls } from '../../core/refusals.js';
 import { type AgentRecordRow, countAgents, listAgentsOfAccount } from '../../store/agents.js';
 import { listMessageHeads } from '../../store/events.js';
 import { countPending, listRecentSessions, type RecentSessionRow } from '../../store/inboxes.js';
 import { renderGraph } from '../graph.js';
 import { type Html, html, renderAgentFace, renderName } from '../html.js';
 import { renderBadges } from './agents.js';
-import { renderEmpty, renderHeading, renderTrail } from './frame.js';
+import { FROM_TRAFFIC, renderEmpty, renderHeading, renderNote, renderTrail } from './frame.js';
+import {
+  describeRefused,
+  readRefusals,
+  readRefusedCalls,
+  renderRefusals,
+  renderRefusedCalls,
+  undoDecision,
+} from './refusals.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
 const MINUTE_MS = 60 * 1000;
@@ -28,6 +37,8 @@ interface Traffic {
   readonly received: readonly number[];
   /** How many each agent sent in all of these days, by its handle. */
   readonly sentBy: ReadonlyMap<string, number>;
+  /** The sessions that were counted. */
+  readonly sessionIds: readonly string[];
   /** There may be more than a page counts. */
   readonly isCut: boolean;
 }
@@ -65,7 +76,7 @@ export async function readTraffic(
     isCut ||= events.length === limit;
     if (left === 0) break;
   }
-  return { sent, received, sentBy, isCut };
+  return { sent, received, sentBy, sessionIds: sessions.map(({ session_id: id }) => id), isCut };
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -100,9 +111,9 @@ const PENDING_MAX = 100;
 
 /** The traffic of all agents of the account together, and what each of them does. */
 export async function showTraffic(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account } = visit;
+  const { context, account, note } = visit;
   await context.inboxes.settleForAccount(account.id);
-  const { traffic, rows, agentCount } = await context.database.read(async (query) => {
+  const { traffic, rows, agentCount, refusals, calls } = await context.database.read(async (query) => {
     const agents = await listAgentsOfAccount(query, account.id, { limit: COUNTED_AGENTS_MAX });
     const traffic = await readTraffic(context, query, agents);
     const sentBy = ({ handle }: AgentRecordRow): number => traffic.sentBy.get(handle) ?? 0;
@@ -112,7 +123,13 @@ export async function showTraffic(visit: Visit): Promise<DashboardAnswer> {
       const pending = await countPending(query, row.id, PENDING_MAX);
       rows.push(renderAgentRow(toAgent(context, row), sentBy(row), pending));
     }
-    return { traffic, rows, agentCount: await countAgents(query, account.id) };
+    return {
+      traffic,
+      rows,
+      agentCount: await countAgents(query, account.id),
+      refusals: await readRefusals(visit, query, agents),
+      calls: await readRefusedCalls(visit, query, agents, traffic.sessionIds),
+    };
   });
   const graphs =
     renderTraffic(traffic) ??
@@ -123,8 +140,9 @@ export async function showTraffic(visit: Visit): Promise<DashboardAnswer> {
   const list =
     rows.length > 0 &&
     html`<section class="stack-tight" aria-labelledby="by-agent"><h2 id="by-agent">By agent</h2><ul class="rows">${rows}</ul></section>`;
+  const refused = renderRefusals(visit, { title: 'Refused invitations', refusals, form: FROM_TRAFFIC });
   const about = 'Everything your agents sent and received. Messages between them count as sent.';
-  const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}${renderHeading({ title: 'Traffic', about })}${graphs}${counted}${list}</div>`;
+  const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}${renderHeading({ title: 'Traffic', about })}${renderNote(note, undoDecision(visit, FROM_TRAFFIC))}${graphs}${counted}${refused}${renderRefusedCalls(visit, calls)}${list}</div>`;
   return page({ title: 'Traffic', section: 'agents', main });
 }
 
@@ -175,28 +193,31 @@ export interface UsedLimit {
   readonly used: number;
   readonly count: number;
   readonly windowMs: number;
+  /** The calls that it refused lately. */
+  readonly refused: RefusedCalls | undefined;
 }
 
 /** Nothing if the service counts nothing. */
 export async function readLimits(
-  { limits }: Pick<ServiceContext, 'limits'>,
+  { limits, refusals }: Pick<ServiceContext, 'limits' | 'refusals'>,
   { id, inbound_policy: policy }: Pick<AgentRecordRow, 'id' | 'inbound_policy'>,
 ): Promise<readonly UsedLimit[]> {
   const names = Object.entries({ ...OWN_LIMITS, ...(policy === 'open' && OPEN_LIMITS) });
+  const refused = new Map(refusals.listCalls(id).map((one) => [one.limit, one]));
   const all = names.map(async ([key, label]) => {
     const name = key as LimitName;
     const used = await limits.getUsed(name, id);
     const { count, window_ms: windowMs } = LIMIT[name];
-    return used === undefined ? [] : [{ label, used, count, windowMs }];
+    return used === undefined ? [] : [{ label, used, count, windowMs, refused: refused.get(name) }];
   });
   return (await Promise.all(all)).flat();
 }
 
-export function renderLimits(limits: readonly UsedLimit[]): Html | undefined {
+export function renderLimits(limits: readonly UsedLimit[], now: number): Html | undefined {
   if (limits.length === 0) return undefined;
   const rows = limits.map(
-    ({ label, used, count, windowMs }) =>
-      html`<li class="between"><span>${label} <span class="soft">${windowMs === MINUTE_MS ? 'a minute' : 'an hour'}</span></span><span>${used >= count && html`<span class="badge warn">Used up</span> `}${used} of ${count}</span></li>`,
+    ({ label, used, count, windowMs, refused }) =>
+      html`<li class="between"><span>${label} <span class="soft">${windowMs === MINUTE_MS ? 'a minute' : 'an hour'}${refused && html`, ${describeRefused(refused, now)}`}</span></span><span>${used >= count && html`<span class="badge warn">Used up</span> `}${used} of ${count}</span></li>`,
   );
   return html`<section class="card stack-tight" aria-labelledby="limits"><h2 id="limits">Rate limits</h2><ul class="members small">${rows}</ul></section>`;
 }

@@ -15,7 +15,16 @@ import { type Browser, findAccountOf, readBrowser } from '../browser.js';
 import { describeDuration, type Mistake } from '../form.js';
 import { checkPasskey } from '../passkeys.js';
 import { checkPassword } from '../passwords.js';
-import { FROM_NEEDS, isNoteName, type Listed, NEEDS_PATH, type NoteName, type View } from './frame.js';
+import {
+  FROM_NEEDS,
+  FROM_TRAFFIC,
+  isNoteName,
+  type Listed,
+  NEEDS_PATH,
+  type NoteName,
+  TRAFFIC_PATH,
+  type View,
+} from './frame.js';
 
 const LIFETIME_S = 30;
 
@@ -195,9 +204,11 @@ export function movedWithNote(
   return moved(to, { 'set-cookie': [noteCookie(context.settings.addresses.webUrl, name, about), ...cookies] });
 }
 
-/** The page that a form leads to: its own, or the Needs you page if it was sent from there. */
+/** The page that a form leads to: its own, or a page that lists things of several agents if it was sent from there. */
 export function getBackPath(form: Parameters, own: string): string {
-  return form.one('from') === FROM_NEEDS.from ? NEEDS_PATH : own;
+  const from = form.one('from');
+  if (from === FROM_NEEDS.from) return NEEDS_PATH;
+  return from === FROM_TRAFFIC.from ? TRAFFIC_PATH : own;
 }
 
 /** Undefined: this browser is not signed in. */
