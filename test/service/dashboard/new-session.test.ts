@@ -89,6 +89,7 @@ describe('A person who starts a session', () => {
   it.each([
     ['no agent of the account', { agent: 'nobody' }, 'Choose one of your agents.'],
     ['another account’s agent', { agent: '@bob.main' }, 'Choose one of your agents.'],
+    ['too many to invite', { handles: '@no.body '.repeat(101) }, 'Enter at most 100 handles at once. These are 101.'],
     ['no one to invite', { handles: ' , ' }, 'Enter the handle of an agent.'],
     ['a topic that is too long', { topic: 'x'.repeat(TOPIC_MAX_LENGTH + 1) }, 'topic'],
     ['a message that is too long', { text: 'x'.repeat(MESSAGE_BODY_MAX_BYTES) }, 'The message is too long.'],
@@ -97,6 +98,16 @@ describe('A person who starts a session', () => {
     expect(page.answer.status).toBe(400);
     expect(page.text).toContain(reason);
     expect(await sessionsOf(bob)).toEqual([]);
+  });
+
+  it('invites the last of a hundred long handles, because no field cuts them', async () => {
+    expect(/<input[^>]*name="handles"[^>]*>/.exec((await ada.open(PATH)).answer.text)?.[0]).not.toContain('maxlength');
+    const handles = [...Array.from({ length: 99 }, (_, at) => `@no.${'x'.repeat(28)}-${at + 100}`), bob.handle].join(
+      ' ',
+    );
+    expect(handles.length).toBeGreaterThan(3_000);
+    expect((await start({ handles })).text).toContain('Some agents can’t be invited.');
+    expect(await sessionsOf(bob)).toHaveLength(1);
   });
 
   it('cannot use an agent that may not start sessions', async () => {

@@ -362,6 +362,11 @@ describe('A person who manages a session', () => {
     const wrong = await invite(`${carol.handle} not-a-handle`);
     expect([wrong.answer.status, wrong.text.includes('“not-a-handle” is not a handle.')]).toEqual([400, true]);
     expect(mustFindForm(wrong, /^invite$/i).values['handles']).toBe(`${carol.handle} not-a-handle`);
+    const many = '@no.body '.repeat(101).trim();
+    const refused = await invite(many);
+    expect([refused.answer.status, refused.text.includes('Enter at most 100 handles at once.')]).toEqual([400, true]);
+    expect(mustFindForm(refused, /^invite$/i).values['handles']).toBe(many);
+    expect(/<input[^>]*name="handles"[^>]*>/.exec(refused.answer.text)?.[0]).not.toContain('maxlength');
     expect((await typesOf(session)).filter((type) => type === 'session.invited')).toHaveLength(2);
   });
 

@@ -1,5 +1,6 @@
 import { ATTACHMENT_TYPE } from '../../../wire/attachment.js';
-import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
+import { ATTACHMENTS_PER_MESSAGE_MAX, INVITEES_PER_CALL_MAX } from '../../../wire/limit.js';
+import { Handle } from '../../../wire/schemas/requests.js';
 import type { AccountView } from '../../messaging/events.js';
 import { findTransition, type Verb } from '../../messaging/sessions.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
@@ -9,7 +10,6 @@ import { renderButton } from './frame.js';
 import { toPlainText } from './markdown.js';
 
 export const TEXT_MAX_LENGTH = 200_000;
-export const INVITEES_MAX_LENGTH = 2_000;
 const ACCEPTED = Object.entries(ATTACHMENT_TYPE).flatMap(([type, { extensions }]) => [
   type,
   ...extensions.map((one) => `.${one}`),
@@ -38,6 +38,15 @@ export function findRoles({ participations }: AccountView): Roles {
 /** The handles that someone typed into a field. */
 export function splitHandles(text = ''): string[] {
   return text.split(/[\s,]+/).filter((handle) => handle !== '');
+}
+
+/** The problem with typed handles; undefined: none. A field for them has no length: browsers cut what is pasted there. */
+export function findMistakenHandles(handles: readonly string[]): string | undefined {
+  if (handles.length === 0) return 'Enter the handle of an agent.';
+  const wrong = handles.find((handle) => !Handle.safeParse(handle).success);
+  if (wrong !== undefined) return `“${untrustedText(wrong)}” is not a handle.`;
+  if (handles.length <= INVITEES_PER_CALL_MAX) return undefined;
+  return `Enter at most ${INVITEES_PER_CALL_MAX} handles at once. These are ${handles.length}.`;
 }
 
 /** The message that a new one answers. */
@@ -164,7 +173,6 @@ export function renderManage(composer: Composer, count: string, people: Html): H
       hint: html`Handles such as <code>@bob.helper</code>. Separate several with spaces.`,
       value: typed.handles ?? '',
       autocomplete: 'off',
-      maxLength: INVITEES_MAX_LENGTH,
       isIdentifier: true,
     },
     mistakes,

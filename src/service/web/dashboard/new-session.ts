@@ -1,16 +1,15 @@
 import { MESSAGE_BODY_MAX_BYTES, TOPIC_MAX_LENGTH } from '../../../wire/limit.js';
 import { DASHBOARD, SENT_BY } from '../../../wire/message.js';
-import { Handle } from '../../../wire/schemas/requests.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import { writeAs } from '../../http/pipeline.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { type AgentRecordRow, listAgentsOfAccount } from '../../store/agents.js';
 import { type Field, hidden, type Mistake, renderArea, renderField, renderProblem, toTitle } from '../form.js';
-import { html, untrustedText } from '../html.js';
+import { html } from '../html.js';
 import { actingAs } from './agent.js';
 import { renderAgentChoice, splitLines } from './agents.js';
-import { INVITEES_MAX_LENGTH, splitHandles, TEXT_MAX_LENGTH } from './compose.js';
+import { findMistakenHandles, splitHandles, TEXT_MAX_LENGTH } from './compose.js';
 import { renderEmpty, renderTrail } from './frame.js';
 import { NEW_SESSION_PATH, pathOfSession } from './sessions.js';
 import { findSeenSession } from './transcript.js';
@@ -43,7 +42,6 @@ export async function newSessionAgain(visit: Visit, form: Parameters, refusal: R
     value: handles,
     hint: html`Handles such as <code>@bob.helper</code>. Separate several with spaces.`,
     autocomplete: 'off',
-    maxLength: INVITEES_MAX_LENGTH,
     isIdentifier: true,
   };
   const about: Field = {
@@ -113,9 +111,8 @@ async function findOwnAgent(query: Query, accountId: string, name = ''): Promise
 function findMistakes(agent: AgentRecordRow | undefined, invite: readonly string[], size: number): Mistake[] {
   const mistakes: Mistake[] = [];
   if (agent === undefined) mistakes.push({ field: 'agent', message: 'Choose one of your agents.' });
-  const wrong = invite.find((handle) => !Handle.safeParse(handle).success);
-  if (invite.length === 0) mistakes.push(invitee('Enter the handle of an agent.'));
-  else if (wrong !== undefined) mistakes.push(invitee(`“${untrustedText(wrong)}” is not a handle.`));
+  const wrong = findMistakenHandles(invite);
+  if (wrong !== undefined) mistakes.push(invitee(wrong));
   if (size > MESSAGE_BODY_MAX_BYTES)
     mistakes.push({
       field: 'text',

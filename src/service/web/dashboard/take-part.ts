@@ -3,7 +3,6 @@ import { attachmentTypeOfName, isAttachmentType } from '../../../wire/attachment
 import { splitHandle } from '../../../wire/handle.js';
 import { ATTACHMENTS_PER_MESSAGE_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { DASHBOARD, IN_REPLY_TO, SENT_BY } from '../../../wire/message.js';
-import { Handle } from '../../../wire/schemas/requests.js';
 import { receiveFile, type UploadPart } from '../../attachments/receive-upload.js';
 import type { AgentActor } from '../../core/context.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
@@ -17,7 +16,7 @@ import { setUnansweredDismissed } from '../../store/unanswered.js';
 import { hidden, type Mistake } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
-import { findRoles, renderActing, splitHandles } from './compose.js';
+import { findMistakenHandles, findRoles, renderActing, splitHandles } from './compose.js';
 import { type NoteName, renderQuestion, renderTrail, type View } from './frame.js';
 import { pathOfSession } from './sessions.js';
 import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWith } from './transcript.js';
@@ -270,10 +269,8 @@ export function actDecline(visit: Visit, form: Parameters): Promise<DashboardAns
 
 export async function actInvite(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const invite = splitHandles(form.one('handles'));
-  const wrong = invite.find((handle) => !Handle.safeParse(handle).success);
-  if (wrong !== undefined)
-    return inviteAgain(visit, form, mistaken(invitee(`“${untrustedText(wrong)}” is not a handle.`)));
-  if (invite.length === 0) return inviteAgain(visit, form, mistaken(invitee('Enter the handle of an agent.')));
+  const wrong = findMistakenHandles(invite);
+  if (wrong !== undefined) return inviteAgain(visit, form, mistaken(invitee(wrong)));
   try {
     return await actAs(visit, form, async (actor, path, key) => {
       const write = { operation: 'inviteToSession', path, body: { invite }, key } as const;
