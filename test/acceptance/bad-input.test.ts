@@ -26,7 +26,7 @@ describe('bad input gets a clear error, the exit code of the table, and leaves s
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--demo']);
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
   });
   afterAll(async () => {
     await service.stop();

@@ -9,14 +9,14 @@ beforeAll(async () => {
   home = createHome();
   service = await startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot', '--limits', 'off']);
   for (const handle of ['demo.you', 'alice.bot', 'bob.bot'])
-    expect((await home.asp(['login', handle, '--yes'])).status).toBe(0);
+    expect((await home.run(['login', handle, '--yes'])).status).toBe(0);
 });
 afterAll(async () => {
   await service.stop();
   await home.dispose();
 });
 
-const as = (handle: string, ...words: string[]) => home.asp([...words, '-a', handle]);
+const as = (handle: string, ...words: string[]) => home.run([...words, '-a', handle]);
 /** Creates a session between demo.you and alice.bot. */
 async function openSession(): Promise<string> {
   const id = (await as('demo.you', 'session', 'create', 'alice.bot')).stdout.trim();

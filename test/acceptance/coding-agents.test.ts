@@ -19,7 +19,7 @@ describe('coding agents', () => {
     home = createHome();
     service = await startServe(home, ['--seed', 'demo.you,alice.bot,alice.two', '--limits', 'off', '--port', '0']);
     for (const handle of [ME, '@alice.two', BOT])
-      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+      expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
   });
   afterAll(async () => {
     await service.stop();

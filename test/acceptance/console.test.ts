@@ -36,7 +36,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
   });
 
   const asp = async (...words: string[]): Promise<string> => {
-    const { status, stdout, stderr } = await home.asp(words);
+    const { status, stdout, stderr } = await home.run(words);
     if (status !== 0) throw new Error(`asp ${words.join(' ')}: ${stderr}`);
     return stdout.trim();
   };
@@ -147,7 +147,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     };
     const speak = async (from: string): Promise<void> => {
       const input = Array.from({ length: SAID_BY_PROGRAM }, (_, index) => `${from} ${index}\n`).join('');
-      await home.asp(['send', session, '--lines', '--as', '@bob.helper'], { input });
+      await home.run(['send', session, '--lines', '--as', '@bob.helper'], { input });
     };
     const talk = async (round: string): Promise<void> => {
       const program = speak(`program ${round}`);

@@ -12,15 +12,15 @@ describe('the delivery state of a message', () => {
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--seed', 'demo.you,alice.bot', '--limits', 'off']);
-    for (const handle of ['demo.you', 'alice.bot']) expect((await home.asp(['login', handle, '--yes'])).status).toBe(0);
+    for (const handle of ['demo.you', 'alice.bot']) expect((await home.run(['login', handle, '--yes'])).status).toBe(0);
   });
   afterAll(async () => {
     await service.stop();
     await home.dispose();
   });
 
-  const asp = (...words: string[]) => home.asp([...words, '-a', 'demo.you']);
-  const asAlice = (...words: string[]) => home.asp([...words, '-a', 'alice.bot']);
+  const asp = (...words: string[]) => home.run([...words, '-a', 'demo.you']);
+  const asAlice = (...words: string[]) => home.run([...words, '-a', 'alice.bot']);
   /** Creates a session between the two. */
   const openSession = async (): Promise<string> => {
     const id = (await asp('session', 'create', 'alice.bot')).stdout.trim();

@@ -75,7 +75,7 @@ describe('a flood of passwords', { timeout: TIMEOUT_MS }, () => {
   });
 
   it('from many addresses does not hold up those who are signed in', async () => {
-    expect(await home.asp(['login', '@me.bot', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@me.bot', '--yes'])).toMatchObject({ status: 0 });
     const order: string[] = [];
     const flood = await guess(Array.from({ length: 60 }, (_, index) => `127.0.1.${index + 1}`));
     for (const guessed of flood) void guessed.then(() => order.push('guess'));

@@ -53,7 +53,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
 
   it('keeps acknowledged messages and refuses others with exit 9, until there is space again', async () => {
     const service = await startServe(home, ['--demo', '--limits', 'off']);
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     const sid = (await home.asp(['session', 'create'])).stdout.trim();
     const filler = join(disk, 'filler');
     const sent: string[] = [];
@@ -115,7 +115,7 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--seed', 'me.bot,you.bot']);
-    await home.asp(['login', '@me.bot', '--yes']);
+    await home.run(['login', '@me.bot', '--yes']);
     session = (await home.asp(['session', 'create', '@you.bot'])).stdout.trim();
     writeFileSync(join(home.directory, 'large.txt'), 'x'.repeat(100_000));
     expect((await home.asp(['send', session, 'y'.repeat(20_000), '--file', 'large.txt'])).status).toBe(0);
@@ -186,7 +186,7 @@ describe.skipIf(reason !== undefined)(`asp run whose progress goes to a full dis
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--limits', 'off', '--seed', 'demo.you,demo.bot']);
-    expect(await home.asp(['login', '@demo.bot', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.bot', '--yes'])).toMatchObject({ status: 0 });
     me = await actorIn(home, service.url, '@demo.you');
     disk = join(home.directory, 'disk');
     mkdirSync(disk);

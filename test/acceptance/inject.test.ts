@@ -26,7 +26,7 @@ describe('A service that fails on purpose', () => {
   });
   const start = async (faults: string): Promise<void> => {
     service = await startServe(home, ['--seed', 'alice.bot,bob.bot', '--limits', 'off', '--inject', faults]);
-    expect((await home.asp(['login', '@alice.bot', '--yes'])).status).toBe(0);
+    expect((await home.run(['login', '@alice.bot', '--yes'])).status).toBe(0);
   };
   const messagesOf = async (session: string): Promise<string[]> => {
     const ended = await home.asp(['message', 'list', session, '--jsonl', '--retries', '20']);

@@ -220,7 +220,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     home = createHome();
     service = await serve();
     for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot', '@dave.bot', '@erin.bot', '@finn.bot'])
-      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+      expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     you = await connect('demo.you');
     open.length = 0;
   });
@@ -829,7 +829,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       ...['--seed', 'demo.you', '--public-url', `http://127.0.0.1:${relay.port}`],
     ]);
     relay.targetPort = Number((await behind.running.until('stderr', /Listening on \S+:(\d+)\./))[1]);
-    expect(await other.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    expect(await other.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     let refreshes = 0;
     relay.onRequest = async ({ path, forward }) => {
       const answer = await forward();

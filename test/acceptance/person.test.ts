@@ -13,7 +13,7 @@ describe('a person who is signed in', () => {
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--demo']);
-    expect((await home.asp(['login', '@demo.you', '--yes'])).status).toBe(0);
+    expect((await home.run(['login', '@demo.you', '--yes'])).status).toBe(0);
     session = (await home.asp(['send', '@alice.bot', 'hi'])).stdout.trim();
   });
   afterAll(async () => {
@@ -61,7 +61,7 @@ describe('a person who is signed in', () => {
     });
 
     it('--accessible numbers the choices', async () => {
-      await home.asp(['login', '@alice.bot', '--yes']);
+      await home.run(['login', '@alice.bot', '--yes']);
       const asked = home.terminal(['use', '--accessible'], { environment: TERMINAL });
       await asked.until('stdout', /Which agent\?\s+1 {2}@alice\.bot\s+2 {2}@demo\.you\s+Number \(1 to 2\): /);
       asked.child.stdin?.write('2\r');

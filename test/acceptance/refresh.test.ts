@@ -29,7 +29,7 @@ describe('Refresh › one refresh at a time', () => {
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--demo', '--limits', 'off']);
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
   });
   afterAll(async () => {
     await service.stop();

@@ -19,10 +19,10 @@ afterEach(async () => {
 });
 const start = async (...words: readonly string[]): Promise<void> => {
   service = await startServe(home, ['--seed', 'alice.bot,bob.bot', '--data', 'memory', ...words]);
-  expect((await home.asp(['login', '@alice.bot', '--yes'])).status).toBe(0);
+  expect((await home.run(['login', '@alice.bot', '--yes'])).status).toBe(0);
 };
 const succeed = async (...words: readonly string[]): Promise<string> => {
-  const { status, stdout, stderr } = await home.asp(words);
+  const { status, stdout, stderr } = await home.run(words);
   expect(status, stderr).toBe(0);
   return stdout.trim();
 };
@@ -48,7 +48,7 @@ describe('asp serve --clock', () => {
     tail.kill('SIGINT');
     await tail.ended;
     await advance('300d');
-    const late = await home.asp(['send', '@bob.bot', 'hi']);
+    const late = await home.run(['send', '@bob.bot', 'hi']);
     expect([late.status, late.stderr]).toEqual([4, expect.stringContaining('asp login')]);
     await succeed('login', '@alice.bot', '--yes');
     expect((await sentAt()) - before).toBeGreaterThan(300 * DAY_MS);
@@ -67,7 +67,7 @@ describe('asp serve --clock', () => {
 
   it('is refused for persistent data, and moves no other clock', async () => {
     const refused = async (...words: readonly string[]): Promise<string> => {
-      const { status, stderr } = await home.asp(['serve', '--port', '0', ...words]);
+      const { status, stderr } = await home.run(['serve', '--port', '0', ...words]);
       expect(status).toBe(2);
       return stderr;
     };
@@ -79,7 +79,7 @@ describe('asp serve --clock', () => {
       expect(await refused('--data', 'memory', '--clock', clock)).toMatch(/--clock '.*' is not/);
     expect(home.exists('folder')).toBe(false);
     await start();
-    const { status, stderr } = await home.asp(['serve', 'clock', 'advance', '1h']);
+    const { status, stderr } = await home.run(['serve', 'clock', 'advance', '1h']);
     expect([status, stderr]).toEqual([5, expect.stringContaining('--clock controlled')]);
   });
 });
@@ -127,7 +127,7 @@ describe('asp serve trigger', () => {
     const { session_id: id } = await toAlice('end');
     expect(await succeed('session', 'show', id, '--json')).toMatch(/"state":"ended"/);
     await succeed('serve', 'agent', 'add', 'shy.bot', '--policy', 'allowlist');
-    const { status, stderr } = await home.asp(['serve', 'trigger', 'message', '--to', '@shy.bot']);
+    const { status, stderr } = await home.run(['serve', 'trigger', 'message', '--to', '@shy.bot']);
     expect([status, stderr]).toEqual([3, expect.stringContaining('@shy.bot could not be reached by @trigger.agent.')]);
     expect(json<{ items: unknown[] }>(await succeed('serve', 'client', 'list', '--json')).items).toEqual([]);
   });
@@ -138,7 +138,7 @@ describe('asp serve trigger', () => {
     await toAlice('drop', '--code', '1001');
     await tail.until('stderr', /closed 1001/);
     // The program chooses when to reconnect.
-    const dropped = async () => (await home.asp(['serve', 'trigger', 'drop', '--to', '@alice.bot'])).status === 0;
+    const dropped = async () => (await home.run(['serve', 'trigger', 'drop', '--to', '@alice.bot'])).status === 0;
     await until('there is a socket to drop', dropped, 30_000);
     await tail.until('stderr', /closed 1006/);
     const { session_id: id } = await toAlice('invitation');
@@ -146,7 +146,7 @@ describe('asp serve trigger', () => {
     await stop(tail);
     const ids = jsonLines<{ event_id: string }>(tail.stdout()).map(({ event_id: eventId }) => eventId);
     expect(new Set(ids).size).toBe(ids.length);
-    const { status, stderr } = await home.asp(['serve', 'trigger', 'drop', '--to', '@alice.bot']);
+    const { status, stderr } = await home.run(['serve', 'trigger', 'drop', '--to', '@alice.bot']);
     expect([status, stderr]).toEqual([3, expect.stringContaining('@alice.bot has no open socket. Nothing happened.')]);
     const created = json<{ client_id: string; client_secret: string }>(
       await succeed('serve', 'client', 'add', 'alice.bot'),
@@ -171,7 +171,7 @@ describe('asp serve trigger', () => {
     const { session_id: id } = await toAlice('invitation');
     await tail.until('stdout', new RegExp(id));
     await stop(tail);
-    const idle = await home.asp(['serve', 'trigger', 'expire', '--to', '@bob.bot']);
+    const idle = await home.run(['serve', 'trigger', 'expire', '--to', '@bob.bot']);
     expect([idle.status, idle.stderr]).toEqual([3, expect.stringContaining('no access token that is still valid')]);
   });
 
@@ -181,7 +181,7 @@ describe('asp serve trigger', () => {
     for (const fault of ['429', '500', '502', '503', '504', 'lost', 'cut']) {
       expect((await trigger(fault)).count).toBe(1);
       const [failed, fine] = [
-        await home.asp(['send', session, fault, '--json', '--retries', '0']),
+        await home.run(['send', session, fault, '--json', '--retries', '0']),
         await succeed('send', session, 'x', '--json'),
       ];
       expect(failed.status, fault).not.toBe(0);
@@ -201,7 +201,7 @@ describe('asp serve trigger', () => {
   it('harms no service that others rely on', async () => {
     service = await startServe(home, ['--seed', 'alice.bot']);
     for (const words of [['503'], ['drop', '--to', '@alice.bot'], ['expire', '--to', '@alice.bot']]) {
-      const { status, stderr } = await home.asp(['serve', 'trigger', ...words]);
+      const { status, stderr } = await home.run(['serve', 'trigger', ...words]);
       expect([status, stderr]).toEqual([5, expect.stringContaining('It is not a service for tests.')]);
     }
     expect((await toAlice('message')).session_id).toMatch(/^sess_/);
@@ -219,7 +219,7 @@ describe('asp serve trigger', () => {
     ['expire --to alice.bot --from bob.bot', /--from has no meaning with expire/],
     ['503 --times 0', /times/],
   ])('%s is refused before anything happens', async (words, message) => {
-    const { status, stderr } = await home.asp(['serve', 'trigger', ...words.split(' ')]);
+    const { status, stderr } = await home.run(['serve', 'trigger', ...words.split(' ')]);
     expect(status).toBe(2);
     expect(stderr).toMatch(message);
   });

@@ -30,10 +30,10 @@ describe('a service restored from a backup', () => {
   it('a tail with a cursor file misses no message with a reused number, and says what is gone', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one']);
-    await home.asp(['login', '@me.one', '--yes']);
-    const sid = (await home.asp(['session', 'create'])).stdout.trim();
+    await home.run(['login', '@me.one', '--yes']);
+    const sid = (await home.run(['session', 'create'])).stdout.trim();
     const send = async (...texts: string[]): Promise<void> => {
-      for (const text of texts) expect(await home.asp(['send', sid, text])).toMatchObject({ status: 0 });
+      for (const text of texts) expect(await home.run(['send', sid, text])).toMatchObject({ status: 0 });
     };
     const tail = (): ReturnType<Home['asp']> =>
       home.asp(['tail', sid, '--no-follow', '--cursor-file', 'cursors.json', '--control', '--after', '0']);
@@ -71,10 +71,10 @@ describe('a service restored from a backup', () => {
   it('a running tail continues with the events since then, and says so', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one,you.two']);
-    for (const handle of ['@me.one', '@you.two']) await home.asp(['login', handle, '--yes']);
-    const sid = (await home.asp(['session', 'create', '@you.two', '--as', '@me.one'])).stdout.trim();
-    await home.asp(['session', 'join', sid, '--as', '@you.two']);
-    const send = (text: string) => home.asp(['send', sid, text, '--as', '@me.one']);
+    for (const handle of ['@me.one', '@you.two']) await home.run(['login', handle, '--yes']);
+    const sid = (await home.run(['session', 'create', '@you.two', '--as', '@me.one'])).stdout.trim();
+    await home.run(['session', 'join', sid, '--as', '@you.two']);
+    const send = (text: string) => home.run(['send', sid, text, '--as', '@me.one']);
     await send('kept');
     expect(await home.asp(['serve', 'backup', 'backup.tar', '--with-keys'])).toMatchObject({ status: 0 });
     const tail = home.start(['tail', '--control', '--as', '@you.two']);
@@ -98,20 +98,20 @@ describe('a service restored from a backup', () => {
   it('an agent of asp run answers messages with reused numbers', async () => {
     home = createHome();
     const service = await startServe(home, ['--seed', 'me.one,you.bot']);
-    for (const handle of ['@me.one', '@you.bot']) await home.asp(['login', handle, '--yes']);
-    const sid = (await home.asp(['session', 'create', '@you.bot', '--as', '@me.one'])).stdout.trim();
-    await home.asp(['session', 'join', sid, '--as', '@you.bot']);
+    for (const handle of ['@me.one', '@you.bot']) await home.run(['login', handle, '--yes']);
+    const sid = (await home.run(['session', 'create', '@you.bot', '--as', '@me.one'])).stdout.trim();
+    await home.run(['session', 'join', sid, '--as', '@you.bot']);
     const run = () =>
       home.start(['run', '--exec', 'cat > /dev/null; echo answered', '--from', 'me.one', '--as', '@you.bot']);
     const replies = async (): Promise<number> => {
-      const events = await home.asp(['session', 'events', sid, '--after', '0', '--type', 'message', '--as', '@me.one']);
+      const events = await home.run(['session', 'events', sid, '--after', '0', '--type', 'message', '--as', '@me.one']);
       return contentsOf(jsonLines<Line>(events.stdout)).filter((content) => String(content).includes('answered'))
         .length;
     };
     const first = run();
     await first.until('stderr', /Answering as/);
     expect(await home.asp(['serve', 'backup', 'backup.tar', '--with-keys'])).toMatchObject({ status: 0 });
-    for (const text of ['a', 'b', 'c']) await home.asp(['send', sid, text, '--as', '@me.one']);
+    for (const text of ['a', 'b', 'c']) await home.run(['send', sid, text, '--as', '@me.one']);
     await first.until('stdout', /(.*"replied".*\n){3}/);
     expect(await replies()).toBe(3);
     first.kill('SIGINT');
@@ -119,7 +119,7 @@ describe('a service restored from a backup', () => {
     await service.stop();
 
     const again = await startRestored(service.url);
-    await home.asp(['send', sid, 'd', '--as', '@me.one']);
+    await home.run(['send', sid, 'd', '--as', '@me.one']);
     expect(await replies()).toBe(0);
     const second = run();
     await second.until('stdout', /"replied".*\n/);

@@ -80,7 +80,7 @@ describe('asp run --acp', () => {
       '0',
     ]);
     for (const handle of [BOT, '@bob.bot'])
-      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+      expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     const act = (handle: string) => actorIn(home, service.url, handle);
     [me, other, two] = await Promise.all([act(ME), act('@demo.other'), act('@alice.two')]);
   });
@@ -205,14 +205,14 @@ describe('asp run --acp', () => {
 
   it('names the relation of an agent on the allowlist; NO_REPLY sends nothing', async () => {
     const { program, noted } = polite();
-    await home.asp(['allowlist', 'add', ME, '-a', BOT]);
+    await home.run(['allowlist', 'add', ME, '-a', BOT]);
     const agent = await start(program);
     const sid = await say(BOT, 'quiet');
     await until('the turn is over', async () => told(agent).length === 1, 30_000);
     await until('its sender learns that it was taken', async () => (await stateOf(sid)) === 'taken', 30_000);
     expect(told(agent)[0]).toMatchObject({ outcome: 'silent' });
     expect(noted().at(-1)?.text).toMatch(/relation to you: on your allowlist\)/);
-    await home.asp(['allowlist', 'remove', ME, '-a', BOT]);
+    await home.run(['allowlist', 'remove', ME, '-a', BOT]);
   });
 
   it('refuses permissions, except for the kinds of --allow, once each', async () => {
@@ -231,7 +231,7 @@ describe('asp run --acp', () => {
   });
 
   it('grants by the sender’s relation: the same owner, the allowlist, anyone', async () => {
-    await home.asp(['allowlist', 'add', ME, '-a', BOT]);
+    await home.run(['allowlist', 'add', ME, '-a', BOT]);
     const allow = ['--allow', 'same-owner=edit,execute', '--allow', 'allowlisted=fetch', '--allow', 'anyone=read'];
     const agent = await start(polite().program, allow);
     const answers = async (sender: Actor): Promise<string[]> => {
@@ -241,7 +241,7 @@ describe('asp run --acp', () => {
     };
     expect(await answers(two)).toEqual(['execute: once', 'fetch: no', 'read: once']);
     expect(await answers(me)).toEqual(['execute: no', 'fetch: once', 'read: once']);
-    await home.asp(['allowlist', 'remove', ME, '-a', BOT]);
+    await home.run(['allowlist', 'remove', ME, '-a', BOT]);
     agent.kill('SIGINT');
     await agent.ended;
     agents.length = 0;
@@ -435,7 +435,7 @@ describe('asp run --acp', () => {
       const apart = createHome();
       let own = await startServe(apart, ['--seed', 'demo.other,alice.bot,alice.two', '--limits', 'off']);
       try {
-        await apart.asp(['login', BOT, '--yes']);
+        await apart.run(['login', BOT, '--yes']);
         const [asked, sender] = await Promise.all([ASKED, SENDER].map((handle) => actorIn(apart, own.url, handle)));
         if (asked === undefined || sender === undefined) throw new Error('no actors');
         const { program, noted } = polite();

@@ -67,7 +67,7 @@ describe('asp run', () => {
     relay = await startHttpRelay();
     service = await serve();
     for (const handle of [ME, BOT, '@bob.bot'])
-      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+      expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     me = await actorIn(home, `http://127.0.0.1:${relay.port}/v1`, ME);
   });
   afterEach(async () => {
@@ -98,7 +98,7 @@ describe('asp run', () => {
   };
 
   const asp = async (...words: string[]): Promise<string> => {
-    const { status, stdout, stderr } = await home.asp([...words, '-a', ME]);
+    const { status, stdout, stderr } = await home.run([...words, '-a', ME]);
     expect(stderr).not.toContain('error:');
     expect(status).toBe(0);
     return stdout.trim();
@@ -166,7 +166,7 @@ describe('asp run', () => {
 
   it.runIf(process.getuid?.() === 0)('works for a user without a name, as in a container', async () => {
     const credentials = json<{ client_id: string; client_secret: string }>(
-      (await home.asp(['serve', 'client', 'add', '@bob.bot', '--json'])).stdout,
+      (await home.run(['serve', 'client', 'add', '@bob.bot', '--json'])).stdout,
     );
     const nameless = createHome({
       ASP_PROFILE: `http://127.0.0.1:${relay.port}/v1`,
@@ -203,7 +203,7 @@ describe('asp run', () => {
     const other = home.start(['run', '-a', '@bob.bot', '--exec', 'touch answered', '--from', BOT]);
     agents.push(other);
     await other.until('stderr', /Answering as @bob\.bot/);
-    const sid = (await home.asp(['send', BOT, 'hello', '-a', '@bob.bot'])).stdout.trim();
+    const sid = (await home.run(['send', BOT, 'hello', '-a', '@bob.bot'])).stdout.trim();
     await agent.until('stdout', /\n/);
     await agent.until('stderr', /the command exited with 143 \(SIGTERM\); trying again/);
     await agent.until('stderr', /the command was killed by SIGKILL; the sender is notified/);
@@ -212,10 +212,10 @@ describe('asp run', () => {
     expect(told?.created_at).toBeGreaterThanOrEqual(begin);
     expect(told?.at).toBeGreaterThanOrEqual((told?.created_at ?? 0) + 1000);
     expect(told?.duration_ms).toBeGreaterThanOrEqual(1000);
-    await home.asp(['send', sid, 'and now?', '-a', '@bob.bot']);
+    await home.run(['send', sid, 'and now?', '-a', '@bob.bot']);
     await agent.until('stdout', /(.*\n){2}/);
     const events = jsonLines<Envelope>(
-      (await home.asp(['session', 'events', sid, '--after', '3', '--type', 'message', '-a', '@bob.bot'])).stdout,
+      (await home.run(['session', 'events', sid, '--after', '3', '--type', 'message', '-a', '@bob.bot'])).stdout,
     );
     expect(events.map(({ payload }) => [payload.sender, payload.content, payload.metadata])).toEqual([
       [BOT, 'Sorry, I could not process this message.', { in_reply_to: told?.message_id, failed: true }],
@@ -249,12 +249,12 @@ describe('asp run', () => {
   it('asp in the command acts as the same agent at the same service', async () => {
     const service = `http://127.0.0.1:${relay.port}/v1`;
     await start('echo "$ASP_TRY $(asp whoami --json --fields handle,base_url)"', ['-p', service]);
-    await home.asp(['config', 'set', 'default_profile', 'http://127.0.0.1:1/v1']);
+    await home.run(['config', 'set', 'default_profile', 'http://127.0.0.1:1/v1']);
     try {
       const reply = await asp('send', BOT, 'who?', '--wait', '-p', service);
       expect(reply).toMatch(/^1 \{.*@alice\.bot/);
     } finally {
-      await home.asp(['config', 'unset', 'default_profile']);
+      await home.run(['config', 'unset', 'default_profile']);
     }
   });
 
@@ -470,43 +470,43 @@ describe('asp run', () => {
 
   it('--from: others are neither joined nor answered; --end ends after the reply; -c stops', async () => {
     const agent = await start('echo yes', ['--from', 'demo.you', '--end', '-c', '1']);
-    const bobs = (await home.asp(['send', BOT, 'me?', '-a', '@bob.bot'])).stdout.trim();
+    const bobs = (await home.run(['send', BOT, 'me?', '-a', '@bob.bot'])).stdout.trim();
     const sid = await say(BOT, 'and me?');
     expect(await agent.ended).toMatchObject({ status: 0 });
     expect(json(await asp('session', 'show', sid, '--json'))).toMatchObject({ state: 'ended' });
-    const show = await home.asp(['session', 'show', bobs, '--json', '-a', '@bob.bot']);
+    const show = await home.run(['session', 'show', bobs, '--json', '-a', '@bob.bot']);
     expect(json<{ participants: unknown[] }>(show.stdout).participants).toContainEqual(
       expect.objectContaining({ handle: BOT, status: 'invited' }),
     );
-    await home.asp(['session', 'end', bobs, '-a', '@bob.bot']);
+    await home.run(['session', 'end', bobs, '-a', '@bob.bot']);
   });
 
   it('runs its command only for the same owner and the allowlist, unless --from anyone', async () => {
     const seeded = ['--policy', 'open', '@alice.other'];
-    await home.asp(['serve', 'agent', 'add', ...seeded]);
-    await home.asp(['login', '@alice.other', '--yes']);
+    await home.run(['serve', 'agent', 'add', ...seeded]);
+    await home.run(['login', '@alice.other', '--yes']);
     const agent = home.start(['run', '-a', BOT, '--exec', 'echo hello', '--ready-file', 'open-bot']);
     agents.push(agent);
     await agent.until(
       'stderr',
       /Answering as @alice\.bot\. Answering only agents of the same owner and on its allowlist/,
     );
-    expect((await home.asp(['send', BOT, 'hi', '--wait', '-a', '@alice.other'])).stdout).toBe('hello\n');
-    const ofStranger = (await home.asp(['send', BOT, 'hi', '-a', '@bob.bot'])).stdout.trim();
+    expect((await home.run(['send', BOT, 'hi', '--wait', '-a', '@alice.other'])).stdout).toBe('hello\n');
+    const ofStranger = (await home.run(['send', BOT, 'hi', '-a', '@bob.bot'])).stdout.trim();
     await agent.until('stderr', /Not answering @bob\.bot: it has a different owner/);
-    await home.asp(['allowlist', 'add', '@demo.*', '-a', BOT]);
+    await home.run(['allowlist', 'add', '@demo.*', '-a', BOT]);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0 });
     const next = home.start(['run', '-a', BOT, '--exec', 'echo hello']);
     agents.push(next);
     await next.until('stderr', /Answering as/);
     expect(await asp('send', BOT, 'hi', '--wait')).toBe('hello');
-    await home.asp(['allowlist', 'remove', '@demo.*', '-a', BOT]);
-    const show = await home.asp(['session', 'show', ofStranger, '--json', '-a', '@bob.bot']);
+    await home.run(['allowlist', 'remove', '@demo.*', '-a', BOT]);
+    const show = await home.run(['session', 'show', ofStranger, '--json', '-a', '@bob.bot']);
     expect(json<{ participants: unknown[] }>(show.stdout).participants).toContainEqual(
       expect.objectContaining({ handle: BOT, status: 'invited' }),
     );
-    await home.asp(['session', 'end', ofStranger, '-a', '@bob.bot']);
+    await home.run(['session', 'end', ofStranger, '-a', '@bob.bot']);
   });
 
   it('Ctrl-C lets a running command finish and sends its reply; what came meanwhile is answered by the next run', async () => {
@@ -848,7 +848,7 @@ for line in sys.stdin:
   it('waits for a service that is down at startup, and says so once', async () => {
     const { targetPort } = relay;
     const client = json<{ client_id: string; client_secret: string }>(
-      (await home.asp(['serve', 'client', 'add', BOT, '--json'])).stdout,
+      (await home.run(['serve', 'client', 'add', BOT, '--json'])).stdout,
     );
     const environment = {
       ASP_PROFILE: `http://127.0.0.1:${relay.port}/v1`,
@@ -941,7 +941,7 @@ for line in sys.stdin:
   it('without --shared, runs on two machines both run the command, and the sender gets one reply to each message', async () => {
     const other = join(home.directory, 'other-machine');
     for (const folder of [other, join(other, 'run')]) mkdirSync(folder, { mode: 0o700 });
-    const client = await home.asp(['serve', 'client', 'add', BOT]);
+    const client = await home.run(['serve', 'client', 'add', BOT]);
     const { client_id, client_secret } = json<Record<string, string>>(client.stdout);
     const environment = {
       ...{ HOME: other, XDG_RUNTIME_DIR: join(other, 'run'), ASP_PROFILE: `http://127.0.0.1:${relay.port}/v1` },

@@ -40,7 +40,7 @@ describe('asp run › agents that answer everything', () => {
     home = createHome();
     service = await startServe(home, ['--seed', 'demo.you,alice.one,bob.two', '--limits', 'off', '--port', '0']);
     for (const handle of [ME, ONE, TWO])
-      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+      expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     echo = join(home.directory, 'echo.mjs');
     writeFileSync(
       echo,
@@ -64,7 +64,7 @@ describe('asp run › agents that answer everything', () => {
   const limitsOf = (agent: Running) =>
     told(agent).flatMap(({ outcome, code }) => (outcome === 'limited' ? [code] : []));
   const asp = async (...words: string[]): Promise<string> => {
-    const { status, stdout, stderr } = await home.asp([...words, '-a', ME]);
+    const { status, stdout, stderr } = await home.run([...words, '-a', ME]);
     expect(stderr).not.toContain('error:');
     expect(status).toBe(0);
     return stdout.trim();
@@ -107,7 +107,7 @@ describe('asp run › agents that answer everything', () => {
     two.kill('SIGKILL');
     await two.ended;
     const again = await start(TWO, `node ${echo}`, ...words);
-    await home.asp(['send', sid, 'by itself', '-a', ONE]);
+    await home.run(['send', sid, 'by itself', '-a', ONE]);
     await until('it counts on', async () => limitsOf(again).includes('max_replies'), 30_000);
     const seen = [limitsOf(one).length, limitsOf(again).length];
     await asp('send', sid, 'go on');
@@ -124,8 +124,8 @@ describe('asp run › agents that answer everything', () => {
     const words = ['--max-replies', '1', '--human', ME, '--on-limit', 'stop'];
     const one = await start(ONE, 'echo pong', ...words);
     const sid = await begin([ONE]);
-    await home.asp(['session', 'join', sid, '-a', TWO]);
-    for (const text of ['first', 'second']) await home.asp(['send', sid, text, '-a', TWO]);
+    await home.run(['session', 'join', sid, '-a', TWO]);
+    for (const text of ['first', 'second']) await home.run(['send', sid, text, '-a', TWO]);
     const { status, stderr } = await one.ended;
     expect(status).toBe(11);
     expect(stderr).toMatch(
@@ -161,7 +161,7 @@ describe('asp run › agents that answer everything', () => {
     };
     /** Sends it and waits until the agent is done with it. After a kill, the agent may report an earlier message again. */
     const give = async (running: Running, sender: string, ...words: string[]): Promise<Told> => {
-      const sent = await home.asp(['send', sid, ...words, '-a', sender, '--json']);
+      const sent = await home.run(['send', sid, ...words, '-a', sender, '--json']);
       const { sequence } = json<{ sequence: number }>(sent.stdout);
       const find = () => told(running).find((one) => one.sequence === sequence);
       await until(`message ${sequence}`, async () => find() !== undefined, 30_000);
@@ -169,7 +169,7 @@ describe('asp run › agents that answer everything', () => {
     };
     let one = await startOne();
     const sid = await begin([ONE]);
-    await home.asp(['session', 'join', sid, '-a', TWO]);
+    await home.run(['session', 'join', sid, '-a', TWO]);
     for (const text of ['first', 'second']) {
       expect(await give(one, TWO, text, '--meta', 'hops=1')).toMatchObject({ outcome: 'replied' });
       one = await again(one);
@@ -195,7 +195,7 @@ describe('asp run › at a service with --loop-guard', () => {
     home = createHome();
     service = await serve();
     for (const handle of [ME, ONE, TWO])
-      expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+      expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
   });
   afterAll(async () => {
     for (const agent of agents) agent.kill('SIGINT');
@@ -213,13 +213,13 @@ describe('asp run › at a service with --loop-guard', () => {
       agents.push(agent);
       await agent.until('stderr', /Answering as/);
     }
-    const created = await home.asp(['session', 'create', ONE, TWO, '-a', ME]);
+    const created = await home.run(['session', 'create', ONE, TWO, '-a', ME]);
     const sid = created.stdout.trim();
     const joined = async (): Promise<boolean> =>
-      (await home.asp(['session', 'show', sid, '-a', ME])).stdout.match(/joined/g)?.length === 3;
+      (await home.run(['session', 'show', sid, '-a', ME])).stdout.match(/joined/g)?.length === 3;
     await until('both join', joined, 30_000);
     const said = async (): Promise<Said[]> =>
-      json<{ items: Said[] }>((await home.asp(['message', 'list', sid, '--all', '--json', '-a', ME])).stdout).items;
+      json<{ items: Said[] }>((await home.run(['message', 'list', sid, '--all', '--json', '-a', ME])).stdout).items;
     const stopped = (agent: Running) => jsonLines<Told>(agent.stdout()).filter(({ outcome }) => outcome === 'limited');
     /** The one that wrote last has nothing to answer, so it may not notice. */
     const mustStop = async (before: number): Promise<void> => {
@@ -227,7 +227,7 @@ describe('asp run › at a service with --loop-guard', () => {
       await until('one is stopped', async () => count() > before, 60_000);
     };
 
-    expect(await home.asp(['send', sid, 'go', '-a', ME])).toMatchObject({ status: 0 });
+    expect(await home.run(['send', sid, 'go', '-a', ME])).toMatchObject({ status: 0 });
     await mustStop(0);
     expect((await said()).length).toBe(LIMIT);
     expect(agents.flatMap(stopped)[0]).toMatchObject({ code: 'loop_guard', reply: null });
@@ -235,13 +235,13 @@ describe('asp run › at a service with --loop-guard', () => {
       /the limit loop_guard is reached\. The service waits for a message from a person/,
     );
 
-    const refused = await home.asp(['send', sid, 'me too', '-a', ME]);
+    const refused = await home.run(['send', sid, 'me too', '-a', ME]);
     expect(refused.status).toBe(11);
     expect(refused.stderr).toMatch(/12 messages in a row without one from a person[\s\S]*LOOP_GUARD · exit 11/);
     expect((await said()).length).toBe(LIMIT);
 
     const before = agents.flatMap(stopped).length;
-    const person = await home.asp(['send', sid, 'go on', '--meta', 'sent_by=test', '-a', ME]);
+    const person = await home.run(['send', sid, 'go on', '--meta', 'sent_by=test', '-a', ME]);
     expect(person).toMatchObject({ status: 0 });
     await mustStop(before);
     expect((await said()).length).toBe(LIMIT + 1 + LIMIT);

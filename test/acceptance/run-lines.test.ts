@@ -59,7 +59,7 @@ describe.skipIf(missing('python3') !== undefined)('asp run with replies as JSON'
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, SERVE);
-    for (const handle of [ME, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    for (const handle of [ME, BOT]) expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     me = await signIn(ME);
   });
   afterEach(() => stopAll(agents));

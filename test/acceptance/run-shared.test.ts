@@ -45,7 +45,7 @@ describe('asp run --shared', () => {
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--limits', 'off', '--seed', 'demo.you,demo.bot']);
-    expect(await home.asp(['login', BOT, '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', BOT, '--yes'])).toMatchObject({ status: 0 });
     [me, bot] = [await actorIn(home, service.url, ME), await actorIn(home, service.url, BOT)];
     writeFileSync(join(home.directory, 'answer.sh'), COMMAND);
   });

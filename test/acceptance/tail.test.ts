@@ -57,10 +57,10 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     home = createHome();
     cutter = await startSocketCutter();
     service = await serve();
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
-    sessionId = (await home.asp(['session', 'create', '--topic', 'cuts'])).stdout.trim();
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    sessionId = (await home.run(['session', 'create', '--topic', 'cuts'])).stdout.trim();
     expect(sessionId).toMatch(/^sess_/);
-    token = (await home.asp(['auth', 'token'])).stdout.trim();
+    token = (await home.run(['auth', 'token'])).stdout.trim();
   });
   afterAll(async () => {
     await service.stop();
@@ -133,9 +133,9 @@ describe('asp tail › each event once, in order, whatever happens to the connec
   });
 
   it('the service has exactly the messages that were sent', async () => {
-    const session = json<{ id: string }>((await home.asp(['session', 'show', sessionId, '--json'])).stdout);
+    const session = json<{ id: string }>((await home.run(['session', 'show', sessionId, '--json'])).stdout);
     expect(session.id).toBe(sessionId);
-    const events = jsonLines<Envelope>((await home.asp(['session', 'events', sessionId, '--after', '0'])).stdout);
+    const events = jsonLines<Envelope>((await home.run(['session', 'events', sessionId, '--after', '0'])).stdout);
     expect(events.map((event) => event.sequence)).toEqual(Array.from({ length: MESSAGES }, (_, index) => index + 1));
   });
 });

@@ -22,7 +22,7 @@ describe('asp mock and asp replay', () => {
   beforeAll(async () => {
     home = createHome();
     service = await startServe(home, ['--seed', 't.you,t.bot', '--limits', 'off']);
-    for (const handle of [YOU, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    for (const handle of [YOU, BOT]) expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
   });
   afterAll(async () => {
     await service.stop();
@@ -44,7 +44,7 @@ describe('asp mock and asp replay', () => {
   };
 
   const ask = async (text: string): Promise<string> => {
-    const { status, stdout } = await home.asp(['send', BOT, text, '-a', YOU, '--wait']);
+    const { status, stdout } = await home.run(['send', BOT, text, '-a', YOU, '--wait']);
     expect(status).toBe(0);
     return stdout.trim();
   };
@@ -92,10 +92,10 @@ describe('asp mock and asp replay', () => {
     // The run may first report a message that a mock has answered without confirming its delivery.
     const session = jsonLines<{ session_id: string }>((await run.ended).stdout).at(-1)?.session_id ?? '';
     const events = async (): Promise<string> =>
-      (await home.asp(['session', 'events', session, '--after', '0', '-a', BOT])).stdout;
+      (await home.run(['session', 'events', session, '--after', '0', '-a', BOT])).stdout;
     const before = await events();
     expect(await home.asp(['replay', session, '-a', BOT, '--exec', agent])).toMatchObject({ status: 0 });
-    await home.asp(['session', 'export', session, '-o', 'recorded.jsonl', '-a', BOT]);
+    await home.run(['session', 'export', session, '-o', 'recorded.jsonl', '-a', BOT]);
     const file = ['replay', 'recorded.jsonl', '-a', BOT, '--exec'];
     expect(await home.asp([...file, agent])).toMatchObject({ status: 0 });
     const changed = await home.asp([...file, `${agent} | sed s/bytes/octets/`, '--json']);

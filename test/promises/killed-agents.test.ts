@@ -193,7 +193,7 @@ describe.skipIf(missing('python3', 'bash') !== undefined)('Agents that are kille
     ];
     const seed = handles.map((handle) => handle.slice(1)).join(',');
     service = await startServe(home, ['--limits', 'off', '--seed', seed]);
-    for (const handle of handles) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    for (const handle of handles) expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     me = await signIn();
   }, 180_000);
   afterAll(async () => {

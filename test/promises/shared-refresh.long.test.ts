@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 async function signIn(): Promise<void> {
-  expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+  expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
 }
 
 /** Returns the number of refresh tokens ever issued. */

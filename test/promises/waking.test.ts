@@ -135,7 +135,7 @@ describe.each(AGENTS)('a message wakes an agent: $name', ({ start, rounds, isThe
     program = await start(home);
     relay = await startHttpRelay();
     service = await serve();
-    for (const handle of [ME, BOT]) expect(await home.asp(['login', handle, '--yes'])).toMatchObject({ status: 0 });
+    for (const handle of [ME, BOT]) expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     me = await signIn();
     await startAgent();
   });

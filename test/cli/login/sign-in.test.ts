@@ -16,7 +16,7 @@ interface Failure {
 }
 
 const status = async (home: Home): Promise<{ handle: string; scopes: string[] }[]> =>
-  json<{ items: { handle: string; scopes: string[] }[] }>((await home.asp(['auth', 'status', '--json'])).stdout).items;
+  json<{ items: { handle: string; scopes: string[] }[] }>((await home.run(['auth', 'status', '--json'])).stdout).items;
 
 describe('signing in with the real program at a real service', () => {
   let home: Home;
@@ -30,19 +30,19 @@ describe('signing in with the real program at a real service', () => {
     await home.dispose();
   });
   afterEach(async () => {
-    await home.asp(['logout', '--all']);
+    await home.run(['logout', '--all']);
   });
 
   describe('login --yes', () => {
     it('signs in as a local agent without a browser; stdout is the handle', async () => {
-      const ended = await home.asp(['login', '@demo.you', '--yes']);
+      const ended = await home.run(['login', '@demo.you', '--yes']);
       expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
       expect(ended.stderr).toContain('in a file that only you can read');
       expect(await status(home)).toMatchObject([{ handle: '@demo.you' }]);
     });
 
     it('needs a handle if there are several agents, and names them', async () => {
-      const ended = await home.asp(['login', '--yes', '--json']);
+      const ended = await home.run(['login', '--yes', '--json']);
       expect(ended.status).toBe(2);
       expect(json<Failure>(ended.stderr.trim().split('\n').at(-1) ?? '').error.next).toEqual([
         ...['asp', 'login'],
@@ -52,35 +52,35 @@ describe('signing in with the real program at a real service', () => {
     });
 
     it('refuses an agent the local service does not have (exit 4)', async () => {
-      const ended = await home.asp(['login', '@nobody.here', '--yes', '--json']);
+      const ended = await home.run(['login', '@nobody.here', '--yes', '--json']);
       expect(ended.status).toBe(4);
       expect(json<Failure>(ended.stderr.trim()).error.code).toBe('ASP_LOGIN_DENIED');
     });
 
     it('approves nothing at a service of another user', async () => {
       const stranger = createHome();
-      const ended = await stranger.asp(['login', '@demo.you', '--yes', '-p', service.url, '--json']);
+      const ended = await stranger.run(['login', '@demo.you', '--yes', '-p', service.url, '--json']);
       expect(ended.status).toBe(2);
       expect(json<Failure>(ended.stderr).error.code).toBe('ASP_USAGE');
       await stranger.dispose();
     });
 
     it('asks only for the given scopes, not even for one to look up its own agent', async () => {
-      const ended = await home.asp(['login', '@demo.you', '--yes', '--scopes', 'sessions:read']);
+      const ended = await home.run(['login', '@demo.you', '--yes', '--scopes', 'sessions:read']);
       expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
       expect((await status(home))[0]?.scopes).toEqual(['sessions:read']);
-      expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+      expect(await home.run(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
     });
 
     it('registers one client for all its logins', async () => {
-      await home.asp(['login', '@demo.you', '--yes']);
-      const first = await home.asp(['auth', 'clients', '--json']);
-      await home.asp(['login', '@alice.bot', '--yes']);
-      expect((await home.asp(['auth', 'clients', '--json'])).stdout).toBe(first.stdout);
+      await home.run(['login', '@demo.you', '--yes']);
+      const first = await home.run(['auth', 'clients', '--json']);
+      await home.run(['login', '@alice.bot', '--yes']);
+      expect((await home.run(['auth', 'clients', '--json'])).stdout).toBe(first.stdout);
     });
 
     it('keeps login, client and record files readable by their user alone', async () => {
-      await home.asp(['login', '@demo.you', '--yes']);
+      await home.run(['login', '@demo.you', '--yes']);
       const listed = await home.shell(
         'find "$HOME/.local/state/asp-cli" "$XDG_RUNTIME_DIR/asp-cli" -type f -perm /077; find "$HOME/.local/state/asp-cli" -type d -perm /022',
       );
@@ -176,7 +176,7 @@ describe('signing in with the real program at a real service', () => {
       await new Promise((resolve) => squatter.once('listening', resolve));
       const address = squatter.address();
       const port = typeof address === 'object' && address !== null ? address.port : 0;
-      const ended = await home.asp(['login', '--no-browser', '--callback-port', String(port)]);
+      const ended = await home.run(['login', '--no-browser', '--callback-port', String(port)]);
       squatter.close();
       expect(ended).toMatchObject({ status: 6, stdout: '' });
     });
@@ -184,7 +184,7 @@ describe('signing in with the real program at a real service', () => {
 
   describe('login in two steps', () => {
     const start = async () => {
-      const { stdout } = await home.asp(['login', '--start', '--json']);
+      const { stdout } = await home.run(['login', '--start', '--json']);
       return json<{ login_id: string; authorize_url: string; next: string[] }>(stdout);
     };
     const pendingFile = (): string => join(home.directory, '.local/state/asp-cli/pending-sign-in.json');
@@ -194,7 +194,7 @@ describe('signing in with the real program at a real service', () => {
       const started = await start();
       expect(started.next).toEqual(['asp', 'login', '--finish', '-']);
       const location = await approve(openBrowser(), started.authorize_url, person);
-      const finished = await home.asp(started.next.slice(1), { input: `${location}\n` });
+      const finished = await home.run(started.next.slice(1), { input: `${location}\n` });
       expect(finished).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
       expect(existsSync(pendingFile())).toBe(false);
     });
@@ -212,15 +212,15 @@ describe('signing in with the real program at a real service', () => {
       const location = await approve(openBrowser(), authorize_url, person);
       const forged = new URL(location);
       forged.searchParams.set('state', 'another');
-      expect((await home.asp(['login', '--finish', forged.href])).status).toBe(2);
-      expect(await home.asp(['login', '--finish', location])).toMatchObject({ status: 0 });
+      expect((await home.run(['login', '--finish', forged.href])).status).toBe(2);
+      expect(await home.run(['login', '--finish', location])).toMatchObject({ status: 0 });
     });
 
     it('--finish works once', async () => {
       const { authorize_url } = await start();
       const location = await approve(openBrowser(), authorize_url, newPerson('once'));
-      expect((await home.asp(['login', '--finish', location])).status).toBe(0);
-      const again = await home.asp(['login', '--finish', location]);
+      expect((await home.run(['login', '--finish', location])).status).toBe(0);
+      const again = await home.run(['login', '--finish', location]);
       expect(again.status).toBe(2);
       expect(again.stderr).toContain('There is no sign-in');
     });
@@ -236,12 +236,12 @@ describe('a local service that lost its data', () => {
 
   it('does not know the old client: the next login registers again and signs in', async () => {
     const first = await startServe(home, ['--demo', '--data', 'memory']);
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     await first.stop();
     const second = await startServe(home, ['--demo', '--data', 'memory'], first.url);
     expect(second.url).toBe(first.url);
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
-    expect(await home.asp(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect(await home.run(['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
     await second.stop();
   });
 });

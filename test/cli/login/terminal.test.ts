@@ -26,7 +26,7 @@ describe.skipIf(noPython !== undefined)(`on a terminal of unknown size ${noPytho
   it('a question answered with no leaves accounts and clients unchanged', async () => {
     const home = createHome();
     const service = await startServe(home, ['--seed', 'demo.you']);
-    const added = await home.asp(['serve', 'client', 'add', 'demo.you', '--json']);
+    const added = await home.run(['serve', 'client', 'add', 'demo.you', '--json']);
     const { client_id: client } = JSON.parse(added.stdout) as { client_id: string };
     for (const args of [
       ['account', 'remove', 'demo'],
@@ -39,8 +39,8 @@ describe.skipIf(noPython !== undefined)(`on a terminal of unknown size ${noPytho
       expect(status, stdout).toBe(1);
       expect(stdout).toMatch(/Canceled\.[\s\S]*ASP_CANCELED · exit 1/);
     }
-    expect((await home.asp(['serve', 'account', 'show', 'demo'])).status).toBe(0);
-    expect((await home.asp(['serve', 'client', 'list'])).stdout).toContain(client);
+    expect((await home.run(['serve', 'account', 'show', 'demo'])).status).toBe(0);
+    expect((await home.run(['serve', 'client', 'list'])).stdout).toContain(client);
     await service.stop();
     await home.dispose();
   });

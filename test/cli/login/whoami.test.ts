@@ -19,8 +19,8 @@ describe('The acting agent, its source, and its token', () => {
 
   beforeAll(async () => {
     ({ home, service } = await createHomeWithService());
-    for (const handle of ['@demo.you', '@alice.bot']) await home.asp(['login', handle, '--yes']);
-    await home.asp(['use', '@demo.you']);
+    for (const handle of ['@demo.you', '@alice.bot']) await home.run(['login', handle, '--yes']);
+    await home.run(['use', '@demo.you']);
   });
   afterAll(async () => {
     await service.stop();
@@ -28,21 +28,21 @@ describe('The acting agent, its source, and its token', () => {
   });
 
   const explain = async (words: string[] = [], options = {}): Promise<Layer[]> => {
-    const ended = await home.asp(['whoami', '--explain', '--json', ...words], options);
+    const ended = await home.run(['whoami', '--explain', '--json', ...words], options);
     expect(ended.stderr).toBe('');
     return json<{ layers: Layer[] }>(ended.stdout).layers;
   };
   const chosen = (layers: Layer[]): string[] => layers.filter((layer) => layer.chosen).map(({ place }) => place);
 
   it('whoami: the handle is on stdout, everything else on stderr', async () => {
-    const ended = await home.asp(['whoami']);
+    const ended = await home.run(['whoami']);
     expect(ended).toMatchObject({ status: 0, stdout: '@demo.you\n' });
     expect(ended.stderr).toContain(service.url);
-    expect(await home.asp(['whoami', '--short'])).toMatchObject({ stdout: '@demo.you\n', stderr: '' });
+    expect(await home.run(['whoami', '--short'])).toMatchObject({ stdout: '@demo.you\n', stderr: '' });
   });
 
   it('whoami --json has the members that are promised, and no others', async () => {
-    expect(json((await home.asp(['whoami', '--json'])).stdout)).toEqual({
+    expect(json((await home.run(['whoami', '--json'])).stdout)).toEqual({
       handle: '@demo.you',
       agent_id: expect.stringMatching(/^agt_/),
       account_id: expect.stringMatching(/^acct_/),
@@ -56,8 +56,8 @@ describe('The acting agent, its source, and its token', () => {
   });
 
   it('whoami --offline says the same without asking the service', async () => {
-    const online = json((await home.asp(['whoami', '--json'])).stdout);
-    const offline = await home.asp(['whoami', '--offline', '--json', '--debug']);
+    const online = json((await home.run(['whoami', '--json'])).stdout);
+    const offline = await home.run(['whoami', '--offline', '--json', '--debug']);
     expect(json(offline.stdout)).toEqual(online);
     expect(offline.stderr).not.toContain('/agents/me');
   });
@@ -101,7 +101,7 @@ describe('The acting agent, its source, and its token', () => {
   });
 
   it('whoami --explain for people marks what won', async () => {
-    const { stdout } = await home.asp(['whoami', '--explain']);
+    const { stdout } = await home.run(['whoami', '--explain']);
     expect(stdout).toMatch(/^@demo\.you at /);
     expect(stdout).toMatch(/profile local +@demo\.you {2}← this one/);
   });
@@ -117,14 +117,14 @@ describe('The acting agent, its source, and its token', () => {
         'agent the first login': '@demo.you',
       },
     );
-    const token = (await home.asp(['auth', 'token', '--as', 'alice.bot'])).stdout.trim();
+    const token = (await home.run(['auth', 'token', '--as', 'alice.bot'])).stdout.trim();
     const byToken = await explain([], { environment: { ASP_TOKEN: token } });
     expect(byToken.find(({ place }) => place === 'stored login')?.said).toBe('@demo.you in a file');
   });
 
   it('with ASP_TOKEN: the token decides, and it is shown nowhere', async () => {
-    const token = (await home.asp(['auth', 'token', '--as', 'alice.bot'])).stdout.trim();
-    const ended = await home.asp(['whoami', '--explain', '--json'], { environment: { ASP_TOKEN: token } });
+    const token = (await home.run(['auth', 'token', '--as', 'alice.bot'])).stdout.trim();
+    const ended = await home.run(['whoami', '--explain', '--json'], { environment: { ASP_TOKEN: token } });
     const who = json<{ handle: string; source: string; layers: Layer[] }>(ended.stdout);
     expect(who).toMatchObject({ handle: '@alice.bot', source: 'ASP_TOKEN', store: null });
     expect(chosen(who.layers)).toEqual(['local service', 'the credential', 'ASP_TOKEN']);
@@ -133,63 +133,63 @@ describe('The acting agent, its source, and its token', () => {
 
   it('with client credentials: the agent of the client', async () => {
     const added = json<{ client_id: string; client_secret: string }>(
-      (await home.asp(['serve', 'client', 'add', '@me.ci'])).stdout,
+      (await home.run(['serve', 'client', 'add', '@me.ci'])).stdout,
     );
     const environment = { ASP_CLIENT_ID: added.client_id, ASP_CLIENT_SECRET: added.client_secret };
-    const ended = await home.asp(['whoami', '--explain', '--json'], { environment });
+    const ended = await home.run(['whoami', '--explain', '--json'], { environment });
     expect(json(ended.stdout)).toMatchObject({ handle: '@me.ci', source: 'ASP_CLIENT_ID' });
     expect(ended.stdout).not.toContain(added.client_secret);
-    const conflict = await home.asp(['whoami', '--as', 'alice.bot'], { environment });
+    const conflict = await home.run(['whoami', '--as', 'alice.bot'], { environment });
     expect(conflict.status).toBe(2);
   });
 
   it('auth status lists logins and no secret, offline', async () => {
-    const ended = await home.asp(['auth', 'status', '--json', '--debug']);
+    const ended = await home.run(['auth', 'status', '--json', '--debug']);
     const { items } = json<{ items: { handle: string; state: string }[] }>(ended.stdout);
     expect(items.map(({ handle, state }) => [handle, state])).toEqual([
       ['@alice.bot', 'signed_in'],
       ['@demo.you', 'signed_in'],
     ]);
     expect(ended.stdout).not.toMatch(/eyJ|refresh/);
-    expect((await home.asp(['auth', 'status'])).stdout).toMatch(/^@alice\.bot\t.*\n@demo\.you\t.*\n$/);
+    expect((await home.run(['auth', 'status'])).stdout).toMatch(/^@alice\.bot\t.*\n@demo\.you\t.*\n$/);
   });
 
   it('auth token prints a token for the requested resource, or the header line', async () => {
     const audience = async (words: string[]): Promise<unknown> => {
-      const { stdout } = await home.asp(['auth', 'token', ...words]);
+      const { stdout } = await home.run(['auth', 'token', ...words]);
       return json<{ aud: unknown }>(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()).aud;
     };
     expect([await audience([])].flat()).toContain(service.url);
     expect([await audience(['--resource', 'ws'])].flat()).toEqual([expect.stringMatching(/^ws:/)]);
-    expect((await home.asp(['auth', 'token', '--header'])).stdout).toMatch(/^Authorization: Bearer eyJ\S+\n$/);
+    expect((await home.run(['auth', 'token', '--header'])).stdout).toMatch(/^Authorization: Bearer eyJ\S+\n$/);
   });
 
   it('auth token --min-ttl renews a token that expires too soon, and keeps it otherwise', async () => {
-    const token = async (ttl: string): Promise<string> => (await home.asp(['auth', 'token', '--min-ttl', ttl])).stdout;
+    const token = async (ttl: string): Promise<string> => (await home.run(['auth', 'token', '--min-ttl', ttl])).stdout;
     const first = await token('1m');
     expect(await token('1m')).toBe(first);
-    const longer = await home.asp(['auth', 'token', '--min-ttl', '20m']);
+    const longer = await home.run(['auth', 'token', '--min-ttl', '20m']);
     expect(longer.stdout).not.toBe(first);
     expect(longer.stderr).toContain('the service does not issue longer ones');
   });
 
   it('auth refresh prints a new token; --scopes narrows it and never widens it (exit 2)', async () => {
-    const before = (await home.asp(['auth', 'token'])).stdout;
-    expect(await home.asp(['auth', 'refresh'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
-    expect((await home.asp(['auth', 'token'])).stdout).not.toBe(before);
-    const narrow = await home.asp(['auth', 'refresh', '--scopes', 'sessions:read', '--json']);
+    const before = (await home.run(['auth', 'token'])).stdout;
+    expect(await home.run(['auth', 'refresh'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    expect((await home.run(['auth', 'token'])).stdout).not.toBe(before);
+    const narrow = await home.run(['auth', 'refresh', '--scopes', 'sessions:read', '--json']);
     expect(json(narrow.stdout)).toMatchObject({ handle: '@demo.you', scopes: ['sessions:read'] });
-    expect((await home.asp(['send', 'alice.bot', 'hi'])).status).toBe(5);
-    expect((await home.asp(['auth', 'refresh', '--scopes', 'account:read'])).status).toBe(2);
-    expect((await home.asp(['auth', 'refresh'])).status).toBe(0);
-    expect((await home.asp(['send', 'alice.bot', 'hi'])).status).toBe(0);
+    expect((await home.run(['send', 'alice.bot', 'hi'])).status).toBe(5);
+    expect((await home.run(['auth', 'refresh', '--scopes', 'account:read'])).status).toBe(2);
+    expect((await home.run(['auth', 'refresh'])).status).toBe(0);
+    expect((await home.run(['send', 'alice.bot', 'hi'])).status).toBe(0);
   });
 
   it('auth status reports a login that the service has ended', async () => {
-    await home.asp(['serve', 'agent', 'remove', '@alice.bot']);
-    expect((await home.asp(['auth', 'refresh', '@alice.bot'])).status).toBe(4);
+    await home.run(['serve', 'agent', 'remove', '@alice.bot']);
+    expect((await home.run(['auth', 'refresh', '@alice.bot'])).status).toBe(4);
     const { items } = json<{ items: { handle: string; state: string }[] }>(
-      (await home.asp(['auth', 'status', '--json'])).stdout,
+      (await home.run(['auth', 'status', '--json'])).stdout,
     );
     expect(items.find(({ handle }) => handle === '@alice.bot')?.state).toBe('ended');
   });
@@ -208,7 +208,7 @@ describe('whoami --explain without an identity', () => {
     ...['credential ASP_TOKEN', 'credential ASP_CLIENT_ID', 'credential the profile', 'credential stored login'],
   ];
   const layersOf = async (words: string[], options = {}): Promise<{ layers: Layer[]; status: number | null }> => {
-    const ended = await home.asp(['whoami', '--explain', '--json', ...words], options);
+    const ended = await home.run(['whoami', '--explain', '--json', ...words], options);
     return { layers: json<{ layers: Layer[] }>(ended.stdout).layers, status: ended.status };
   };
   const saying = (layers: Layer[]): string[] =>
@@ -219,7 +219,7 @@ describe('whoami --explain without an identity', () => {
     expect(status).toBe(2);
     expect(layers.map(({ question, place }) => `${question} ${place}`)).toEqual(PLACES);
     expect(saying(layers)).toEqual(['agent ASP_AGENT: @alice.bot']);
-    const told = await home.asp(['whoami', '--explain']);
+    const told = await home.run(['whoami', '--explain']);
     expect(told.stdout).toMatch(/^profile {5}--profile +-\n/);
     expect(told.stderr).toContain('No service is chosen.');
   });
@@ -248,7 +248,7 @@ describe('whoami --explain without an identity', () => {
 describe('whoami without a service', () => {
   it('says how to get one (exit 2)', async () => {
     const home = createHome();
-    const ended = await home.asp(['whoami', '--json']);
+    const ended = await home.run(['whoami', '--json']);
     expect(ended.status).toBe(2);
     expect(json<{ error: { code: string } }>(ended.stderr).error.code).toBe('ASP_CONFIG');
     await home.dispose();

@@ -18,7 +18,7 @@ describe('asp serve logs', () => {
     home = createHome();
   });
   afterEach(async () => {
-    await home.asp(['serve', 'stop']);
+    await home.run(['serve', 'stop']);
     await home.dispose();
   });
   const detach = async (...words: string[]): Promise<string> => {
@@ -31,20 +31,20 @@ describe('asp serve logs', () => {
   it('shows the log of the background service; -n limits it to the last N lines', async () => {
     const url = await detach('--log', 'json');
     for (const path of ['/health', '/openapi.json']) await request(`${new URL(url).origin}${path}`);
-    const all = await home.asp(['serve', 'logs']);
+    const all = await home.run(['serve', 'logs']);
     expect(all).toMatchObject({ status: 0, stderr: '' });
     expect(all.stdout).toContain('Ready.');
     expect(all.stdout).not.toContain('Ctrl-C');
     expect(all.stdout).toContain('"route":"/openapi.json"');
     const last = all.stdout.trimEnd().split('\n').slice(-2);
-    expect((await home.asp(['serve', 'logs', '-n', '2'])).stdout).toBe(`${last.join('\n')}\n`);
-    expect((await home.asp(['serve', 'logs', '-n', '0'])).stdout).toBe('');
+    expect((await home.run(['serve', 'logs', '-n', '2'])).stdout).toBe(`${last.join('\n')}\n`);
+    expect((await home.run(['serve', 'logs', '-n', '0'])).stdout).toBe('');
   });
 
   it('--json prints one document per line, with the parsed entry if the line is JSON', async () => {
     const url = await detach('--log', 'json');
     await request(`${new URL(url).origin}/health`);
-    const lines = jsonLines<Line>((await home.asp(['serve', 'logs', '--json'])).stdout);
+    const lines = jsonLines<Line>((await home.run(['serve', 'logs', '--json'])).stdout);
     expect(lines.some(({ line, entry }) => line.startsWith('Ready.') && entry === null)).toBe(true);
     expect(lines.at(-1)?.entry).toMatchObject({ event: 'request', route: '/health' });
   });
@@ -55,10 +55,10 @@ describe('asp serve logs', () => {
     await following.until('stdout', /Ready\./);
     await request(`${new URL(url).origin}/openapi.json`);
     await following.until('stdout', /route=\/openapi\.json/);
-    await home.asp(['serve', 'stop']);
+    await home.run(['serve', 'stop']);
     const { status, stdout } = await following.ended;
     expect(status).toBe(0);
-    expect((await home.asp(['serve', 'logs'])).stdout).toBe(stdout);
+    expect((await home.run(['serve', 'logs'])).stdout).toBe(stdout);
   });
 
   it('--follow exits quietly when its reader is gone', async () => {
@@ -71,7 +71,7 @@ describe('asp serve logs', () => {
 
   it('of a service that was not started with --detach says where they are (exit 2)', async () => {
     const service = await startServe(home);
-    const { status, stdout, stderr } = await home.asp(['serve', 'logs', '--json']);
+    const { status, stdout, stderr } = await home.run(['serve', 'logs', '--json']);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     expect(json<{ error: object }>(stderr).error).toMatchObject({
       code: 'ASP_CONFIG',
@@ -82,14 +82,14 @@ describe('asp serve logs', () => {
   });
 
   it('says that no service is running if none is (exit 9)', async () => {
-    expect(await home.asp(['serve', 'logs'])).toMatchObject({ status: 9, stdout: '' });
+    expect(await home.run(['serve', 'logs'])).toMatchObject({ status: 9, stdout: '' });
   });
 
   it('shows no control characters at a terminal, and keeps only a few logs of ended services', async () => {
     mkdirSync(folder(), { recursive: true, mode: 0o700 });
     for (let index = 0; index < 9; index += 1)
       writeFileSync(join(folder(), `${5_000_000 + index}.log`), 'a\u001b[31mb\n', { mode: 0o600 });
-    expect((await home.asp(['serve', 'logs'])).stdout).toBe('a[31mb\n');
+    expect((await home.run(['serve', 'logs'])).stdout).toBe('a[31mb\n');
     await detach();
     const { readdirSync } = await import('node:fs');
     expect(readdirSync(folder()).filter((name) => name.endsWith('.log'))).toHaveLength(6);

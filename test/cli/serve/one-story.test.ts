@@ -49,7 +49,7 @@ describe('a local service that was killed', () => {
     const options = ['--demo', '--seed', 'a.one,a.two'];
     home.environment['ASP_SERVE_LIMITS'] = 'off';
     const service = await startServe(home, [...options, '--security-log', 'log', '--config', 'serve.json']);
-    expect(await home.asp(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     service.running.kill('SIGKILL');
     await service.running.ended;
     const { port } = new URL(service.url);
@@ -79,7 +79,7 @@ describe('a local service that was killed', () => {
 
   it('is reported the same way when another process has its number', async () => {
     const service = await startServe(home, ['--demo']);
-    await home.asp(['login', '@demo.you', '--yes']);
+    await home.run(['login', '@demo.you', '--yes']);
     service.running.kill('SIGKILL');
     await service.running.ended;
     const record = json<{ pid: number; process_start?: string }>(readFileSync(recordFile(), 'utf8'));

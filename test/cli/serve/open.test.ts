@@ -21,7 +21,7 @@ describe('asp serve open', () => {
     json<{ secret: string }>(readFileSync(join(home.directory, 'run/asp-cli/serve/default.json'), 'utf8')).secret;
 
   it('--no-browser prints a link that works once; nothing shows the secret', async () => {
-    const ended = await home.asp(['serve', 'open', '--no-browser', '--debug']);
+    const ended = await home.run(['serve', 'open', '--no-browser', '--debug']);
     expect(ended.status, ended.stderr).toBe(0);
     const url = ended.stdout.trim();
     expect((await request(url)).headers['location']).toBe('/dashboard');
@@ -37,7 +37,7 @@ describe('asp serve open', () => {
       `#!/bin/sh\nprintf '%s\\n' "$@" > ${home.directory}/opened.new && mv ${home.directory}/opened.new ${home.directory}/opened\n`,
       { mode: 0o755 },
     );
-    const ended = await home.asp(['serve', 'open', '--account', 'bob', '--json'], {
+    const ended = await home.run(['serve', 'open', '--account', 'bob', '--json'], {
       environment: { BROWSER: browser },
     });
     expect(ended.status, ended.stderr).toBe(0);
@@ -52,14 +52,14 @@ describe('asp serve open', () => {
   });
 
   it('exits with 2 for a missing account, and names those that exist', async () => {
-    const ended = await home.asp(['serve', 'open', '--account', 'carol', '--no-browser', '--json']);
+    const ended = await home.run(['serve', 'open', '--account', 'carol', '--no-browser', '--json']);
     expect(ended).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('alice, bob') });
-    expect((await home.asp(['serve', 'open', '--account', 'not valid'])).status).toBe(2);
+    expect((await home.run(['serve', 'open', '--account', 'not valid'])).status).toBe(2);
   });
 
   it('exits with 9 without a local service', async () => {
     const other = createHome();
-    expect(await other.asp(['serve', 'open'])).toMatchObject({ status: 9, stdout: '' });
+    expect(await other.run(['serve', 'open'])).toMatchObject({ status: 9, stdout: '' });
     await other.dispose();
   });
 });

@@ -22,7 +22,7 @@ describe('asp serve reset', () => {
   /** Creates a stopped service with an agent, a session, and an attachment. */
   const leaveData = async (): Promise<void> => {
     const service = await startServe(home, ['--seed', 'alice.bot,bob.bot']);
-    await home.asp(['login', '@alice.bot', '--yes']);
+    await home.run(['login', '@alice.bot', '--yes']);
     writeFileSync(join(home.directory, 'note.txt'), 'a note');
     const sent = await home.asp(['send', '@bob.bot', 'look', '--file', 'note.txt']);
     expect(sent.status, sent.stderr).toBe(0);

@@ -114,7 +114,7 @@ describe('asp serve starts', () => {
     const running = serve('--debug');
     await running.until('stdout', /\n/);
     const { secret } = json<{ secret: string }>(readFileSync(recordFile(home), 'utf8'));
-    const status = await home.asp(['serve', 'status', '--json', '--debug']);
+    const status = await home.run(['serve', 'status', '--json', '--debug']);
     expect(`${running.stdout()}${running.stderr()}${status.stdout}${status.stderr}`).not.toContain(secret);
   });
 
@@ -178,7 +178,7 @@ describe('asp serve starts', () => {
     const [, url] = await first.until('stdout', /^(http:\S+)$/m);
     const second = serve();
     const [, other] = await second.until('stdout', /^(http:\S+)$/m);
-    const current = async () => json<{ url: string }>((await home.asp(['serve', 'status', '--json'])).stdout).url;
+    const current = async () => json<{ url: string }>((await home.run(['serve', 'status', '--json'])).stdout).url;
     expect(await current()).toBe(other);
     second.kill('SIGINT');
     await second.ended;
@@ -192,7 +192,7 @@ describe('asp serve starts', () => {
     const other = createHome();
     mkdirSync(join(recordFile(other), '..'), { recursive: true, mode: 0o700 });
     writeFileSync(recordFile(other), text, { mode: 0o644 });
-    expect((await other.asp(['serve', 'status'])).status).toBe(9);
+    expect((await other.run(['serve', 'status'])).status).toBe(9);
     await other.dispose();
   });
 
@@ -202,7 +202,7 @@ describe('asp serve starts', () => {
     running.kill('SIGKILL');
     await running.ended;
     expect(existsSync(recordFile(home))).toBe(true);
-    expect((await home.asp(['serve', 'status'])).status).toBe(9);
+    expect((await home.run(['serve', 'status'])).status).toBe(9);
   });
 
   for (const [words, why] of [
@@ -222,7 +222,7 @@ describe('asp serve starts', () => {
     expect(detached.status).toBe(0);
     const url = detached.stdout.trim();
     expect((await request(`${new URL(url).origin}/health`)).status).toBe(200);
-    const { pid } = json<{ pid: number }>((await home.asp(['serve', 'status', '--json'])).stdout);
+    const { pid } = json<{ pid: number }>((await home.run(['serve', 'status', '--json'])).stdout);
     expect(await home.asp(['serve', 'stop'])).toMatchObject({ status: 0, stdout: `${url}\n` });
     expect(isAlive(pid)).toBe(false);
     expect(existsSync(recordFile(home))).toBe(false);
@@ -250,37 +250,37 @@ describe('the agents and clients of a local service', () => {
   });
   const list = async () =>
     json<{ items: { handle: string; inbound_policy: string; paused: boolean }[] }>(
-      (await home.asp(['serve', 'agent', 'list', '--json'])).stdout,
+      (await home.run(['serve', 'agent', 'list', '--json'])).stdout,
     ).items;
 
   it('serve agent add prints the handles, and creates their accounts', async () => {
-    const ended = await home.asp(['serve', 'agent', 'add', 'bob.bot', 'carol.bot', '--policy', 'allowlist']);
+    const ended = await home.run(['serve', 'agent', 'add', 'bob.bot', 'carol.bot', '--policy', 'allowlist']);
     expect(ended).toMatchObject({ status: 0, stdout: '@bob.bot\n@carol.bot\n' });
     expect(await list()).toContainEqual(expect.objectContaining({ handle: '@bob.bot', inbound_policy: 'allowlist' }));
   });
 
   it('serve agent pause makes it unreachable, resume reachable again', async () => {
-    await home.asp(['login', '@alice.bot', '--yes']);
-    await home.asp(['serve', 'agent', 'add', 'dora.bot']);
-    await home.asp(['serve', 'agent', 'pause', 'dora.bot']);
-    expect((await home.asp(['send', '@dora.bot', 'hi'])).status).toBe(3);
-    await home.asp(['serve', 'agent', 'resume', 'dora.bot']);
-    expect((await home.asp(['send', '@dora.bot', 'hi'])).status).toBe(0);
+    await home.run(['login', '@alice.bot', '--yes']);
+    await home.run(['serve', 'agent', 'add', 'dora.bot']);
+    await home.run(['serve', 'agent', 'pause', 'dora.bot']);
+    expect((await home.run(['send', '@dora.bot', 'hi'])).status).toBe(3);
+    await home.run(['serve', 'agent', 'resume', 'dora.bot']);
+    expect((await home.run(['send', '@dora.bot', 'hi'])).status).toBe(0);
   });
 
   it('serve agent remove deletes it, and its handle stays reserved (exit 6)', async () => {
-    await home.asp(['serve', 'agent', 'add', 'eve.bot']);
-    expect(await home.asp(['serve', 'agent', 'remove', 'eve.bot'])).toMatchObject({ status: 0, stdout: '@eve.bot\n' });
+    await home.run(['serve', 'agent', 'add', 'eve.bot']);
+    expect(await home.run(['serve', 'agent', 'remove', 'eve.bot'])).toMatchObject({ status: 0, stdout: '@eve.bot\n' });
     expect((await list()).map(({ handle }) => handle)).not.toContain('@eve.bot');
-    expect((await home.asp(['serve', 'agent', 'add', 'eve.bot'])).status).toBe(6);
+    expect((await home.run(['serve', 'agent', 'add', 'eve.bot'])).status).toBe(6);
   });
 
   it('serve agent pause of a missing agent ends with 3', async () => {
-    expect((await home.asp(['serve', 'agent', 'pause', 'nobody.here'])).status).toBe(3);
+    expect((await home.run(['serve', 'agent', 'pause', 'nobody.here'])).status).toBe(3);
   });
 
   it('serve client add prints id and secret as JSON, once, and they work without a home', async () => {
-    const ended = await home.asp(['serve', 'client', 'add', '@me.ci', '--scopes', 'agents:read,sessions:read']);
+    const ended = await home.run(['serve', 'client', 'add', '@me.ci', '--scopes', 'agents:read,sessions:read']);
     expect(ended.status).toBe(0);
     const client = json<{ client_id: string; client_secret: string; handle: string; scope: string }>(ended.stdout);
     expect(client).toMatchObject({ handle: '@me.ci', scope: 'agents:read sessions:read' });
@@ -289,12 +289,12 @@ describe('the agents and clients of a local service', () => {
       ASP_CLIENT_SECRET: client.client_secret,
       HOME: '/nonexistent',
     };
-    expect(await home.asp(['whoami', '--short'], { environment })).toMatchObject({ status: 0, stdout: '@me.ci\n' });
-    expect((await home.asp(['send', '@alice.bot', 'hi'], { environment })).status).toBe(5);
+    expect(await home.run(['whoami', '--short'], { environment })).toMatchObject({ status: 0, stdout: '@me.ci\n' });
+    expect((await home.run(['send', '@alice.bot', 'hi'], { environment })).status).toBe(5);
   });
 
   it('serve status shows what the service holds', async () => {
-    const ended = await home.asp(['serve', 'status', '--json']);
+    const ended = await home.run(['serve', 'status', '--json']);
     expect(json(ended.stdout)).toMatchObject({
       url: service.url,
       pid: service.running.pid,
@@ -302,7 +302,7 @@ describe('the agents and clients of a local service', () => {
       sign_up: 'open',
       quota: { agents: 100, clients: 50, attachment_bytes: 2 * 1024 ** 3, sessions_per_hour: 300 },
     });
-    const { stdout } = await home.asp(['serve', 'status']);
+    const { stdout } = await home.run(['serve', 'status']);
     expect(stdout).toContain(`running at ${service.url}`);
     expect(stdout).toMatch(/^quota {4}100 agents, 50 clients, .* for each account$/m);
   });

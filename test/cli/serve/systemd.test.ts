@@ -96,7 +96,7 @@ describe.skipIf(!hasSystemd)('asp serve under systemd', () => {
 describe.skipIf(!hasSystemd)('asp run under systemd', () => {
   it('reports READY=1 once it answers, notifies the watchdog, and reports STOPPING=1 before it ends', async () => {
     const service = await startServe(home, ['--seed', 'demo.bot']);
-    expect(await home.asp(['login', '@demo.bot', '--yes'])).toMatchObject({ status: 0 });
+    expect(await home.run(['login', '@demo.bot', '--yes'])).toMatchObject({ status: 0 });
     await service.stop();
     const running = home.start(['run', '-a', '@demo.bot', '--exec', 'cat'], {
       environment: { NOTIFY_SOCKET: notifySocket, WATCHDOG_USEC: '400000', ASP_PROFILE: service.url },
