@@ -1,5 +1,5 @@
 import type { Client, ClientBase, PoolClient } from 'pg';
-import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
+import { backoffMs, type Clock, orAborted, systemClock, wait } from '../../kit/clock.js';
 import { systemRandom } from '../../kit/random.js';
 import { keepOpen } from '../../kit/repeat.js';
 import {
@@ -64,16 +64,13 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
 
   /** Resolves when the connection is lost. */
   const listenOnce = async (client: Client): Promise<void> => {
-    const ended = new Promise<void>((resolve) => {
+    const lost = new Promise<void>((resolve) => {
       const onLost = (): void => {
         isUp = false;
         resolve();
       };
       client.on('error', onLost);
       client.on('end', onLost);
-      // It may have been stopped while it connected.
-      if (stop.signal.aborted) resolve();
-      stop.signal.addEventListener('abort', () => resolve(), { once: true });
     });
     // A throw in an event of the driver would end the process.
     client.on('notification', ({ payload = '' }) => {
@@ -93,7 +90,7 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
     sentAtMs = undefined;
     isUp = true;
     for (const listener of upListeners) listener();
-    await ended;
+    await orAborted(lost, stop.signal, () => {});
   };
   const listenUntilLost = (): Promise<void> =>
     driver.useClient(listenOnce).finally(() => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -118,6 +119,38 @@ describe('a connection for notifications that dies without closing', () => {
     await untilHeard('after');
     await database.close();
     await cutter.stop();
+  });
+});
+
+describe('a connection for notifications that is lost again and again', () => {
+  const usual = EventEmitter.defaultMaxListeners;
+  afterEach(() => {
+    EventEmitter.defaultMaxListeners = usual;
+  });
+
+  it('leaves nothing behind that would collect until the service stops', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): unknown => warnings.push(warning);
+    process.on('warning', onWarning);
+    const cutter = await startSocketCutter('all');
+    cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
+    const url = new URL(schema.url);
+    url.port = String(cutter.port);
+    // Node.js warns about more listeners than this on one signal.
+    EventEmitter.defaultMaxListeners = 2;
+    const database = await openPostgres(url.href);
+    database.calls.listen(() => {});
+    EventEmitter.defaultMaxListeners = usual;
+    for (let times = 1; times <= 3; times += 1) {
+      await until('it listens', async () => database.calls.isUp());
+      cutter.cutAll('end');
+      await until('it is lost', async () => !database.calls.isUp());
+    }
+    await until('it listens again', async () => database.calls.isUp());
+    await database.close();
+    await cutter.stop();
+    process.off('warning', onWarning);
+    expect(warnings.filter(({ message }) => message.includes('abort listeners'))).toEqual([]);
   });
 });
 
