@@ -354,6 +354,14 @@ describe('asp run --acp', () => {
       expect(await invitationsOf(other)).toEqual([]);
     });
 
+    it('asks many questions of one turn at the same time without a warning of Node.js', async () => {
+      const agent = await start(polite().program, ['--ask', ASKED, '--ask-wait', '2s']);
+      await ask(BOT, 'questions 15', two);
+      await until('all are refused', async () => agent.stderr().match(/It was refused/g)?.length === 15, 30_000);
+      expect(agent.stderr()).not.toMatch(/Warning/);
+      expect(agent.stderr()).not.toMatch(/CliError/);
+    });
+
     it('refuses when the session of the question ends, and when the agent cannot be reached', async () => {
       const agent = await start(polite().program, ['--ask', ASKED]);
       const reply = requested();

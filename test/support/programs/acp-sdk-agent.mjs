@@ -110,7 +110,13 @@ agent({ name: 'scripted' })
     const [verb, argument] = words.split(/\s/);
     if (verb === 'permission') await usePermission(client, sessionId, argument);
     else if (verb === 'request') await request(client, sessionId, JSON.parse(words.slice('request '.length)));
-    else if (verb === 'tool') await callTool(client, sessionId, JSON.parse(words.slice('tool '.length)));
+    else if (verb === 'questions') {
+      const toolCalls = Array.from({ length: Number(argument) }, (_, index) => ({
+        ...{ toolCallId: `call-${index}`, title: `Question ${index}`, kind: 'execute' },
+        rawInput: { command: `echo ${index}` },
+      }));
+      await Promise.all(toolCalls.map((toolCall) => request(client, sessionId, { toolCall })));
+    } else if (verb === 'tool') await callTool(client, sessionId, JSON.parse(words.slice('tool '.length)));
     else if (verb === 'quiet') await say(client, sessionId, 'NO_REPLY');
     else if (verb === 'slow' && !text.includes('cut off')) await new Promise(() => setInterval(() => {}, 1000));
     else {

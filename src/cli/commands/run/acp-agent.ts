@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import * as z from 'zod/mini';
 
 import type { Handover, Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
@@ -252,6 +253,8 @@ class AcpAgent implements Responder {
     const { process } = connection;
     const relation = await findRelation(payload.sender);
     const over = new AbortController();
+    // All questions of the turn listen to it; without this, Node.js would report a leak.
+    setMaxListeners(0, over.signal);
     const limit = createTimeLimit(context.clock, rules.timeoutMs);
     const turn: Turn = {
       ...{ eventId: event.event_id, sessionId, sender: payload.sender, relation, onTaken, calls: new Map() },

@@ -179,7 +179,8 @@ async function askAbout(
     return { option: made?.option, why: made === undefined ? `: ${handle} could not answer` : ` by ${handle}` };
   } catch (error) {
     const { messages = {} } = findErrorContext(error) ?? {};
-    const why = error instanceof RequestError ? (messages[error.code] ?? error.message) : String(error);
+    const message = error instanceof Error ? error.message : String(error);
+    const why = error instanceof RequestError ? (messages[error.code] ?? message) : message;
     return { why: `; ${handle} did not answer: ${toShownText(why).replace(/\.$/, '')}` };
   } finally {
     turn.limit.resume();
