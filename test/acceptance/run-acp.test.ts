@@ -556,6 +556,12 @@ describe('asp run --acp', () => {
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
+  it('says that it waits for a program that is slow to start', async () => {
+    const agent = home.start(['run', '-a', BOT, '--acp', rude('--silent')]);
+    agents.push(agent);
+    await agent.until('stderr', /Waiting for the agent program to start, at most 120 s/);
+  });
+
   it('fails the turn if the program prints endlessly or answers with an error', async () => {
     const agent = await start(rude());
     await say(BOT, 'endless line');
@@ -596,10 +602,14 @@ describe('asp run --acp', () => {
   it('ends with exit 2 when the program cannot be started, speaks another version, or wants a sign-in', async () => {
     const run = (program: string) => home.asp(['run', '-a', BOT, '--acp', program]);
     expect(await run('no-such-program-here')).toMatchObject({ status: 2 });
-    expect((await run('no-such-program-here')).stderr).toMatch(/does not start, so no message was answered\./);
+    expect((await run('no-such-program-here')).stderr).toMatch(/does not start, so no message can be answered\./);
     const other = await run(rude('--v9'));
     expect(other).toMatchObject({ status: 2 });
     expect(other.stderr).toMatch(/it speaks version 9/);
+    const locked = await run(rude('--locked'));
+    expect(locked).toMatchObject({ status: 2 });
+    expect(locked.stderr).toMatch(/needs you to sign in/);
+    expect(locked.stderr).not.toMatch(/trying again/);
     const agent = await start(rude());
     const sid = await say(BOT, 'sign in');
     expect(await agent.ended).toMatchObject({ status: 2 });

@@ -284,7 +284,10 @@ describe('asp replay of a file', () => {
     const path = fileOf(new Recorder().says(YOU, 'x').says(ME, 'pong').events);
     const run = (...words: string[]): Promise<Ran> => runWords(['replay', path, '--as', ME, ...words]);
     const none = await run('--acp', './nowhere');
-    expect(none).toMatchObject({ code: 2, err: expect.stringMatching(/does not start, so no message was answered/) });
+    expect(none).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/does not start, so no message can be answered/),
+    });
     expect(await run('--acp', 'x', '--exec', 'y')).toMatchObject({ code: 2, err: expect.stringMatching(/together/) });
     expect(await run('--exec', 'y', '--allow', 'read')).toMatchObject({ code: 2 });
     expect((await run()).err).toMatch(/set it with --exec or --acp/);

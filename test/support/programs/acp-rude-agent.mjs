@@ -9,6 +9,7 @@ const update = (sessionId, text) =>
     params: { sessionId, update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } } },
   });
 
+const has = (word) => process.argv.includes(word);
 let opened = 0;
 process.stdout.write('Welcome to the rude agent!\n');
 
@@ -34,7 +35,11 @@ function prompt(id, { sessionId, prompt: [{ text }] }) {
 
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method, params } = JSON.parse(line);
-  if (method === 'initialize') send({ id, result: { protocolVersion: process.argv.includes('--v9') ? 9 : 1 } });
+  if (method === 'initialize') {
+    if (has('--silent')) return;
+    if (has('--locked')) return send({ id, error: { code: -32000, message: 'Authentication required' } });
+    send({ id, result: { protocolVersion: has('--v9') ? 9 : 1 } });
+  }
   if (method === 'session/new') send({ id, result: { sessionId: `r${++opened}` } });
   if (method === 'session/cancel') process.stderr.write('no, I go on\n');
   if (method === 'session/prompt') prompt(id, params);

@@ -34,6 +34,8 @@ import type { RunRules } from './run.js';
 const PROTOCOL_VERSION = 1;
 /** Some programs look for updates first, for half a minute where there is no network. */
 const START_WITHIN_MS = 120_000;
+const LATE = `the agent program did not answer within ${START_WITHIN_MS / 1000} s`;
+const SLOW_START_MS = 5_000;
 const CANCEL_WITHIN_MS = 5_000;
 const FIRST_PAUSE_MS = 1_000;
 const STARTS_MAX = 3;
@@ -186,10 +188,11 @@ class AcpAgent implements Responder {
       const started = this.#isClosed ? STOPPED : await this.#startOnce();
       if (!('kind' in started)) return started;
       const { why } = started;
-      const isHopeless = started.kind === 'ended' && (started.exitCode === 126 || started.exitCode === 127);
+      const isMissing = started.kind === 'ended' && (started.exitCode === 126 || started.exitCode === 127);
+      const isHopeless = isMissing || why === LATE;
       if (attempt === STARTS_MAX || isHopeless || this.#isClosed)
         throw new CliError('ASP_CONFIG', {
-          message: 'The agent program of --acp does not start, so no message was answered.',
+          message: 'The agent program of --acp does not start, so no message can be answered.',
           why: `${why}.`,
         });
       await context.output.note(`The agent program did not start: ${why}; trying again.`);
@@ -204,15 +207,22 @@ class AcpAgent implements Responder {
       notice: (method, params) => this.#notice(method, params),
     });
     this.#process = process;
-    const cancel = context.clock.schedule(START_WITHIN_MS, () => {
-      void process.end(`the agent program did not answer within ${START_WITHIN_MS / 1000} s`);
-    });
+    const cancels = [
+      context.clock.schedule(START_WITHIN_MS, () => void process.end(LATE)),
+      context.clock.schedule(SLOW_START_MS, () => {
+        const limit = `at most ${START_WITHIN_MS / 1000} s`;
+        void context.output.note(
+          `Waiting for the agent program to start, ${limit}: it has not answered initialize yet.`,
+        );
+      }),
+    ];
     try {
       const reply = await process.request('initialize', {
         protocolVersion: PROTOCOL_VERSION,
         clientInfo: { name: 'asp', version: context.version },
         clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
       });
+      if (reply.kind === 'refused' && reply.code === AUTH_REQUIRED) throw wantsSignIn(reply.why);
       if (reply.kind !== 'result') {
         await process.end('it did not start');
         return reply;
@@ -235,7 +245,7 @@ class AcpAgent implements Responder {
       await process.end('it did not start');
       throw error;
     } finally {
-      cancel();
+      for (const cancel of cancels) cancel();
     }
   }
 
@@ -449,7 +459,7 @@ function createTimeLimit(clock: Clock, limitMs: number) {
 
 const wantsSignIn = (why: string): CliError =>
   new CliError('ASP_CONFIG', {
-    message: 'The agent program of --acp needs you to sign in, so the message was not answered.',
+    message: 'The agent program of --acp needs you to sign in, so no message can be answered.',
     why: `it said: ${why}. Sign in with the program itself, then try again.`,
   });
 

@@ -72,7 +72,7 @@ export function startAcpProcess(
     const text = `The agent program printed a line that is not a protocol message: ${toShownText(line)}`;
     if (isNoiseReported) return output.detail(text);
     isNoiseReported = true;
-    await output.note(`${text}\nSuch lines are ignored; -v shows them all.`);
+    await output.note(`${text} (such lines are ignored; -v shows them all)`);
   };
   const take = async (bytes: Buffer): Promise<void> => {
     const line = bytes.toString('utf8').trim();
