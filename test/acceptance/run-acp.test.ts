@@ -97,11 +97,11 @@ describe('asp run --acp', () => {
     return agent;
   };
   /** The agent on the official SDK, and a record of what its model would have read. */
-  const polite = () => {
+  const polite = (openMs = 0) => {
     logs += 1;
     const log = join(home.directory, `agent-${logs}.jsonl`);
     return {
-      program: `node ${join(SUPPORT, 'acp-sdk-agent.mjs')} ${log}`,
+      program: `node ${join(SUPPORT, 'acp-sdk-agent.mjs')} ${log} ${openMs}`,
       noted: () => (existsSync(log) ? jsonLines<Noted>(readFileSync(log, 'utf8')) : []),
     };
   };
@@ -514,14 +514,9 @@ describe('asp run --acp', () => {
     const next = await start(program);
     expect(() => process.kill(pid, 0)).toThrow('ESRCH');
     await until('the cut-off turn is answered', async () => told(next).length === 1, 30_000);
-    expect(noted().map(({ what, sessionId }) => [what, sessionId])).toEqual([
-      ['new', 's1'],
-      ['prompt', 's1'],
-      ['prompt', 's1'],
-      ['load', 's1'],
-      ['prompt', 's1'],
-    ]);
-    expect(noted().map(({ text }) => text?.includes('cut off'))).toEqual([undefined, false, false, undefined, true]);
+    const ofSession = noted().filter(({ sessionId }) => sessionId === 's1');
+    expect(ofSession.map(({ what }) => what)).toEqual(['new', 'prompt', 'prompt', 'load', 'prompt']);
+    expect(ofSession.map(({ text }) => text?.includes('cut off'))).toEqual([undefined, false, false, undefined, true]);
     expect((await contentsOf(sid)).sort()).toEqual(['hello', 's1 heard hello', 's1 heard slow', 'slow']);
   });
 
@@ -554,6 +549,69 @@ describe('asp run --acp', () => {
     await until('it failed', async () => told(agent).length === 2, 30_000);
     expect(told(agent)[1]).toMatchObject({ outcome: 'failed', exit_code: 3, tries: 2 });
     expect(await ask(BOT, 'well?')).toBe('polite');
+  });
+
+  describe('a program that takes long to open sessions', () => {
+    const OPEN_MS = 600;
+    const times = (noted: readonly Noted[], what: string, sessionId: string): number =>
+      noted.filter((one) => one.what === what && one.sessionId === sessionId).length;
+
+    it('has a session open before a message needs a new one', async () => {
+      const { program, noted } = polite(OPEN_MS);
+      await start(program);
+      await until('the first one is open', async () => times(noted(), 'new', 's1') === 1, 30_000);
+      expect(await ask(BOT, 'one')).toBe('s1 heard one');
+      await until('the next one is open', async () => times(noted(), 'new', 's2') === 1, 30_000);
+      expect(await ask(BOT, 'two')).toBe('s2 heard two');
+    });
+
+    it('starts again at once when it is killed, and loads the session used last before a message needs it', async () => {
+      const { program, noted } = polite(OPEN_MS);
+      const agent = await start(program);
+      const sid = await say(BOT, 'one');
+      await until('the first is answered', async () => told(agent).length === 1, 30_000);
+      process.kill(noted()[0]?.pid ?? 0, 'SIGKILL');
+      await agent.until('stderr', /The agent program starts again: the agent program .*SIGKILL/);
+      await until('the session is loaded', async () => times(noted(), 'load', 's1') === 1, 30_000);
+      expect(await ask(sid, 'two')).toBe('s1 heard two');
+      expect(times(noted(), 'load', 's1')).toBe(1);
+    });
+
+    it('after kill -9 of the run, the next one loads the session before a message needs it', async () => {
+      const { program, noted } = polite(OPEN_MS);
+      const agent = await start(program);
+      const sid = await say(BOT, 'one');
+      await until('the first is answered', async () => told(agent).length === 1, 30_000);
+      agent.kill('SIGKILL');
+      await agent.ended;
+      agents.length = 0;
+      await start(program);
+      await until('the session is loaded', async () => times(noted(), 'load', 's1') === 1, 30_000);
+      expect(await ask(sid, 'two')).toBe('s1 heard two');
+      expect(times(noted(), 'load', 's1')).toBe(1);
+    });
+  });
+
+  it('starts a program that ends again and again only for a message', async () => {
+    const agent = await start(rude('--frail'));
+    await agent.until('stderr', /The next message starts the agent program again: the agent program exited with 5\./);
+    expect(agent.stderr().match(/The agent program starts again: the agent program exited with 5/g)).toHaveLength(4);
+  });
+
+  it('fails no message because the program ended before it got it', async () => {
+    rmSync(join(home.directory, 'fainted'), { force: true });
+    const agent = await start(rude('--faint'));
+    expect(await ask(BOT, 'one')).toBe('polite');
+    expect(await ask(BOT, 'two')).toBe('polite');
+    await until('both are recorded', async () => told(agent).length === 2, 30_000);
+    expect(home.exists('fainted')).toBe(true);
+    expect(told(agent)).toMatchObject([{ tries: 1 }, { tries: 1 }]);
+  });
+
+  it('fails a message for which no session opens in time, and says so', async () => {
+    const agent = await start(rude('--stuck'), ['--command-timeout', '2s']);
+    expect(await ask(BOT, 'one')).toMatch(/could not process/);
+    await agent.until('stderr', /the agent program did not open the session within 2 s/);
   });
 
   it('says that it waits for a program that is slow to start', async () => {

@@ -1,5 +1,5 @@
 // An agent program that speaks the protocol by hand, and misbehaves on request.
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
@@ -39,8 +39,17 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     if (has('--silent')) return;
     if (has('--locked')) return send({ id, error: { code: -32000, message: 'Authentication required' } });
     send({ id, result: { protocolVersion: has('--v9') ? 9 : 1 } });
+    if (has('--frail')) setTimeout(() => process.exit(5), 100);
   }
-  if (method === 'session/new') send({ id, result: { sessionId: `r${++opened}` } });
+  if (method === 'session/new') {
+    if (has('--stuck')) return;
+    opened += 1;
+    if (has('--faint') && opened === 2 && !existsSync('fainted')) {
+      writeFileSync('fainted', '');
+      process.exit(6);
+    }
+    send({ id, result: { sessionId: `r${opened}` } });
+  }
   if (method === 'session/cancel') process.stderr.write('no, I go on\n');
   if (method === 'session/prompt') prompt(id, params);
 });

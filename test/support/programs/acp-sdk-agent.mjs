@@ -6,7 +6,7 @@ import { Readable, Writable } from 'node:stream';
 
 import { agent, methods, ndJsonStream, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk/unstable';
 
-const [, , logFile] = process.argv;
+const [, , logFile, openMs = '0'] = process.argv;
 const note = (entry) => appendFileSync(logFile, `${JSON.stringify({ pid: process.pid, at: Date.now(), ...entry })}\n`);
 const entries = () =>
   existsSync(logFile)
@@ -16,6 +16,8 @@ const entries = () =>
         .map((line) => JSON.parse(line))
     : [];
 const open = new Set();
+/** Some programs start another one for each session. */
+const takeTime = () => new Promise((resolve) => setTimeout(resolve, Number(openMs)));
 let opened = entries().filter(({ what }) => what === 'new').length;
 
 const say = (client, sessionId, text) =>
@@ -87,7 +89,8 @@ agent({ name: 'scripted' })
     protocolVersion: PROTOCOL_VERSION,
     agentCapabilities: { loadSession: true },
   }))
-  .onRequest(methods.agent.session.new, () => {
+  .onRequest(methods.agent.session.new, async () => {
+    await takeTime();
     opened += 1;
     const sessionId = `s${opened}`;
     open.add(sessionId);
@@ -97,6 +100,7 @@ agent({ name: 'scripted' })
   .onRequest(methods.agent.session.load, async ({ params: { sessionId }, client }) => {
     if (!entries().some((entry) => entry.what === 'new' && entry.sessionId === sessionId))
       throw RequestError.resourceNotFound(sessionId);
+    await takeTime();
     open.add(sessionId);
     note({ what: 'load', sessionId });
     await say(client, sessionId, 'words of an earlier turn');

@@ -4,31 +4,20 @@ import * as z from 'zod/mini';
 import type { Handover, Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import { backoffMs, type Clock, orAborted, wait } from '../../../kit/clock.js';
-import { parseIfJson } from '../../../kit/parse-json.js';
-import { readIfPresent } from '../../../kit/private-file.js';
-import { createSavedFile } from '../../../kit/saved-file.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-import { besideProgress } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
 import type { HopsFile } from '../send/hops.js';
-import { type AcpEnded, type AcpProcess, type AcpReply, startAcpProcess } from './acp-process.js';
+import { type AcpEnded, type AcpProcess, AUTH_REQUIRED, startAcpProcess } from './acp-process.js';
+import { dropOldest, type Failed, type KeptSessions, OpenSessions, openKeptSessions } from './acp-sessions.js';
 import type { CommandGuard } from './command-guard.js';
 import { frameMessage, NO_REPLY } from './frame.js';
 import { toShownText } from './line-process.js';
-import {
-  type AskingTurn,
-  addFacts,
-  answerRequest,
-  PERMISSION,
-  PermissionRequest,
-  type Questions,
-  ToolCall,
-} from './permission.js';
+import { type AskingTurn, addFacts, answerRequest, PERMISSION, PermissionRequest, ToolCall } from './permission.js';
 import type { RunRules } from './run.js';
 
 const PROTOCOL_VERSION = 1;
@@ -39,10 +28,9 @@ const SLOW_START_MS = 5_000;
 const CANCEL_WITHIN_MS = 5_000;
 const FIRST_PAUSE_MS = 1_000;
 const STARTS_MAX = 3;
-const SESSIONS_MAX = 1_000;
+/** A program that ends this often without a turn in between starts again only for a message. */
+const RESTARTS_MAX = 4;
 const TOOL_CALLS_MAX = 1_000;
-/** ACP: the agent wants the user to sign in first. */
-const AUTH_REQUIRED = -32000;
 
 export interface AcpAgentParts {
   readonly context: Context;
@@ -51,7 +39,7 @@ export interface AcpAgentParts {
   readonly guard: CommandGuard;
   readonly environment: Readonly<Record<string, string>>;
   readonly findRelation: FindRelation;
-  /** Its sessions are kept beside the progress; undefined to keep nothing. */
+  /** Its sessions are kept beside the progress; undefined to keep nothing, and to open none ahead. */
   readonly progressPath: string | undefined;
   readonly hops: HopsFile;
   /** Ends the start. */
@@ -69,7 +57,6 @@ const InitializeReply = z.looseObject({
     }),
   ),
 });
-const NewSessionReply = z.looseObject({ sessionId: z.string() });
 const PromptReply = z.looseObject({
   stopReason: z.string(),
   usage: maybe(z.looseObject({ totalTokens: z.number() })),
@@ -87,7 +74,6 @@ const UsageUpdate = z.looseObject({
   size: z.number(),
   cost: maybe(z.looseObject({ amount: z.number(), currency: z.string() })),
 });
-type Failed = Exclude<AcpReply, { kind: 'result' }>;
 
 const STOPPED: AcpEnded = { kind: 'ended', why: 'it was stopped', exitCode: null };
 
@@ -101,28 +87,36 @@ interface Turn extends AskingTurn {
   size: number;
 }
 
+/** The program ended before it got the message, so it may get another chance. */
+interface Unopened {
+  readonly kind: 'unopened';
+  readonly failed: Produced;
+}
+
 /** The program, while it is running. */
 interface Connection {
   readonly process: AcpProcess;
-  readonly canLoad: 'session/resume' | 'session/load' | undefined;
-  /** Our sessions that are open in it, and its names for them. */
-  readonly open: Map<string, string>;
+  readonly sessions: OpenSessions;
   /** The session whose turn made us end it: the others are not at fault. */
   endedFor?: string;
 }
 
 class AcpAgent implements Responder {
   readonly #parts: AcpAgentParts;
-  readonly #sessions: AcpSessions;
+  readonly #sessions: KeptSessions;
   readonly #turns = new Map<string, Turn>();
   readonly #usage = new Map<string, Pick<TurnFacts, 'context_used' | 'context_size' | 'cost'>>();
   #connection: Promise<Connection> | undefined;
+  /** The same, once the program has started. */
+  #running: Connection | undefined;
   #process: AcpProcess | undefined;
+  /** How often the program has ended since the last turn. */
+  #ends = 0;
   /** Permission requests that are not decided. */
   readonly #answering = new Set<Promise<object>>();
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
-  constructor(parts: AcpAgentParts, sessions: AcpSessions) {
+  constructor(parts: AcpAgentParts, sessions: KeptSessions) {
     this.#parts = parts;
     this.#sessions = sessions;
   }
@@ -139,6 +133,7 @@ class AcpAgent implements Responder {
   }
 
   connect(): Promise<Connection> {
+    if (this.#running?.process.hasExited() === true) this.#forget(this.#running);
     this.#connection ??= this.#start().catch((error: unknown) => {
       this.#connection = undefined;
       throw error;
@@ -146,24 +141,62 @@ class AcpAgent implements Responder {
     return this.#connection;
   }
 
+  #forget(connection: Connection): void {
+    if (this.#running !== connection) return;
+    this.#running = undefined;
+    this.#connection = undefined;
+  }
+
+  /** Starts the program again when it has ended, so that the next message does not wait for it. */
+  async #restart(why: string): Promise<void> {
+    const { context } = this.#parts;
+    const { signal } = this.#closing;
+    this.#ends += 1;
+    if (signal.aborted) return;
+    const isRestarted = this.#ends <= RESTARTS_MAX;
+    const when = isRestarted ? 'The agent program starts again' : 'The next message starts the agent program again';
+    try {
+      // A turn that it cut off reports its end.
+      if (this.#turns.size === 0 || !isRestarted) await context.output.note(`${when}: ${why}.`);
+      if (!isRestarted) return;
+      if (this.#ends > 1) await wait(context.clock, backoffMs(FIRST_PAUSE_MS, this.#ends - 2), signal);
+      await this.connect();
+    } catch {
+      // The next message tries again, and ends the run if that fails too.
+    }
+  }
+
+  #prepare(): void {
+    if (this.#parts.progressPath !== undefined) void this.#running?.sessions.prepare();
+  }
+
   readonly respond: Responder['respond'] = async (event, signal, { begin, onTaken }) => {
     const { context, rules } = this.#parts;
     let isTaken = false;
     const takeOnce = (): void => {
-      if (!isTaken) onTaken();
+      if (isTaken) return;
       isTaken = true;
+      onTaken();
+      // The spare session may be in use now.
+      this.#prepare();
     };
     const handover = { begin, onTaken: takeOnce };
+    let opens = 1;
     for (let tries = 1; ; ) {
       // A program may never answer, so nothing waits for a stopped turn.
       const produced = await orAborted(this.#turn(event, tries, signal, handover), signal);
       signal.throwIfAborted();
-      if (produced !== 'again' && (produced.kind === 'printed' || tries >= rules.tries)) return produced;
-      if (produced !== 'again') {
-        await context.output.note(`${event.event_id}: ${produced.why}; trying again.`);
-        tries += 1;
+      if (produced === 'again') continue;
+      const { kind } = produced;
+      if (kind === 'unopened' && opens < STARTS_MAX) {
+        opens += 1;
+        continue;
       }
+      const ended = kind === 'unopened' ? produced.failed : produced;
+      if (ended.kind === 'printed' || tries >= rules.tries) return ended;
+      await context.output.note(`${event.event_id}: ${ended.why}; trying again.`);
       await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
+      tries += 1;
     }
   };
 
@@ -175,7 +208,7 @@ class AcpAgent implements Responder {
   };
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#closing.abort();
     await this.#process?.end('it was stopped');
     await Promise.allSettled(this.#answering);
     await this.#sessions.written();
@@ -184,19 +217,20 @@ class AcpAgent implements Responder {
 
   async #start(): Promise<Connection> {
     const { context } = this.#parts;
+    const { signal } = this.#closing;
     for (let attempt = 1; ; attempt += 1) {
-      const started = this.#isClosed ? STOPPED : await this.#startOnce();
+      const started = signal.aborted ? STOPPED : await this.#startOnce();
       if (!('kind' in started)) return started;
       const { why } = started;
       const isMissing = started.kind === 'ended' && (started.exitCode === 126 || started.exitCode === 127);
       const isHopeless = isMissing || why === LATE;
-      if (attempt === STARTS_MAX || isHopeless || this.#isClosed)
+      if (attempt === STARTS_MAX || isHopeless || signal.aborted)
         throw new CliError('ASP_CONFIG', {
           message: 'The agent program of --acp does not start, so no message can be answered.',
           why: `${why}.`,
         });
       await context.output.note(`The agent program did not start: ${why}; trying again.`);
-      await wait(context.clock, backoffMs(FIRST_PAUSE_MS, attempt - 1));
+      await wait(context.clock, backoffMs(FIRST_PAUSE_MS, attempt - 1), signal).catch(() => {});
     }
   }
 
@@ -236,10 +270,13 @@ class AcpAgent implements Responder {
       const { loadSession, sessionCapabilities } = data.agentCapabilities ?? {};
       const canResume = sessionCapabilities?.resume !== undefined && sessionCapabilities.resume !== null;
       const canLoad = canResume ? 'session/resume' : loadSession === true ? 'session/load' : undefined;
-      const connection: Connection = { process, canLoad, open: new Map() };
-      void process.ended.then(() => {
-        this.#connection = undefined;
+      const connection = { process, sessions: new OpenSessions(context, process, canLoad, this.#sessions) };
+      this.#running = connection;
+      void process.ended.then(({ why }) => {
+        this.#forget(connection);
+        void this.#restart(why);
       });
+      this.#prepare();
       return connection;
     } catch (error) {
       await process.end('it did not start');
@@ -255,7 +292,7 @@ class AcpAgent implements Responder {
     tries: number,
     signal: AbortSignal,
     { begin, onTaken }: Handover,
-  ): Promise<Produced | 'again'> {
+  ): Promise<Produced | Unopened | 'again'> {
     const { context, me, rules, findRelation, hops } = this.#parts;
     const { session_id: sessionId, payload } = event;
     signal.throwIfAborted();
@@ -287,32 +324,41 @@ class AcpAgent implements Responder {
       return failed(`the agent answered with an error: ${failure.why}`);
     };
     try {
-      const opened = await this.#openSession(connection, sessionId);
-      if (typeof opened !== 'string') return failedBy(opened);
+      const end = (): void => {
+        connection.endedFor = sessionId;
+        void process.end(stopped ?? '');
+      };
+      const stop = (why: string): void => {
+        stopped ??= why;
+        if (acpId !== undefined) process.notify('session/cancel', { sessionId: acpId });
+        over.abort();
+      };
+      limit.start(() => {
+        const seconds = rules.timeoutMs / 1000;
+        if (acpId === undefined) {
+          // Opening a session cannot be canceled.
+          stop(`the agent program did not open the session within ${seconds} s`);
+          return end();
+        }
+        stop(`the turn took longer than ${seconds} s`);
+        stops.push(context.clock.schedule(CANCEL_WITHIN_MS, end));
+      });
+      const opened = await connection.sessions.open(sessionId);
+      if (typeof opened !== 'string') {
+        const produced = failedBy(opened);
+        const isUnopened = produced !== 'again' && opened.kind === 'ended' && stopped === undefined;
+        return isUnopened ? { kind: 'unopened', failed: produced } : produced;
+      }
+      signal.throwIfAborted();
       acpId = opened;
       await this.#sessions.put(sessionId, acpId);
       const isRepeated = (await begin()) > 1;
       const text = messageText(payload);
       const framed = { me, event, messageId: payload.id, sender: payload.sender, relation, text, isRepeated };
       const prompt = [{ type: 'text', text: frameMessage(context, framed) }];
-      const id = opened;
-      const stop = (why: string): void => {
-        stopped ??= why;
-        process.notify('session/cancel', { sessionId: id });
-        over.abort();
-      };
       const onAbort = (): void => stop('it was stopped');
       signal.addEventListener('abort', onAbort, { once: true });
       stops.push(() => signal.removeEventListener('abort', onAbort));
-      limit.start(() => {
-        stop(`the turn took longer than ${rules.timeoutMs / 1000} s`);
-        stops.push(
-          context.clock.schedule(CANCEL_WITHIN_MS, () => {
-            connection.endedFor = sessionId;
-            void process.end(stopped ?? '');
-          }),
-        );
-      });
       this.#turns.set(opened, turn);
       stops.push(await hops.enter(readHops(payload) + 1));
       signal.throwIfAborted();
@@ -321,6 +367,7 @@ class AcpAgent implements Responder {
       const { stopReason, usage } = PromptReply.safeParse(reply.result).data ?? {};
       if (stopReason === undefined) return failed('the agent program sent an answer that does not end the turn');
       onTaken();
+      this.#ends = 0;
       const ended = (why: string): Produced => failed(why, null, stopReason, usage?.totalTokens);
       if (stopped !== undefined) return ended(stopped);
       if (turn.size > MESSAGE_BODY_MAX_BYTES)
@@ -335,31 +382,6 @@ class AcpAgent implements Responder {
       for (const stop of stops) stop();
       if (acpId !== undefined) this.#turns.delete(acpId);
     }
-  }
-
-  /** The program's session for one of ours: the open one, the one of an earlier run, or a new one. */
-  async #openSession({ process, canLoad, open }: Connection, sessionId: string): Promise<string | Failed> {
-    const { context } = this.#parts;
-    const known = open.get(sessionId);
-    if (known !== undefined) return known;
-    const parameters = { cwd: context.machine.workingDirectory, mcpServers: [] };
-    const earlier = this.#sessions.find(sessionId);
-    if (earlier !== undefined && canLoad !== undefined) {
-      const loaded = await process.request(canLoad, { ...parameters, sessionId: earlier });
-      if (loaded.kind === 'ended' || (loaded.kind === 'refused' && loaded.code === AUTH_REQUIRED)) return loaded;
-      if (loaded.kind === 'result') {
-        open.set(sessionId, earlier);
-        return earlier;
-      }
-      await context.output.note(`${sessionId}: the agent could not continue it (${loaded.why}); it starts over.`);
-    } else if (earlier !== undefined)
-      await context.output.note(`${sessionId}: the agent program cannot load sessions; this one starts over.`);
-    const created = await process.request('session/new', parameters);
-    if (created.kind !== 'result') return created;
-    const { data } = NewSessionReply.safeParse(created.result);
-    if (data === undefined) return { kind: 'refused', code: 0, why: 'a new session without an id' };
-    open.set(sessionId, data.sessionId);
-    return data.sessionId;
   }
 
   #factsOf(turn: Turn, acpId: string | undefined, stopReason?: string, tokens?: number): TurnFacts {
@@ -465,7 +487,7 @@ const wantsSignIn = (why: string): CliError =>
 
 /** Starts the program at once: one that cannot be started is found before a message waits for it. */
 export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
-  const agent = new AcpAgent(parts, await openAcpSessions(parts));
+  const agent = new AcpAgent(parts, await openKeptSessions(parts.context, parts.rules.command, parts.progressPath));
   try {
     await agent.endLeftQuestions();
     await orAborted(agent.connect(), parts.signal);
@@ -474,64 +496,4 @@ export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
     throw error;
   }
   return agent;
-}
-
-/** Maps our sessions to those of the program, across runs. */
-interface AcpSessions {
-  find(sessionId: string): string | undefined;
-  put(sessionId: string, acpId: string): Promise<void>;
-  readonly questions: Questions;
-  written(): Promise<void>;
-}
-
-const SessionsJson = z.looseObject({
-  command: z.string(),
-  sessions: z.record(z.string(), z.looseObject({ id: z.string() })),
-  questions: z.optional(z.array(z.string())),
-});
-
-/** Names of another program's sessions mean nothing to this one: the file of another command is not reused. */
-async function openAcpSessions(parts: AcpAgentParts): Promise<AcpSessions> {
-  const { command } = parts.rules;
-  const path = parts.progressPath === undefined ? undefined : besideProgress(parts.progressPath, '.acp.json');
-  const { data } = SessionsJson.safeParse(parseIfJson(path === undefined ? undefined : await readIfPresent(path)));
-  const sessions = new Map(data?.command === command ? Object.entries(data.sessions) : []);
-  const left = data?.questions ?? [];
-  /** Whether the question of each session is open. */
-  const questions = new Map(left.map((sessionId) => [sessionId, false]));
-  const { change, written } = createSavedFile(path, () => ({
-    command,
-    sessions: Object.fromEntries(sessions),
-    questions: [...questions].flatMap(([sessionId, isOpen]) => (isOpen ? [sessionId] : [])),
-  }));
-  const putQuestion = async (sessionId: string, isOpen: boolean): Promise<void> => {
-    questions.set(sessionId, isOpen);
-    dropOldest(questions);
-    change();
-    await written();
-  };
-  return {
-    find: (sessionId) => sessions.get(sessionId)?.id,
-    async put(sessionId, id) {
-      const isKnown = sessions.get(sessionId)?.id === id;
-      sessions.delete(sessionId);
-      sessions.set(sessionId, { id });
-      dropOldest(sessions);
-      change();
-      if (!isKnown) await written();
-    },
-    questions: {
-      left,
-      has: (sessionId) => questions.has(sessionId),
-      begin: async (sessionId) => (questions.has(sessionId) ? undefined : putQuestion(sessionId, true)),
-      end: (sessionId) => putQuestion(sessionId, false),
-    },
-    written,
-  };
-}
-
-/** Of what is kept for each session. */
-function dropOldest(map: Map<string, unknown>): void {
-  const [oldest] = map.keys();
-  if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
 }

@@ -27,6 +27,8 @@ export interface AcpHandlers {
 export interface AcpProcess {
   request(method: string, params: object): Promise<AcpReply>;
   notify(method: string, params: object): void;
+  /** It is gone, even if not all of its output was read. */
+  hasExited(): boolean;
   /** Resolves when the program is gone and all of its output was read. */
   readonly ended: Promise<AcpEnded>;
   /** Ends the program and what it started; `why` is what its open requests fail with. */
@@ -42,6 +44,8 @@ const Frame = z.looseObject({
   error: z.optional(z.looseObject({ code: z.number(), message: z.string() })),
 });
 
+/** ACP: the agent wants the user to sign in first. */
+export const AUTH_REQUIRED = -32000;
 const METHOD_NOT_FOUND = { code: -32601, message: 'Method not found' };
 const INTERNAL_ERROR = { code: -32603, message: 'Internal error' };
 
@@ -110,6 +114,7 @@ export function startAcpProcess(
         send({ id: lastId, method, params });
       }),
     notify: (method, params) => send({ method, params }),
+    hasExited: program.hasExited,
     ended,
     end: program.end,
   };
