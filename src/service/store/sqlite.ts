@@ -259,7 +259,7 @@ function rollBack(prepared: PreparedConnection): void {
   try {
     if (prepared.connection.isTransaction) prepared.prepare('ROLLBACK').run();
   } catch {
-    // BEGIN of the next group fails while this transaction is open, so nothing is acknowledged meanwhile.
+    // BEGIN of the next group fails while this transaction is open, so nothing is acknowledged or read meanwhile.
   }
 }
 
@@ -472,6 +472,7 @@ const PAGE_ROWS = 200;
 function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOptions, close: () => void): Database {
   const { onFault = () => {}, onCommit } = options;
   const commits = createGroupCommit(writer.prepared, writer.turns, onFault, onCommit);
+  const read = createSharedReads(reader);
   let closing: Promise<void> | undefined;
   const assertOpen = (): void => {
     if (closing !== undefined) throw new Error('The database is closed.');
@@ -479,7 +480,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
   const work: Work = {
     async read(work) {
       assertOpen();
-      return reader.turns(() => readOnce(reader.prepared, work));
+      return read(work);
     },
     async write(work) {
       assertOpen();
@@ -509,16 +510,40 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
   };
 }
 
-/** One snapshot for the whole of `work`. */
-async function readOnce<T>(prepared: PreparedConnection, work: (query: Query) => Promise<T>): Promise<T> {
-  const { query, end } = openQuery(prepared);
-  prepared.prepare('BEGIN').run();
-  try {
-    return await work(query);
-  } finally {
-    end();
-    if (prepared.connection.isTransaction) prepared.prepare('COMMIT').run();
-  }
+/**
+ * Reads that wait for their turn share one snapshot, which begins after all of them have come: to begin and end one
+ * costs as much as a small read.
+ */
+function createSharedReads({ prepared, turns }: Lane): Work['read'] {
+  let waiting: (() => Promise<void>)[] = [];
+  let hasBegun = false;
+
+  const readAll = async (): Promise<void> => {
+    const group = waiting;
+    waiting = [];
+    hasBegun = false;
+    for (const read of group) await read();
+    rollBack(prepared);
+  };
+  return (work) =>
+    new Promise((resolve, reject) => {
+      // The group runs in the scope of its first member.
+      const read = keepScope(async () => {
+        const { query, end } = openQuery(prepared);
+        try {
+          // An error can end it. It fails while an earlier one is still open.
+          if (!hasBegun || !prepared.connection.isTransaction) prepared.prepare('BEGIN').run();
+          hasBegun = true;
+          resolve(await work(query));
+        } catch (error) {
+          reject(error);
+        } finally {
+          end();
+        }
+      });
+      waiting.push(read);
+      if (waiting.length === 1) void turns(readAll);
+    });
 }
 
 /**

@@ -169,11 +169,14 @@ function overwrite(path: string, start: number, length: number): void {
   closeSync(file);
 }
 
-/** Opens connections that note how each commit is flushed: 1 is written, 2 is on disk. `isStuck`: ROLLBACK fails. */
-async function watchFlushes() {
+/**
+ * Opens connections that note how each commit is flushed: 1 is written, 2 is on disk; and how many snapshots are begun.
+ * `isStuck`: ROLLBACK fails.
+ */
+async function watchConnections() {
   const open = await loadSqlite();
   const flushes: number[] = [];
-  const state = { flushes, isStuck: false };
+  const state = { flushes, snapshots: 0, isStuck: false };
   const openConnection = (path: string): SqliteConnection => {
     const real = open(path);
     return {
@@ -188,6 +191,7 @@ async function watchFlushes() {
           all: (...parameters) => statement.all(...parameters),
           get: (...parameters) => statement.get(...parameters),
           run(...parameters) {
+            if (sql === 'BEGIN') state.snapshots += 1;
             if (sql === 'ROLLBACK' && state.isStuck) throw new Error('stuck');
             if (sql === 'COMMIT') {
               const { synchronous } = readSettings(real);
@@ -213,7 +217,7 @@ describe('a volatile write', () => {
   });
 
   it('is not flushed alone, but every other write is, also one in the same commit or after a failure', async () => {
-    const { state, openConnection } = await watchFlushes();
+    const { state, openConnection } = await watchConnections();
     const database = await openSqlite({ directory }, { openConnection });
     await addNotes(database);
     const volatile = (name: string): Promise<number> | undefined =>
@@ -235,6 +239,66 @@ describe('a volatile write', () => {
     expect(state.flushes.slice(4).every((flush) => flush === 2)).toBe(true);
     expect((await names(database)).filter((name) => 'gh'.includes(name))).toEqual([]);
     expect(await names(database)).toContain('j');
+    await database.close();
+  });
+});
+
+describe('reads that wait for their turn', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'asp-store-'));
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it('share one snapshot, which shows all that was written before the last of them came', async () => {
+    const { state, openConnection } = await watchConnections();
+    const database = await openSqlite({ directory }, { openConnection });
+    await addNotes(database);
+    await put(database, 'a');
+    state.snapshots = 0;
+    let goOn = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const list = 'SELECT name FROM note ORDER BY name';
+    const first = database.read(async (query) => {
+      const before = await query.all(list);
+      await held;
+      return [before, await query.all(list)];
+    });
+    const second = names(database);
+    await put(database, 'b');
+    const third = names(database);
+    const broken = database.read((query) => query.all('SELECT name FROM nowhere'));
+    const refused = expect(broken).rejects.toThrow('nowhere');
+    const last = names(database);
+    goOn();
+    await refused;
+    expect(await first).toEqual([[{ name: 'a' }], [{ name: 'a' }]]);
+    expect([await third, await last]).toEqual([
+      ['a', 'b'],
+      ['a', 'b'],
+    ]);
+    expect((await second).at(0)).toBe('a');
+    expect(state.snapshots).toBe(2);
+    await put(database, 'c');
+    expect(await names(database)).toEqual(['a', 'b', 'c']);
+    await database.close();
+  });
+
+  it('never see an old snapshot that could not be ended', async () => {
+    const { state, openConnection } = await watchConnections();
+    const database = await openSqlite({ directory }, { openConnection });
+    await addNotes(database);
+    state.isStuck = true;
+    expect(await names(database)).toEqual([]);
+    await expect(names(database)).rejects.toThrow('transaction');
+    state.isStuck = false;
+    await names(database).catch(() => {});
+    await put(database, 'a');
+    expect(await names(database)).toEqual(['a']);
     await database.close();
   });
 });
