@@ -444,6 +444,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     guardHost,
     processId,
     whenFree: app.exchanges.whenFree,
+    isFollowed: tellsAll,
   });
   realtime = attached;
   if (listener !== undefined) useListener(listener);

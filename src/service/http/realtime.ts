@@ -175,13 +175,15 @@ export interface RealtimeOptions {
   readonly processId: string;
   /** Resolves when a connection has no open request. */
   readonly whenFree: (socket: Duplex) => Promise<void>;
+  /** Whether the lines that the work for a handshake logs, and its spans, name it. The answer's own always do. */
+  readonly isFollowed: boolean;
 }
 
 /** Answers the WebSocket handshakes of `server`, and gives each socket the events of its agent. */
 export async function attachRealtime(
   server: Server,
   context: ServiceContext,
-  { verifier, guardHost, whenFree, processId }: RealtimeOptions,
+  { verifier, guardHost, whenFree, processId, isFollowed }: RealtimeOptions,
 ): Promise<Realtime> {
   const admit = createAdmission(context, verifier, guardHost);
   const sockets = new Set<LiveSocket>();
@@ -206,11 +208,12 @@ export async function attachRealtime(
     const { agentId, grantId, expiresAtMs } = actor;
     const owner = { socketId: context.ids.ulid(), agentId, grantId, expiresAtMs };
     const onClosed = createOnClosed(owner, release);
+    const scope = scopeOf(handshake.request);
     try {
       const since = await presence.opened(owner);
       requireRunning();
       const isUpgraded = upgrade(handshake, (ws) =>
-        open(new LiveSocket(context, upkeep, owner, ws, handshake.socket), since, onClosed),
+        open(new LiveSocket(context, upkeep, owner, { ws, connection: handshake.socket, scope }), since, onClosed),
       );
       if (!isUpgraded) onClosed();
     } catch (error) {
@@ -221,7 +224,7 @@ export async function attachRealtime(
   const stopClosing = closeRevoked(context, processId, sockets);
   const stopWatchingEpochs = closeOnNewEpoch(context, sockets);
 
-  onUpgrade(server, context, whenFree, async (handshake) => {
+  onUpgrade(server, context, { whenFree, isFollowed }, async (handshake) => {
     requireRunning();
     await accept(handshake, await admit(handshake.request));
   });
@@ -273,7 +276,7 @@ function keepIn(sockets: Set<LiveSocket>, live: LiveSocket, onClosed: () => void
 function onUpgrade(
   server: Server,
   context: ServiceContext,
-  whenFree: RealtimeOptions['whenFree'],
+  { whenFree, isFollowed }: Pick<RealtimeOptions, 'whenFree' | 'isFollowed'>,
   answer: (handshake: Proposal) => Promise<void>,
 ): void {
   const metadataUrl = resourceMetadataUrl(context.settings.addresses.wsUrl);
@@ -297,7 +300,7 @@ function onUpgrade(
         ...{ method: request.method ?? '', route: SOCKET_PATH, status },
         ms: context.clock.monotonic() - startedMs,
       });
-    void follow(request, scope, () =>
+    const end = (): Promise<void> =>
       answered().then(
         () => {
           // `ws` listens now, and this listener would keep the request in memory.
@@ -309,8 +312,9 @@ function onUpgrade(
           writeRawAnswer(socket, { ...refusal, headers: [...refusal.headers, [REQUEST_ID_HEADER, scope.requestId]] });
           logStatus(refusal.status);
         },
-      ),
-    ).finally(() => unfollow(request));
+      );
+    if (isFollowed) void follow(request, scope, end).finally(() => unfollow(request));
+    else void end();
   });
 }
 

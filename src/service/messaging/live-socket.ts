@@ -7,7 +7,7 @@ import { CLOSE_CODE, PING_FRAME, PONG_FRAME } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
 import type { Faults } from '../core/faults.js';
-import { describeScope, findScope } from '../core/request-scope.js';
+import { describeScope, type RequestScope } from '../core/request-scope.js';
 
 const TEXT_FRAME = 0x81;
 const PING_HEAD = 0x89;
@@ -64,6 +64,14 @@ export interface SocketOwner {
   readonly agentId: string;
   readonly grantId: string;
   readonly expiresAtMs: number;
+}
+
+/** What a handshake has opened. */
+interface Opened {
+  readonly ws: WebSocket;
+  readonly connection: Duplex;
+  /** The handshake, as the log names it. */
+  readonly scope: RequestScope | undefined;
 }
 
 /** Sockets that open within this time are pinged together. */
@@ -157,7 +165,7 @@ export class LiveSocket implements SocketOwner {
   #missedPings = 0;
   #frames = 0;
 
-  constructor(context: ServiceContext, upkeep: Upkeep, owner: SocketOwner, ws: WebSocket, connection: Duplex) {
+  constructor(context: ServiceContext, upkeep: Upkeep, owner: SocketOwner, { ws, connection, scope }: Opened) {
     const { clock, faults, log, meter } = context;
     this.socketId = owner.socketId;
     this.agentId = owner.agentId;
@@ -181,7 +189,6 @@ export class LiveSocket implements SocketOwner {
     });
     // If a peer violates the protocol, ws closes it with the matching code.
     ws.on('error', ignore);
-    const scope = findScope();
     ws.on('close', (code) => {
       meter.socketClosed(code);
       log.info('socket_closed', {

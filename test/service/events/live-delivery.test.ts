@@ -144,7 +144,7 @@ describe('a message to many sockets', () => {
       protocol.handleUpgrade(request, connection, head, (ws) => {
         const agentId = guests[Number(request.url?.slice(1))]?.agentId ?? '';
         const owner = { socketId: 's', agentId, grantId: 'g', expiresAtMs: context.clock.now() + 60_000 };
-        feed.add(new ServerSocket(context, upkeep, owner, ws, connection), 0);
+        feed.add(new ServerSocket(context, upkeep, owner, { ws, connection, scope: undefined }), 0);
       }),
     );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
