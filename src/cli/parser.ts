@@ -1,9 +1,9 @@
 import { type CommanderError, Command as Parser, Option as ParserOption } from 'commander';
-
+import { suggest } from '../kit/suggest.js';
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
 import { type CliError, usageError } from './errors.js';
 import { everyOption } from './options.js';
-import { parseHandle, suggest } from './values.js';
+import { parseHandle } from './values.js';
 
 function createParser(): Parser {
   return new Parser('asp')

@@ -1,3 +1,4 @@
+import { suggest } from '../kit/suggest.js';
 import { findCommand, listSpellings, type Request } from './argv.js';
 import {
   type Command,
@@ -15,7 +16,6 @@ import { GLOBAL_OPTIONS } from './options.js';
 import { PROGRAM } from './program.js';
 import { isReaderGone } from './terminal/streams.js';
 import { isColoured, loadStyle } from './terminal/style.js';
-import { suggest } from './values.js';
 
 /** A test's replacement for the effects of a command. */
 export interface RunOptions {

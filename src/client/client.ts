@@ -2,7 +2,8 @@ import { setMaxListeners } from 'node:events';
 
 import { abortAfter, systemClock } from '../kit/clock.js';
 import { type Random, systemRandom } from '../kit/random.js';
-import type { Operation } from '../wire/endpoint.js';
+import { requireKnownOptions, suggest } from '../kit/suggest.js';
+import { ENDPOINT, type Operation } from '../wire/endpoint.js';
 import type { Attachment } from '../wire/schemas/attachment.js';
 import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { Credential } from './credentials/credential.js';
@@ -10,11 +11,12 @@ import type { ServiceAddresses } from './http/address.js';
 import { readAddresses, secureUrl } from './http/address.js';
 import { RequestError, timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
-import type { TailItem, TailOptions } from './realtime/resume.js';
+import type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
 import type { Download, DownloadOptions, UploadOptions, UploadSource } from './rest/attachments.js';
 import {
   type CallArguments,
   type CallInput,
+  type CallOptions,
   type CallResult,
   callEndpoint,
   type PagedOperation,
@@ -150,7 +152,7 @@ export function connect(options: ClientOptions): Client {
   const callWith = <Name extends Operation>(operation: Name, input: CallInput<Name>) =>
     limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal }));
   return {
-    call: (operation, ...[input]) => callWith(operation, inputOf(operation, input)),
+    call: async (operation, ...[input]) => callWith(operation, inputOf(operation, input)),
     async *pages(operation, ...[given]) {
       const input = inputOf(operation, given);
       let next = input;
@@ -168,12 +170,14 @@ export function connect(options: ClientOptions): Client {
       }
     },
     async upload(file, supplied = {}) {
+      requireKnownOptions('upload', supplied, UPLOAD_OPTIONS);
       const { openUpload, uploadFile } = await import('./rest/attachments.js');
       const { filename, isText, ...options } = supplied;
       const upload = await openUpload(file, { filename, isText });
       return limited(options.signal, (signal) => uploadFile(context, upload, { ...options, signal }));
     },
     async download(attachmentId, supplied = {}) {
+      requireKnownOptions('download', supplied, DOWNLOAD_OPTIONS);
       const { openDownload } = await import('./rest/attachments.js');
       const open = joinSignals(supplied.signal, life.signal);
       try {
@@ -186,6 +190,8 @@ export function connect(options: ClientOptions): Client {
     },
     raw: (request) => limited(request.signal, (signal) => sendRaw(context, { ...request, signal })),
     async *tail(supplied = {}) {
+      requireKnownOptions('tail', supplied, TAIL_OPTIONS);
+      for (const start of supplied.sessions ?? []) requireKnownOptions('A session of tail', start, TAIL_START);
       const { tailSessions } = await import('./realtime/resume.js');
       const open = joinSignals(supplied.signal, life.signal);
       try {
@@ -201,9 +207,27 @@ export function connect(options: ClientOptions): Client {
   };
 }
 
+const CALL_OPTIONS: Record<keyof Required<CallOptions>, true> = { idempotencyKey: true, signal: true, retries: true };
+const CALL_INPUT = { path: true, query: true, body: true, ...CALL_OPTIONS } as const;
+const UPLOAD_OPTIONS: Record<keyof Required<UploadOptions>, true> = { filename: true, isText: true, ...CALL_OPTIONS };
+const DOWNLOAD_OPTIONS: Record<keyof Required<DownloadOptions>, true> = { maxBytes: true, ...CALL_OPTIONS };
+const TAIL_OPTIONS: Record<keyof Required<TailOptions>, true> = {
+  ...{ sessions: true, cursors: true, handle: true, isFollowing: true, signal: true },
+};
+const TAIL_START: Record<keyof Required<TailStart>, true> = { sessionId: true, after: true, last: true, epoch: true };
+
 /** The types allow a call without input if no member of it is required. */
-function inputOf<Name extends Operation>(_: Name, input: CallInput<Name> | undefined): CallInput<Name> {
+function inputOf<Name extends Operation>(operation: Name, input: CallInput<Name> | undefined): CallInput<Name> {
+  requireOperation(operation);
+  if (input !== undefined) requireKnownOptions(operation, input, CALL_INPUT);
   return input ?? ({} as CallInput<Name>);
+}
+
+function requireOperation(operation: string): void {
+  if (Object.hasOwn(ENDPOINT, operation)) return;
+  const [near] = suggest(operation, Object.keys(ENDPOINT));
+  const hint = near === undefined ? 'Operations are sendMessage, createSession and so on.' : `Did you mean ${near}?`;
+  throw new TypeError(`'${operation}' is not an operation. ${hint}`);
 }
 
 /**

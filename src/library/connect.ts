@@ -1,5 +1,7 @@
 import { type Client, type ClientOptions, connect as connectWith } from '../client/client.js';
+import type { ServiceAddresses } from '../client/http/address.js';
 import { abortion } from '../client/http/request-error.js';
+import { requireKnownOptions } from '../kit/suggest.js';
 import { findIdentity, type IdentityOptions } from './identity.js';
 
 /** Options of {@link connect} without credentials of your own. */
@@ -8,11 +10,19 @@ export interface FoundClientOptions extends IdentityOptions, Pick<ClientOptions,
   readonly credential?: undefined;
 }
 
+const OPTIONS: Record<keyof Required<ClientOptions & FoundClientOptions>, true> = {
+  ...{ service: true, credential: true, handle: true, profile: true },
+  ...{ transport: true, retries: true, timeoutMs: true, random: true },
+};
+const ADDRESSES: Record<keyof Required<ServiceAddresses>, true> = { baseUrl: true, authUrl: true, wsUrl: true };
+
 /**
  * Creates a client. Without a service and a credential, it finds both as `asp` does, at its first call.
  * @throws RequestError `ASP_INSECURE_ADDRESS`
  */
 export function connect(options: ClientOptions | FoundClientOptions = {}): Client {
+  requireKnownOptions('connect', options, OPTIONS);
+  if (options.service !== undefined) requireKnownOptions('The service of connect', options.service, ADDRESSES);
   if (options.service !== undefined && options.credential !== undefined) return connectWith(options);
   if (options.service !== undefined || options.credential !== undefined)
     throw new TypeError('connect needs both a service and a credential, or neither: then it uses those of asp.');

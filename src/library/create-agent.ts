@@ -12,6 +12,7 @@ import { type Client, RequestError } from '../client/client.js';
 import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
 import { durationMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
+import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle } from '../wire/handle.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
@@ -297,8 +298,11 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       return agent;
     },
     on(type, listener) {
-      if (!EVENT_TYPES.includes(type))
-        throw new TypeError(`'${type}' is not an event type. The types are ${EVENT_TYPES.join(', ')}.`);
+      if (!EVENT_TYPES.includes(type)) {
+        const [near] = suggest(type, EVENT_TYPES);
+        const hint = near === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
+        throw new TypeError(`'${type}' is not an event type. ${hint}`);
+      }
       listeners.set(type, [...(listeners.get(type) ?? []), listener]);
       return agent;
     },
@@ -310,7 +314,9 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       errors.push(listener);
       return agent;
     },
-    async run({ signal, onReady = () => {} } = {}) {
+    async run(options = {}) {
+      requireKnownOptions('run', options, { signal: true, onReady: true });
+      const { signal, onReady = () => {} } = options;
       requireOpen();
       const given = handler;
       if (given === undefined) throw new Error('This agent has no handler: call onMessage before run.');
@@ -324,6 +330,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       return running;
     },
     async ask(handle, content, options = {}) {
+      requireKnownOptions('ask', options, ASK_OPTIONS);
       const found = await who();
       const signal = AbortSignal.any([life.signal, ...(options.signal === undefined ? [] : [options.signal])]);
       return askAgent(await found.client(), await found.handle(), canonical(handle), content, { ...options, signal });
@@ -484,7 +491,24 @@ function readHandles(name: string, handles: readonly string[]): readonly string[
   throw new TypeError(`${name}: '${wrong}' is not a handle, such as alice.bot.`);
 }
 
+const ASK_OPTIONS: Record<keyof Required<AskOptions>, true> = {
+  ...{ timeout: true, signal: true, keepsSession: true, once: true },
+};
+const AGENT_OPTIONS: Record<keyof Required<CreateAgentOptions>, true> = {
+  ...{ handle: true, profile: true, client: true, from: true, joins: true, shared: true, ends: true },
+  ...{ concurrency: true, timeout: true, tries: true, onFailure: true, grace: true, progressFile: true },
+  ...{ since: true, limits: true, onNote: true },
+};
+const AGENT_LIMITS: Record<keyof Required<AgentLimits>, true> = {
+  ...{ replies: true, repliesPerHour: true, hops: true, humans: true },
+};
+const ON_FAILURE = ['reply', 'skip', 'stop'];
+
 function readSettings(options: CreateAgentOptions) {
+  requireKnownOptions('createAgent', options, AGENT_OPTIONS);
+  requireKnownOptions('limits', options.limits ?? {}, AGENT_LIMITS);
+  if (options.onFailure !== undefined && !ON_FAILURE.includes(options.onFailure))
+    throw new TypeError(`onFailure '${options.onFailure}' is not one of ${ON_FAILURE.join(', ')}.`);
   const { limits = {}, from = [], timeout = '10m', grace = '10s', since, tries = 1, concurrency = 4 } = options;
   if (options.handle !== undefined) readHandles('handle', [options.handle]);
   if (from !== 'anyone' && !Array.isArray(from)) throw new TypeError("from is a list of handles, or 'anyone'.");

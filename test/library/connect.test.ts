@@ -9,6 +9,7 @@ import {
   connect,
   createAgent,
   createClientCredential,
+  createTokenCredential,
   type EventEnvelope,
   type RequestErrorCode,
   type UploadSource,
@@ -87,7 +88,49 @@ describe('a client', () => {
 
   it('tells programs without types that a name is not an operation', async () => {
     const call = service.client('@me.bot').call as unknown as (name: string) => Promise<unknown>;
-    await expect(call('getNothing')).rejects.toThrow("'getNothing' is not an operation, such as sendMessage");
+    await expect(call('getNothing')).rejects.toThrow("'getNothing' is not an operation. Operations are sendMessage,");
+    await expect(call('listSession')).rejects.toThrow("'listSession' is not an operation. Did you mean listSessions?");
+  });
+
+  it('tells programs without types which option they have misspelled', async () => {
+    const client = service.client('@me.bot');
+    const wrong = (option: string): object => ({ [option]: 1 });
+    const fails = (work: () => unknown, message: string) =>
+      expect((async () => work())()).rejects.toThrow(new TypeError(message));
+    await fails(() => connect(wrong('timeout')), "connect has no option 'timeout'. Did you mean timeoutMs?");
+    const { credential, ...at } = { credential: createTokenCredential({ api: 'x', ws: 'x' }), ...wrong('baseURL') };
+    await fails(
+      () => connect({ service: at as { baseUrl: string }, credential }),
+      "The service of connect has no option 'baseURL'. Did you mean baseUrl?",
+    );
+    await fails(
+      () =>
+        createClientCredential(wrong('clientID') as { service: typeof at; clientId: ''; clientSecret: '' } as never),
+      "createClientCredential has no option 'clientID'. Did you mean clientId?",
+    );
+    await fails(
+      () => client.call('listSessions', wrong('querry')),
+      "listSessions has no option 'querry'. Did you mean query?",
+    );
+    await fails(
+      () => client.upload(Buffer.of(1), wrong('name')),
+      "upload has no option 'name'. The options are filename, isText, idempotencyKey, signal, retries.",
+    );
+    await fails(
+      () => client.download('att_1', wrong('maxbytes')),
+      "download has no option 'maxbytes'. Did you mean maxBytes?",
+    );
+    await fails(
+      () => client.tail(wrong('session'))[Symbol.asyncIterator]().next(),
+      "tail has no option 'session'. Did you mean sessions?",
+    );
+    const sessions = [{ sessionId: 'sess_1', ...wrong('afer') }];
+    await fails(
+      () => client.tail({ sessions })[Symbol.asyncIterator]().next(),
+      "A session of tail has no option 'afer'. Did you mean after?",
+    );
+    const pages = () => client.pages('listSessions', wrong('querry'))[Symbol.asyncIterator]().next();
+    await fails(pages, "listSessions has no option 'querry'. Did you mean query?");
   });
 
   it('has types that know every event and every code, and content that can be sent back', async () => {

@@ -268,7 +268,18 @@ describe('an agent of the library', () => {
       message: expect.stringMatching(/^@no\.body could not be reached\./),
     });
     // @ts-expect-error a misspelled type of event
-    expect(() => create().on('session.mesage', () => {})).toThrow("'session.mesage' is not an event type");
+    expect(() => create().on('session.mesage', () => {})).toThrow(
+      "'session.mesage' is not an event type. Did you mean session.message?",
+    );
+    const misspelled = { concurency: 2 } as object;
+    expect(() => createAgent(misspelled)).toThrow("createAgent has no option 'concurency'. Did you mean concurrency?");
+    const limits = { maxHops: 2 } as object;
+    expect(() => createAgent({ limits })).toThrow(
+      "limits has no option 'maxHops'. The options are replies, repliesPer",
+    );
+    expect(() => createAgent({ onFailure: 'retry' as 'skip' })).toThrow("onFailure 'retry' is not one of reply, skip");
+    await expect(create().run({ onReddy: () => {} } as object)).rejects.toThrow('Did you mean onReady?');
+    await expect(boss().ask('@me.bot', 'x', { timeoutMs: 1 } as object)).rejects.toThrow('Did you mean timeout?');
     await expect(create({ handle: '@me.boss' }).handle()).rejects.toMatchObject({ code: 'ASP_WRONG_AGENT' });
     const agent = create().onMessage(() => 'x');
     expect(() => agent.onMessage(() => 'y')).toThrow('already has a message handler');

@@ -1,5 +1,6 @@
 import { parseIfJson } from '../../kit/parse-json.js';
 import { readIfPresent } from '../../kit/private-file.js';
+import { suggest } from '../../kit/suggest.js';
 import { type Argument, command, describeTable } from '../command.js';
 import type { Context } from '../context/context.js';
 import { notFound } from '../context/explain.js';
@@ -16,7 +17,7 @@ import {
   withConfigLock,
   writeConfig,
 } from '../profile/config.js';
-import { readHandle, suggest } from '../values.js';
+import { readHandle } from '../values.js';
 
 /** The part of `config.json` that a key names. */
 type Key =

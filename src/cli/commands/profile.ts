@@ -1,3 +1,4 @@
+import { suggest } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import type { Context } from '../context/context.js';
@@ -11,7 +12,6 @@ import {
   type ProfileEntry,
   readServiceUrl,
 } from '../profile/config.js';
-import { suggest } from '../values.js';
 
 const NAME = { usage: '<name>', about: 'letters, digits, _ and -' } as const satisfies Argument;
 const ADDRESS_OPTIONS = [

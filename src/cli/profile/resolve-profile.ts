@@ -1,9 +1,10 @@
 import type { Login } from '../../client/credentials/login.js';
 import { hidePasswords } from '../../kit/sanitize.js';
+import { suggest } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';
-import { parseHandle, readHandle, suggest } from '../values.js';
+import { parseHandle, readHandle } from '../values.js';
 import { type Config, isAddress, LOCAL, LOCAL_AGENT_SETTING, PROFILE_NAME, readServiceUrl } from './config.js';
 import { localNotRunning } from './local-service.js';
 import type { ProjectFile } from './project-file.js';

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../../kit/clock.js';
 import { type Random, systemRandom } from '../../kit/random.js';
+import { requireKnownOptions } from '../../kit/suggest.js';
 import { readAddresses, type ServiceAddresses } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
 import { createTransport, type Transport } from '../http/transport.js';
@@ -97,8 +98,14 @@ export interface ClientCredentialOptions {
   readonly cacheDirectory?: string | undefined;
 }
 
+const OPTIONS: Record<keyof Required<ClientCredentialOptions>, true> = {
+  ...{ service: true, clientId: true, clientSecret: true, scopes: true },
+  ...{ transport: true, random: true, retries: true, cacheDirectory: true },
+};
+
 /** Tokens of a confidential client, bound to one agent and requested again when they expire (spec: Flows). */
 export function createClientCredential(options: ClientCredentialOptions): Credential {
+  requireKnownOptions('createClientCredential', options, OPTIONS);
   const { clientId, clientSecret, random = systemRandom } = options;
   const service = readAddresses(options.service);
   const transport = options.transport ?? createTransport({ clock: systemClock });

@@ -1,6 +1,7 @@
+import { suggest } from '../../../kit/suggest.js';
 import { type Args, command, describeTable, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { readHandle, readHandles, suggest } from '../../values.js';
+import { readHandle, readHandles } from '../../values.js';
 
 const LOGIN_OPTIONS = [
   { flags: '--no-browser', about: 'print the address without opening a browser' },

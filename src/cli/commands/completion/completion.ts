@@ -1,6 +1,6 @@
+import { suggest } from '../../../kit/suggest.js';
 import { command } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { suggest } from '../../values.js';
 
 /** The shells that have completions. */
 export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;

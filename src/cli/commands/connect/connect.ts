@@ -1,7 +1,7 @@
+import { suggest } from '../../../kit/suggest.js';
 import { type Args, command, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
-import { suggest } from '../../values.js';
 import type { CodingAgent, Launch } from './coding-agents.js';
 import type { FileStep } from './written-files.js';
 

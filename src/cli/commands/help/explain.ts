@@ -1,10 +1,10 @@
+import { suggest } from '../../../kit/suggest.js';
 import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { type ErrorCode, errorRow, isErrorCode } from '../../../wire/error.js';
 import type { OAuthExitCode } from '../../../wire/oauth.js';
 import type { Context } from '../../context/context.js';
 import { toExitCode } from '../../context/describe-failure.js';
 import { type OwnErrorCode, usageError } from '../../errors.js';
-import { suggest } from '../../values.js';
 
 /** The meaning of an error, and what helps. */
 export interface Meaning {

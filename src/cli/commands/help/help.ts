@@ -1,3 +1,4 @@
+import { suggest } from '../../../kit/suggest.js';
 import { findCommand } from '../../argv.js';
 import {
   type CommandEntry,
@@ -11,7 +12,6 @@ import {
 } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { everyOption } from '../../options.js';
-import { suggest } from '../../values.js';
 
 /** Documents do not depend on a terminal. */
 const DOCUMENT_WIDTH = 80;

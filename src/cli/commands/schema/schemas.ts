@@ -1,10 +1,10 @@
 import * as z from 'zod/mini';
+import { suggest } from '../../../kit/suggest.js';
 import { EVENT_TYPES } from '../../../wire/event.js';
 import { EVENT_PAYLOAD, EventEnvelope } from '../../../wire/schemas/event.js';
 import { findCommand } from '../../argv.js';
 import type { Context } from '../../context/context.js';
 import { type CliError, usageError } from '../../errors.js';
-import { suggest } from '../../values.js';
 import { COMMAND_OUTPUT, OBJECT } from './output-shapes.js';
 
 interface Named {

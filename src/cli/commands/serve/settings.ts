@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
+import { suggest } from '../../../kit/suggest.js';
 import { readBucketAddress } from '../../../service/attachments/bucket-address.js';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
 import { DEFAULT_POSTGRES_LIMITS } from '../../../service/core/database.js';
@@ -17,7 +18,7 @@ import {
 } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
-import { durationText, readCount, readDuration, readHandles, readSize, readTime, suggest } from '../../values.js';
+import { durationText, readCount, readDuration, readHandles, readSize, readTime } from '../../values.js';
 import type { ServeArgs } from './serve.js';
 
 const SEED_MAX = 2 ** 32 - 1;

@@ -1,6 +1,7 @@
 import { createOutageNotes } from '../../../agent/persist.js';
 import { createReplyMatcher, type IsReply } from '../../../agent/reply-matcher.js';
 import type { Client } from '../../../client/client.js';
+import { suggest } from '../../../kit/suggest.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
@@ -8,7 +9,7 @@ import type { Context } from '../../context/context.js';
 import { explain, notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
-import { durationText, readHandle, readId, suggest } from '../../values.js';
+import { durationText, readHandle, readId } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import { unseenSession } from './facts.js';
 

@@ -1,8 +1,9 @@
 import { isLoopbackHost } from '../../../kit/loopback.js';
+import { suggest } from '../../../kit/suggest.js';
 import { type Args, command, type GlobalOption, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
-import { readCount, readHandles, readSessionName, readTime, SESSION_ABOUT, suggest } from '../../values.js';
+import { readCount, readHandles, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import type { FollowOptions } from './follow.js';
 

@@ -1,0 +1,46 @@
+/** How many insertions, deletions, replacements and swaps of neighbors turn one word into the other. */
+function distance(from: string, to: string): number {
+  let before: number[] = [];
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const cost = from[i - 1] === to[j - 1] ? 0 : 1;
+      let best = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + cost);
+      if (i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1])
+        best = Math.min(best, (before[j - 2] ?? 0) + 1);
+      next.push(best);
+    }
+    before = row;
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}
+
+/** The candidates that were probably meant by `word`: the nearest, and others that are as near. */
+export function suggest(word: string, candidates: Iterable<string>): string[] {
+  const typed = word.toLowerCase().slice(0, 40);
+  const near = [...new Set(candidates)]
+    .map((candidate) => ({ candidate, apart: distance(typed, candidate.toLowerCase()) }))
+    .filter(({ candidate, apart }) => apart <= 2 && apart / Math.max(typed.length, candidate.length) < 0.5);
+  const nearest = Math.min(...near.map(({ apart }) => apart));
+  return near
+    .filter(({ apart }) => apart === nearest)
+    .map(({ candidate }) => candidate)
+    .sort()
+    .slice(0, 3);
+}
+
+/**
+ * Refuses an option that does not exist, which a program without types would not notice. @throws TypeError with the
+ * nearest name
+ */
+export function requireKnownOptions(what: string, options: object, known: Readonly<Record<string, true>>): void {
+  const names = Object.keys(known);
+  for (const name of Object.keys(options)) {
+    if (Object.hasOwn(known, name)) continue;
+    const [near] = suggest(name, names);
+    const hint = near === undefined ? `The options are ${names.join(', ')}.` : `Did you mean ${near}?`;
+    throw new TypeError(`${what} has no option '${name}'. ${hint}`);
+  }
+}
