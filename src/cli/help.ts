@@ -118,7 +118,7 @@ export function commandHelp(command: ListedCommand, style: Style, width: number)
   const sentence = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
   const blocks = [`${style.bold(`asp ${formatUsage(command)}`)}\n${wrapText(sentence, width)}`];
   const examples = command.examples.map(
-    ({ line, about }) => `${style.dim(wrapText(about, width, '  # '))}\n  ${style.cyan(line)}`,
+    ({ line, about }) => `${style.dim(wrapText(about, width, '  # ', '  # '))}\n  ${style.cyan(line)}`,
   );
   blocks.push(`${style.bold('Examples')}\n${examples.join('\n')}`);
   if (details !== undefined) blocks.push(wrapParagraphs(details, width));

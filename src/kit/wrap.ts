@@ -7,6 +7,9 @@ const INDENT = '  ';
 /** How much of a line the left of two columns may take, and the minimum for the right one. */
 const LEFT_SHARE = 0.42;
 const RIGHT_MIN = 20;
+/** On a narrower terminal, the right of two columns goes below the left one. */
+const COLUMNS_MIN = 60;
+const BELOW_INDENT = ' '.repeat(6);
 
 /** How many columns running text gets: those of the terminal, or 80 if they are unknown. */
 export const textWidth = ({ columns }: { readonly columns: number }): number => Math.min(columns, WIDEST);
@@ -66,13 +69,23 @@ export function leftWidth(rows: readonly Row[], width: number): number {
   return Math.max(2, ...rows.map(([left]) => measureWidth(left)).filter((each) => each <= most));
 }
 
-/** Two columns, the right one with running text; `paint` highlights the left one. */
+/**
+ * Two columns, the right one with running text; `paint` highlights the left one. On a narrow terminal, the text is below
+ * the name.
+ */
 export function columnsText(
   rows: readonly Row[],
   width: number,
   paint: (name: string) => string = (name) => name,
   left = leftWidth(rows, width),
 ): string {
+  if (width < COLUMNS_MIN)
+    return rows
+      .map(
+        ([name, about]) =>
+          `${paint(wrapText(name.trimStart(), width, INDENT))}\n${wrapText(about, width, BELOW_INDENT)}`,
+      )
+      .join('\n');
   const start = ' '.repeat(INDENT.length + left + GAP);
   const line = ([name, about]: Row): string => {
     const right = wrapText(about, Math.max(width, start.length + RIGHT_MIN), start);

@@ -281,12 +281,13 @@ describe('help', () => {
 
   it.each([
     ['a pipe', {}, 80],
+    ['a terminal of 40 columns', { isTerminal: true, columns: 40 }, 40],
     ['a terminal of 70 columns', { isTerminal: true, columns: 70 }, 70],
     ['a terminal of 100 columns', { isTerminal: true, columns: 100 }, 100],
   ])('fits %s, and breaks no word', async (_, options, width) => {
     for (const page of pages) {
       const { out } = await runWords(page, { ...options, environment: { NO_COLOR: '1' } });
-      const isCommand = (line: string): boolean => /^ {2}\S.*=|\basp \w/.test(line);
+      const isCommand = (line: string): boolean => /^ {2}\S.*=|\basp [\w-]/.test(line);
       const lines = out.split('\n').filter((line) => width >= 80 || !isCommand(line));
       for (const line of lines) {
         const word = line.trim().split(' ').length === 1;
@@ -294,9 +295,14 @@ describe('help', () => {
       }
     }
     // Collapses whitespace, so that the comparison ignores line breaks.
-    const words = (text: string): string => text.replace(/\s+/g, ' ');
+    const words = (text: string): string => text.replace(/\s+(# )?/g, ' ');
     const wide = await runWords('help tail', { columns: 1000 });
     expect(words((await runWords('help tail', { columns: width })).out)).toBe(words(wide.out));
+  });
+
+  it('continues a comment of an example as a comment, so that the example can be pasted', async () => {
+    const { out } = await runWords('send --help', { isTerminal: true, columns: 40, environment: { NO_COLOR: '1' } });
+    expect(out).toContain('  # ask, print the answer, end the\n  # session\n');
   });
 
   it('of a word that is a command and a topic shows both', async () => {
