@@ -351,7 +351,7 @@ const ownerStates = (clientId) => [
     'profile-refused',
     '/dashboard/agents/planner/profile',
     async (page) => {
-      await page.locator('#skill-1-about').fill('Plans a week');
+      await page.locator('#skill-5-about').fill('Plans a week');
       await press(page, 'Save profile');
     },
   ],
@@ -443,7 +443,7 @@ const sessionStates = ({ many, long, picture }) => [
     'allowlist-refused',
     '/dashboard/agents/planner/allowlist',
     async (page) => {
-      await page.getByRole('textbox').first().fill('@bob.helper nobody');
+      await page.locator('#entry').fill('@bob.helper nobody');
       await press(page, /^Add/);
     },
   ],
