@@ -100,8 +100,8 @@ function renderAllowlist(visit: Visit, trustPage: TrustPage<string>): View {
   const body = html`<div class="stack measure">
 ${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
 ${renderAddForms(path, csrf, { ...ALLOWLIST, hint }, trustPage)}
-${isWhole(trustPage) && renderSuggestions(path, csrf, trustPage.counterparts, context.clock.now())}
-${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
+${renderSearchable(path, search, listed, renderRow, nobody)}
+${isWhole(trustPage) && renderSuggestions(path, csrf, trustPage.counterparts, context.clock.now())}</div>`;
   return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
 }
 
