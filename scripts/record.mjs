@@ -83,6 +83,9 @@ function runsOf(text, style) {
   return runs;
 }
 
+/** What a spinner writes before each of its pictures: to the first column. */
+const TO_START = '\u001b[1G';
+
 /** Lays out a program's output as terminal lines: a carriage return starts the line over, and a long line wraps. */
 function linesOf(pieces, startMs) {
   const lines = [];
@@ -97,7 +100,10 @@ function linesOf(pieces, startMs) {
   for (const { at, text } of pieces) {
     clock += Math.min(at - previous, SLOWEST_MS);
     previous = at;
-    for (const part of text.replaceAll('\r\n', '\n').split(/(\n|\r)/)) {
+    for (const part of text
+      .replaceAll('\r\n', '\n')
+      .replaceAll(TO_START, '\r')
+      .split(/(\n|\r)/)) {
       if (part === '\n') finish();
       else if (part === '\r') line = { at: undefined, runs: [], width: 0 };
       else
