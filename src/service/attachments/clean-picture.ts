@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { readPictureSize } from './picture-size.js';
+import { isFrame, readPictureSize } from './picture-size.js';
 
 /** In bytes, before and after. */
 export const PICTURE_MAX_BYTES = 1024 * 1024;
@@ -53,12 +53,17 @@ const KEPT_NOTES = new Set([0xe0, 0xee]);
 const isNote = (marker: number): boolean => (marker >= 0xe0 && marker <= 0xef) || marker === COMMENT;
 /** Within a scan, these belong to the data (ITU-T T.81, B.1.1.2). */
 const isData = (marker: number): boolean => marker === 0 || (marker >= 0xd0 && marker <= 0xd7);
+/** No length follows these, so a reader that expects one sees other segments than a browser (table B.1). */
+const hasNoLength = (marker: number): boolean => isData(marker) || marker === 0x01 || marker === 0xd8;
+/** Each scan of a progressive picture goes over all of its pixels, and can take a few bytes. Programs write about ten. */
+const SCANS_MAX = 100;
 
 /** A JPEG is a row of segments: marker, length and data. The data of a scan follows its segment. */
 function listJpegParts(bytes: Buffer): Buffer[] | undefined {
   if (bytes.readUInt16BE(0) !== 0xffd8) return undefined;
   const parts = [bytes.subarray(0, 2)];
-  let hasPixels = false;
+  let frames = 0;
+  let scans = 0;
   let isTurned = false;
   for (let at = 2; at + 2 <= bytes.length && bytes[at] === 0xff; ) {
     const marker = bytes[at + 1] ?? 0;
@@ -66,14 +71,16 @@ function listJpegParts(bytes: Buffer): Buffer[] | undefined {
       at += 1;
       continue;
     }
-    if (marker === END_OF_PICTURE) return hasPixels ? [...parts, bytes.subarray(at, at + 2)] : undefined;
-    if (at + 4 > bytes.length || isData(marker)) return undefined;
+    if (marker === END_OF_PICTURE) return scans > 0 ? [...parts, bytes.subarray(at, at + 2)] : undefined;
+    if (at + 4 > bytes.length || hasNoLength(marker)) return undefined;
     let end = at + 2 + bytes.readUInt16BE(at + 2);
     if (marker === START_OF_SCAN) {
-      hasPixels = true;
+      scans += 1;
       while (end + 1 < bytes.length && (bytes[end] !== 0xff || isData(bytes[end + 1] ?? 0))) end += 1;
     }
-    if (end > bytes.length) return undefined;
+    if (isFrame(marker)) frames += 1;
+    // The size is that of the first frame.
+    if (end > bytes.length || frames > 1 || scans > SCANS_MAX) return undefined;
     if (!isNote(marker) || KEPT_NOTES.has(marker)) parts.push(bytes.subarray(at, end));
     const orientation = marker === EXIF_NOTE && !isTurned ? readOrientation(bytes.subarray(at + 4, end)) : undefined;
     if (orientation !== undefined) {

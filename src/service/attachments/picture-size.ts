@@ -30,12 +30,16 @@ function readSides(head: Buffer): PictureSize | undefined {
   return startsWith(JPEG) ? readJpegSides(head) : undefined;
 }
 
+/** Whether the segment of a JPEG with this marker begins a frame (ITU-T T.81, table B.1). */
+export function isFrame(marker: number): boolean {
+  return marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
+}
+
 /** A JPEG is a row of segments, each with its marker and its length; the one that begins a frame holds its size. */
 function readJpegSides(head: Buffer): PictureSize | undefined {
   for (let at = 2; at + 9 <= head.length && head[at] === 0xff; ) {
     const marker = head[at + 1] ?? 0;
-    const isFrame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
-    if (isFrame) return { width: head.readUInt16BE(at + 7), height: head.readUInt16BE(at + 5) };
+    if (isFrame(marker)) return { width: head.readUInt16BE(at + 7), height: head.readUInt16BE(at + 5) };
     // Bytes between two segments may fill up a marker.
     at += marker === 0xff ? 1 : 2 + head.readUInt16BE(at + 2);
   }

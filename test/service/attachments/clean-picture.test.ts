@@ -98,11 +98,30 @@ describe('A picture of an agent', () => {
       }
   });
 
+  /** A JPEG in which a marker without a length is followed by one, to hide what a browser then reads. */
+  const hiding = (marker: number): Buffer => {
+    const huge = segment(0xc2, '\x08\xff\xff\xff\xff\x01\x01\x11\0');
+    return jpegWith(Buffer.concat([Buffer.from([0xff, marker, 0, huge.length + 2]), huge]));
+  };
+  const frame = segment(0xc2, '\x08\xff\xff\xff\xff\x01\x01\x11\0');
+  const scan = segment(0xda, '\x01\x01\0\0\0\x01');
+  const withScans = (count: number): Buffer =>
+    Buffer.concat([JPEG_WITH_COMMENT.subarray(0, -2), ...Array.from({ length: count }, () => scan), END]);
+  const END = JPEG_WITH_COMMENT.subarray(-2);
+
+  it('can have as many scans as programs write', () => {
+    expect(cleanPicture(withScans(20))?.type).toBe('image/jpeg');
+  });
+
   it.each([
     ['GIF', Buffer.from('474946383961080008000000003b', 'hex')],
     ['SVG', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')],
     ['page', Buffer.from('<!doctype html><script>alert(1)</script>')],
     ['picture with too many pixels', drawPng(PICTURE_SIDE_MAX + 1, 1)],
+    ['JPEG that hides its size behind a marker for private use', hiding(0x01)],
+    ['JPEG that hides its size behind a second beginning', hiding(0xd8)],
+    ['JPEG with a second size', Buffer.concat([JPEG_WITH_COMMENT.subarray(0, -2), frame, END])],
+    ['JPEG with thousands of scans', withScans(5_000)],
     ['picture without pixels', Buffer.concat([PLAIN.subarray(0, 33), pngChunk('IEND', Buffer.alloc(0))])],
     ['file that is too large', drawPng(8, 8, pngChunk('tEXt', Buffer.alloc(PICTURE_MAX_BYTES)))],
   ])('cannot be a %s', (_, bytes) => {
