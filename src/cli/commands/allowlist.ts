@@ -189,7 +189,8 @@ async function readWanted(context: Context, source: string): Promise<string[]> {
   const name = nameSource(source);
   const lines = decodeText(await readSource(context, source, FILE_MAX_BYTES), name).split(/\r?\n/);
   const entries = lines.flatMap((line, index) => {
-    const text = line.replace(/#.*$/, '').trim();
+    const [listed = ''] = line.split('#', 1);
+    const text = listed.trim();
     if (text === '') return [];
     try {
       return [readEntry(text)];

@@ -78,6 +78,13 @@ describe('The search in a long allowlist or block list', () => {
 });
 
 describe('A pasted list', () => {
+  it('has comments of any length, whatever characters they contain', async () => {
+    const list = `${await newAgent()}/allowlist`;
+    const text = `@bob.helper ${'#'.repeat(40_000)} for Bob\u2028and Ann\n@a.one#`;
+    const page = await ada.press(list, /^add all$/i, { list: text });
+    expect(page.text).toContain('Added @bob.helper and @a.one to the allowlist.');
+  });
+
   const LISTS = [
     ['allowlist', /^add all$/i, 'Added @bob.* and 4 others to the allowlist.'],
     ['blocks', /^block all$/i, 'Blocked @bob.* and 4 others. Any sessions you shared go on without them.'],

@@ -382,7 +382,8 @@ function readTyped<Item>(text: string, list: TrustList<Item>, handle: string): T
   const faults: string[] = [];
   let faultCount = 0;
   for (const [index, line] of lines.entries()) {
-    for (const word of line.replace(/#.*$/, '').split(/[\s,;]+/)) {
+    const [listed = ''] = line.split('#', 1);
+    for (const word of listed.split(/[\s,;]+/)) {
       if (word === '') continue;
       const isAllowed = isEntry(word) && !(list.path === 'blocks' && isItself({ handle }, word));
       if (isAllowed) entries.add(word);
