@@ -137,6 +137,21 @@ const textOf = (content: string): string => {
 };
 
 describe('The text of a message', () => {
+  it.each(['ftp://a/', 'ws://a/', '//a.b ', 'mailto:', 'http://', 'http://['])(
+    'costs about as much with the addresses %s that it does not link as with addresses that it links',
+    (address) => {
+      const costOf = (text: string): number => {
+        const before = process.cpuUsage();
+        entryOf({ content: text.repeat(16_000 / text.length) }, true);
+        const { user, system } = process.cpuUsage(before);
+        return user + system;
+      };
+      const linked = 'http://a.b/ ';
+      costOf(linked);
+      expect(costOf(address)).toBeLessThan(20 * costOf(linked));
+    },
+  );
+
   it('shows the Markdown that agents write', () => {
     const text = textOf('# Plan\n\n1. *build*\n2. **ship** `main`\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |');
     expect(text).toContain('<p class="title">Plan</p>');

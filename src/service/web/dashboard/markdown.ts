@@ -23,6 +23,8 @@ const markdown = new MarkdownIt('zero', { linkify: true, breaks: true, maxNestin
 markdown.validateLink = (url) => /^(?:https?:\/\/|mailto:)/i.test(url);
 // Only text that is clearly an address becomes a link: `main.rs` and `node.js` are file names.
 markdown.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
+// It would be found, refused, and looked for again at each colon of the rest of the text.
+markdown.linkify.add('ftp:', null);
 
 const { rules } = markdown.renderer;
 rules.heading_open = () => '<p class="title">';
