@@ -50,6 +50,11 @@ describe('The main examples of the documentation', () => {
     expect(await home.shell(line)).toEqual({ status: 0, signal: null, stdout: 'hello\n', stderr: expect.any(String) });
   });
 
+  it('asp send @demo.echo "go" --wait-for taken ends once the agent has answered', async () => {
+    const sent = await home.shell('asp send @demo.echo "go" --wait-for taken --timeout 20s');
+    expect(sent).toMatchObject({ status: 0, stdout: expect.stringMatching(/^sess_[0-9A-Z]{26}\n$/) });
+  });
+
   it('send --wait prints the answer of the other side', async () => {
     const reply = await home.shell('asp send @demo.echo "anyone there?" --wait --json --timeout 20s');
     expect(reply).toMatchObject({ status: 0 });

@@ -10,6 +10,7 @@ import { createTurnableClock, type TurnableClock } from '../../../kit/turnable-c
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
 import type { RunningService, ServiceOptions } from '../../../service/service.js';
 import { isMessageEvent } from '../../../wire/event.js';
+import { IN_REPLY_TO } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Content } from '../../../wire/schemas/requests.js';
@@ -87,7 +88,7 @@ async function answer(client: Client, handle: string, event: EventEnvelope, sign
   if (!isMessageEvent(event) || event.payload.sender === handle) return;
   await client.call('sendMessage', {
     path: { session_id: event.session_id },
-    body: { content: toEcho(event.payload.content) },
+    body: { content: toEcho(event.payload.content), metadata: { [IN_REPLY_TO]: event.payload.id } },
     idempotencyKey: `echo-${event.payload.id}`,
     signal,
   });
