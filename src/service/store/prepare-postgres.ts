@@ -56,7 +56,7 @@ export async function preparePostgres(
   try {
     await lockNames(query, schema, [SCHEMA_LOCK], 'exclusive');
     const version = await findVersion(query);
-    if (version === undefined && mustExist) throw missingData('it is empty');
+    if (version === undefined && mustExist) throw missingData('it has no tables');
     if (version === undefined)
       await client.query([VERSION_TABLE, ...schemaStatements('postgres')].map(toPostgres).join(';\n'));
     else if (listPending(version, migrations).length > 0) throw mustMigrate(version.version, migrations);

@@ -554,7 +554,7 @@ export function prepareSchema(connection: SqliteConnection, mustExist = false, m
   connection.exec(VERSION_TABLE);
   const found = findVersion(connection);
   if (found === undefined && hasTable(connection, 'event')) throw damaged('it does not report its version');
-  if (found === undefined && mustExist) throw missingData('it is empty');
+  if (found === undefined && mustExist) throw missingData('it has no tables');
   const pending = found === undefined ? [] : listPending(found, migrations);
   if (found !== undefined && pending.length === 0) return;
   connection.exec('BEGIN IMMEDIATE');
