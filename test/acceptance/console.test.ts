@@ -136,7 +136,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
   }, async () => {
     const session = await asp('session', 'create', '@bob.helper', '--as', '@ada.planner');
     await asp('session', 'join', session, '--as', '@bob.helper');
-    const tail = home.start(['tail', session, '--as', '@bob.helper', '--type', 'message', '--keep']);
+    const tail = home.start(['tail', session, '--as', '@bob.helper', '--type', 'message', '--after', '0', '--keep']);
     await page.goto(pathOf(session));
     await page.locator('#live[data-state="on"]').waitFor();
     const text = page.getByRole('textbox', { name: 'Message' });
