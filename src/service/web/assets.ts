@@ -1,4 +1,4 @@
-import { TIME_FORMS } from './time.js';
+import { TIME_FORMS, TWELVE_HOURS } from './time.js';
 
 type Asset =
   | 'foundation.css'
@@ -28,8 +28,12 @@ export const STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['page.css']}`;
 /** The dashboard. */
 export const DASHBOARD_STYLE = `${ASP_ASSETS['foundation.css']}${ASP_ASSETS['dashboard.css']}${ASP_ASSETS['transcript.css']}`;
 
+const TIME_SCRIPT = ASP_ASSETS['time.js']
+  .replace('TIME_FORMS', () => JSON.stringify(TIME_FORMS))
+  .replace('TWELVE_HOURS', () => JSON.stringify(TWELVE_HOURS));
+
 /** Shows the current tab, copies commands, writes times in the reader's time zone, shares a stream with the browser's other pages, shows notifications, and has keyboard shortcuts. */
-export const FRAME_SCRIPT = `${ASP_ASSETS['time.js'].replace('TIME_FORMS', () => JSON.stringify(TIME_FORMS))}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['copy.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}${ASP_ASSETS['keys.js']}`;
+export const FRAME_SCRIPT = `${TIME_SCRIPT}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['copy.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}${ASP_ASSETS['keys.js']}`;
 
 /** Updates a transcript while someone views it, and sends what they write. */
 export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;

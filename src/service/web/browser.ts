@@ -103,10 +103,20 @@ function answerCookie({ context }: PageServer, { client_id, state, code_challeng
 }
 
 export const THEMES = ['system', 'light', 'dark'] as const;
+/** The first of each is the default, which the cookie leaves out. */
+export const HOURS = ['24', '12'] as const;
+export const ZONES = ['local', 'utc'] as const;
+export const DENSITIES = ['comfortable', 'compact'] as const;
 
 /** What someone chose for one browser. Its cookie is read by every page, also before anyone has signed in. */
 export interface Preferences {
   readonly theme: (typeof THEMES)[number];
+  /** Whether times of day have 24 hours or AM and PM. */
+  readonly hours: (typeof HOURS)[number];
+  /** Whether times are in UTC for those whose browser runs the script, too. */
+  readonly zone: (typeof ZONES)[number];
+  /** How much room rows and messages take. */
+  readonly density: (typeof DENSITIES)[number];
   /** Whether single keys are shortcuts in the dashboard (WCAG 2.2, 2.1.4). */
   readonly hasShortcuts: boolean;
 }
@@ -118,15 +128,27 @@ export function readPreferences(webUrl: string, { headers }: FastifyRequest): Pr
   const start = `${preferencesName(webUrl)}=`;
   const pair = (headers.cookie ?? '').split(/; */).find((one) => one.startsWith(start));
   const words = (pair ?? '').slice(start.length).split(':');
+  const find = <Word extends string>(known: readonly [Word, ...Word[]]): Word =>
+    known.find((word) => words.includes(word)) ?? known[0];
   return {
-    theme: THEMES.find((theme) => words.includes(theme)) ?? 'system',
+    theme: find(THEMES),
+    hours: find(HOURS),
+    zone: find(ZONES),
+    density: find(DENSITIES),
     hasShortcuts: !words.includes(WITHOUT_SHORTCUTS),
   };
 }
 
 /** The cookie that keeps them. It outlives the sign-in, because it says nothing about the person. */
-export function preferencesCookie(webUrl: string, { theme, hasShortcuts }: Preferences): string {
-  const words = hasShortcuts ? theme : `${theme}:${WITHOUT_SHORTCUTS}`;
+export function preferencesCookie(webUrl: string, preferences: Preferences): string {
+  const { theme, hours, zone, density, hasShortcuts } = preferences;
+  const changed = [
+    hours !== HOURS[0] && hours,
+    zone !== ZONES[0] && zone,
+    density !== DENSITIES[0] && density,
+    !hasShortcuts && WITHOUT_SHORTCUTS,
+  ];
+  const words = [theme, ...changed.filter((word) => word !== false)].join(':');
   const cookie = `${preferencesName(webUrl)}=${words}; Path=/; Max-Age=${PREFERENCES_LIFETIME_S}; HttpOnly; SameSite=Lax`;
   return webUrl.startsWith('https:') ? `${cookie}; Secure` : cookie;
 }

@@ -4,6 +4,7 @@ import type { ServiceContext } from '../core/context.js';
 import { STYLE } from './assets.js';
 import { type Preferences, readPreferences } from './browser.js';
 import { type Html, html, MARK, TAB_ICON } from './html.js';
+import { useTwelveHours } from './time.js';
 
 /** Whose page it is, and how this browser shows it. */
 export interface Look {
@@ -39,9 +40,10 @@ const BAR_COLOR = { light: '#fffefb', dark: '#1a1d1a' } as const;
 /** A complete document. */
 export function renderDocument({ look, title, style, script, body }: DocumentParts): string {
   const sheet: Html = { markup: `<style>${style}</style>` };
-  const { theme } = look.preferences;
-  return html`<!doctype html>
-<html lang="en"${theme !== 'system' && html` data-theme="${theme}"`}>
+  const { theme, hours, zone, density } = look.preferences;
+  const inUtc = zone === 'utc' && html` data-zone="utc"`;
+  const document = html`<!doctype html>
+<html lang="en"${theme !== 'system' && html` data-theme="${theme}"`}${hours === '12' && html` data-hours="12"`}${inUtc}${density === 'compact' && html` data-density="compact"`}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -54,6 +56,7 @@ ${sheet}${script !== undefined && renderScript(script)}
 ${body}
 </html>
 `.markup;
+  return hours === '12' ? useTwelveHours(document) : document;
 }
 
 /** A script as a part of a page. Its policy must allow it. */

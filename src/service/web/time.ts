@@ -22,13 +22,33 @@ export const TIME_FORMS = {
   },
 } as const satisfies Record<string, Intl.DateTimeFormatOptions>;
 
-const inUtc = new Map<keyof typeof TIME_FORMS, Intl.DateTimeFormat>();
+type FormName = keyof typeof TIME_FORMS;
+
+/** Replaces the hours of these formats for readers who prefer AM and PM. The script does the same. */
+export const TWELVE_HOURS = { hour: 'numeric', hourCycle: 'h12' } as const;
+
+const inUtc = new Map<string, Intl.DateTimeFormat>();
 
 /** Each format is created on first use, because creating all of them costs every start of a service milliseconds. */
-function formatInUtc(epochMs: number, form: keyof typeof TIME_FORMS): string {
-  const known = inUtc.get(form) ?? new Intl.DateTimeFormat('en-US', { ...TIME_FORMS[form], timeZone: 'UTC' });
-  inUtc.set(form, known);
+function formatInUtc(epochMs: number, form: FormName, hours: '12' | '24' = '24'): string {
+  const name = `${form} ${hours}`;
+  const options = { ...TIME_FORMS[form], ...('hour' in TIME_FORMS[form] && hours === '12' && TWELVE_HOURS) };
+  const known = inUtc.get(name) ?? new Intl.DateTimeFormat('en-US', { ...options, timeZone: 'UTC' });
+  inUtc.set(name, known);
   return known.format(epochMs);
+}
+
+const MOMENT = /<time datetime="([^"]*)" title="[^"]*" data-form="(clock|date|day|age)">([^<]*)<\/time>/g;
+
+/**
+ * The same page with AM and PM. It changes the finished markup, so that nothing that shows a time has to know its reader.
+ * Text of others is escaped there, so only the elements of this file match.
+ */
+export function useTwelveHours(markup: string): string {
+  return markup.replaceAll(MOMENT, (_, iso: string, form: string, text: string) => {
+    const shown = form === 'clock' ? formatInUtc(Date.parse(iso), 'clock', '12') : text;
+    return `<time datetime="${iso}" title="${formatInUtc(Date.parse(iso), 'moment', '12')}" data-form="${form}">${shown}</time>`;
+  });
 }
 
 /** How long ago a moment was, for people; undefined if that is no longer meaningful. */

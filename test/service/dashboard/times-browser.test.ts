@@ -73,6 +73,33 @@ describe.skipIf(noChromium !== undefined)(`Times in a real browser ${noChromium 
     });
   });
 
+  /** Versions of Unicode differ in the space before AM. */
+  const plain = (shown: string | null): string => (shown ?? '').replace(/\s/g, ' ');
+
+  it.each([
+    ['with', true],
+    ['without', false],
+  ])('have AM and PM and are in UTC %s a script, if the reader prefers that', async (_, hasScript) => {
+    await withTranscript({ ...TOKYO, javaScriptEnabled: hasScript }, async (page) => {
+      const address = page.url();
+      await page.goto(`${stage.web}/dashboard/settings`);
+      for (const label of ['AM and PM', 'UTC', 'Compact']) await page.getByLabel(label, { exact: true }).check();
+      await page.locator('form:has(#shortcuts)').getByRole('button', { name: 'Save' }).click();
+      await page.getByText('Your changes were saved.').waitFor();
+      for (const label of ['AM and PM', 'UTC', 'Compact'])
+        expect(await page.getByLabel(label, { exact: true }).isChecked()).toBe(true);
+      await page.goto(address);
+      const days = ['January 15, 2027, UTC', 'January 16, 2027, UTC'];
+      expect((await listed(page)).map(plain)).toEqual([days[0], '9:00:00 PM', days[1], '1:00:00 AM']);
+      expect(plain(await page.locator('.at time').last().getAttribute('title'))).toBe('Jan 16, 2027, 1:00:00 AM UTC');
+      const room = await page
+        .locator('.transcript > .entries, .log > .entries')
+        .first()
+        .evaluate((list) => getComputedStyle(list).rowGap);
+      expect(room).toBe('7px');
+    });
+  });
+
   it('begin a new day at the reader’s midnight while the page is open', async () => {
     await withTranscript(TOKYO, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();

@@ -31,7 +31,11 @@ describe('The list of mistakes above a form', () => {
 
 describe('The agents of a consent page', () => {
   const pageOf = (count: number, chosen?: string): ConsentPage => ({
-    look: { host: 'asp.example', name: 'asp', preferences: { theme: 'system', hasShortcuts: true } },
+    look: {
+      host: 'asp.example',
+      name: 'asp',
+      preferences: { theme: 'system', hours: '24', zone: 'local', density: 'comfortable', hasShortcuts: true },
+    },
     request: 'r',
     csrf: 'c',
     decidePath: '/decide',

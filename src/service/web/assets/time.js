@@ -1,13 +1,20 @@
 // Shows times in the reader's time zone, and starts each day of a transcript at the reader's midnight. It runs before
 // the browser paints, on the first load and on everything that arrives later. Without this script, times are in UTC and
-// say so. The service replaces TIME_FORMS with its own formats.
+// say so. The service replaces TIME_FORMS and TWELVE_HOURS with its own formats. The reader may prefer UTC, or AM and PM.
 (() => {
   'use strict';
   const FORMS = TIME_FORMS;
+  const { hours, zone } = document.documentElement.dataset;
+  const adapt = (form) => ({
+    ...form,
+    ...(form.hour && hours === '12' && TWELVE_HOURS),
+    ...(zone === 'utc' && { timeZone: 'UTC' }),
+  });
   const formats = Object.fromEntries(
-    Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat('en-US', form)]),
+    Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat('en-US', adapt(form))]),
   );
-  const write = (name, time) => formats[name].format(new Date(time.dateTime));
+  const write = (name, time) =>
+    `${formats[name].format(new Date(time.dateTime))}${name === 'day' && zone === 'utc' ? ', UTC' : ''}`;
   // Ages count from the moment at which the service made the page, by its clock.
   const MINUTE = 60000,
     HOUR = 60 * MINUTE,

@@ -13,7 +13,7 @@ import {
 } from '../../store/browser-sessions.js';
 import { listPasskeys } from '../../store/passkeys.js';
 import { PUSH_SCRIPT } from '../assets.js';
-import { preferencesCookie, readPreferences, THEMES } from '../browser.js';
+import { DENSITIES, HOURS, type Preferences, preferencesCookie, readPreferences, THEMES, ZONES } from '../browser.js';
 import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick, toTitle } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
 import { layOut, readLook } from '../layout.js';
@@ -118,23 +118,54 @@ function renderNameForm({ account, csrf }: Visit, { mistakes, typedName }: SentF
 
 /** Tells this browser's settings apart from those of the account. */
 function renderPreferences({ context, csrf, request }: Visit): Html {
-  const { theme, hasShortcuts } = readPreferences(context.settings.addresses.webUrl, request);
+  const { theme, hours, zone, density, hasShortcuts } = readPreferences(context.settings.addresses.webUrl, request);
   const shortcuts = { id: 'shortcuts', name: 'shortcuts', value: 'on', label: 'Single-key keyboard shortcuts' };
   return html`<form method="post" action="${PATH}/preferences" class="card stack" aria-labelledby="preferences">${hidden({ csrf })}<h2 id="preferences">This browser</h2>
-<fieldset><legend>Theme</legend><div class="ticks-in in-line">${THEMES.map((one) => html`<div class="tick"><label for="theme-${one}"><input type="radio" id="theme-${one}" name="theme" value="${one}"${one === theme && html` checked`}><span>${THEME_LABEL[one]}</span></label></div>`)}</div></fieldset>
+${renderInLine('theme', 'Theme', THEMES, THEME_LABEL, theme)}
+${renderInLine('hours', 'Time of day', HOURS, HOURS_LABEL, hours)}
+${renderInLine('zone', 'Time zone', ZONES, ZONE_LABEL, zone)}
+${renderInLine('density', 'Density', DENSITIES, DENSITY_LABEL, density)}
 <div>${renderTick({ ...shortcuts, isTicked: hasShortcuts })}<p class="soft small">Press <kbd>?</kbd> on any page to see them, or find them in the <a href="${HELP_PATH}#shortcuts">help</a>.</p></div>
 <div class="row-actions"><button class="button plain">Save</button></div></form>`;
 }
 
-const THEME_LABEL: Readonly<Record<(typeof THEMES)[number], string>> = {
+/** A few choices in one line. */
+function renderInLine<Value extends string>(
+  name: string,
+  legend: string,
+  values: readonly Value[],
+  labels: Readonly<Record<Value, string>>,
+  chosen: Value,
+): Html {
+  const choices = values.map(
+    (value) =>
+      html`<div class="tick"><label for="${name}-${value}"><input type="radio" id="${name}-${value}" name="${name}" value="${value}"${value === chosen && html` checked`}><span>${labels[value]}</span></label></div>`,
+  );
+  return html`<fieldset><legend>${legend}</legend><div class="ticks-in in-line">${choices}</div></fieldset>`;
+}
+
+const HOURS_LABEL: Readonly<Record<Preferences['hours'], string>> = { 24: '24 hours', 12: 'AM and PM' };
+const ZONE_LABEL: Readonly<Record<Preferences['zone'], string>> = { local: 'Yours', utc: 'UTC' };
+const DENSITY_LABEL: Readonly<Record<Preferences['density'], string>> = {
+  comfortable: 'Comfortable',
+  compact: 'Compact',
+};
+const THEME_LABEL: Readonly<Record<Preferences['theme'], string>> = {
   system: 'Same as system',
   light: 'Light',
   dark: 'Dark',
 };
 
 export async function actPreferences(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const theme = THEMES.find((one) => one === form.one('theme')) ?? 'system';
-  const preferences = { theme, hasShortcuts: form.one('shortcuts') === 'on' };
+  const choose = <Word extends string>(name: string, known: readonly [Word, ...Word[]]): Word =>
+    known.find((word) => word === form.one(name)) ?? known[0];
+  const preferences = {
+    theme: choose('theme', THEMES),
+    hours: choose('hours', HOURS),
+    zone: choose('zone', ZONES),
+    density: choose('density', DENSITIES),
+    hasShortcuts: form.one('shortcuts') === 'on',
+  };
   const cookie = preferencesCookie(visit.context.settings.addresses.webUrl, preferences);
   return movedWithNote(visit, PATH, 'saved', undefined, [cookie]);
 }
