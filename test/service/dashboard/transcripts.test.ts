@@ -231,11 +231,14 @@ describe('A transcript', () => {
     const session = await openSession('details');
     await mine.mustSend(session, 'asked');
     const { id } = await mine.mustSend(session, HOSTILE);
+    expect((await other.post(`/sessions/${session}/taken`, { sequences: [4] })).status).toBe(200);
+    stage.desk.clock.advance(3_000);
     await other.mustSend(session, 'answered', { in_reply_to: id });
     const { text: html } = await get(`${pathOf(session)}/events/4`);
-    expect(html).toContain(
-      `<span class="mono wrap">${other.handle}</span><span>Answered in <a href="${pathOf(session)}?around=5#e5">`,
-    );
+    expect(html).toContain(`<span class="mono wrap">${other.handle}</span><span>Taken `);
+    expect(html).toContain(`<br>Answered in <a href="${pathOf(session)}?around=5#e5">message 5`);
+    expect(html).toMatch(/message 5<\/a> <time [^>]+>[\d:]+<\/time> <span class="soft">\(3\.0 s later\)/);
+    expect(html).toMatch(/<span>Taken <time [^>]+>[\d:]+<\/time> <span class="soft">\(within a second\)/);
     expect(html).toContain(`&quot;id&quot;: &quot;${id}&quot;`);
     expect(html).not.toMatch(/<script>alert|<img src=x/);
     await mine.mustLeave(session);

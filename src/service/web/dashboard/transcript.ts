@@ -609,14 +609,14 @@ function renderLiveState(path: string): Html {
 }
 
 /** One event with all of its text, its delivery, and its data as programs get it. */
-function renderWholeEvent(session: Session, entry: Entry, delivery: ReplyOf<'getDelivery'> | undefined): View {
+function renderWholeEvent(session: Session, entry: Entry, trace: MessageTrace | undefined): View {
   const { event, where } = entry;
   const around = `${where.path}?around=${event.sequence}#e${event.sequence}`;
   const raw = JSON.stringify(event, null, 2);
   const main = html`<div class="stack transcript">${renderTrail('Transcript', around)}
 <h1>${renderTopic(session)}</h1>
 ${renderList([entry])}
-${delivery !== undefined && renderDelivery(delivery, where.path)}
+${trace !== undefined && renderDelivery(trace, event.created_at, where.path)}
 <details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${strangersLines(raw)}</code></pre></div></details></div>`;
   return {
     title: `Message ${event.sequence}`,
@@ -629,12 +629,27 @@ ${delivery !== undefined && renderDelivery(delivery, where.path)}
 
 const STATE_WORD = { stored: 'Waiting', delivered: 'Delivered', taken: 'Taken', answered: 'Answered' } as const;
 
-function renderDelivery({ recipients }: ReplyOf<'getDelivery'>, path: string): Html {
-  const rows = recipients.map(({ handle, state, answered_sequence: answer }) => {
-    const link = answer !== null && html` in <a href="${path}?around=${answer}#e${answer}">message ${answer}</a>`;
-    return html`<li class="between"><span class="mono wrap">${handle}</span><span>${STATE_WORD[state]}${link}</span></li>`;
+/** How a message went for each recipient. Receiving it writes no time: only reports and answers have one. */
+function renderDelivery({ delivery, answeredAt }: MessageTrace, sentAt: number, path: string): Html {
+  const { recipients } = delivery;
+  const rows = recipients.map(({ handle, state, taken_at: takenAt, answered_sequence: answer }) => {
+    const answered = answer === null ? undefined : answeredAt.get(answer);
+    const steps = [
+      takenAt !== null && html`Taken ${renderStep(takenAt, sentAt)}`,
+      answer !== null &&
+        html`Answered in <a href="${path}?around=${answer}#e${answer}">message ${answer}</a>${answered !== undefined && html` ${renderStep(answered, sentAt)}`}`,
+    ].filter((step) => step !== false);
+    const shown =
+      steps.length === 0 ? STATE_WORD[state] : steps.map((step, at) => html`${at > 0 && html`<br>`}${step}`);
+    return html`<li class="between"><span class="mono wrap">${handle}</span><span>${shown}</span></li>`;
   });
   return html`<section class="card stack-tight" aria-labelledby="delivery"><h2 id="delivery">Delivery</h2><ul class="members small">${rows}${rows.length === 0 && html`<li class="soft">No one else was in the session.</li>`}</ul></section>`;
+}
+
+/** When a step was made, and how long after the message. */
+function renderStep(at: number, sentAt: number): Html {
+  const gap = gapInWords(at - sentAt);
+  return html`${renderClock(at)} <span class="soft">(${gap === undefined ? 'within a second' : `${gap.slice(1)} later`})</span>`;
 }
 
 const WIDENING = 16;
@@ -924,19 +939,46 @@ async function findEvent(query: Query, view: AccountView, sequence: number): Pro
 export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const sequence = readSequence(visit.part('sequence')) ?? 0;
-  const { seen, event, delivery } = await context.database.read(async (view) => {
+  const { seen, event, trace } = await context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
     const event = await findEvent(view, seen.view, sequence);
     if (event === undefined) throw new ServiceError('NOT_FOUND');
     return {
       seen,
       event,
-      delivery: isMessageEvent(event) ? await findDelivery(context, account.id, seen, sequence, view) : undefined,
+      trace: isMessageEvent(event) ? await findTrace(context, account.id, seen, sequence, view) : undefined,
     };
   });
   const prepared = await prepareEntries(context, [event]);
   const where = { ...placeOfEntries(seen, account.username), ...prepared, isWhole: true };
-  return page(renderWholeEvent(seen.session, { event, where }, delivery));
+  return page(renderWholeEvent(seen.session, { event, where }, trace));
+}
+
+/** The delivery of a message, and when those answers were sent that the account may see. */
+interface MessageTrace {
+  readonly delivery: ReplyOf<'getDelivery'>;
+  readonly answeredAt: ReadonlyMap<number, number>;
+}
+
+/** Answers whose time one page reads. */
+const TIMED_ANSWERS_MAX = 20;
+
+async function findTrace(
+  context: ServiceContext,
+  accountId: string,
+  seen: SeenSession,
+  sequence: number,
+  query: Query,
+): Promise<MessageTrace | undefined> {
+  const delivery = await findDelivery(context, accountId, seen, sequence, query);
+  if (delivery === undefined) return undefined;
+  const answers = delivery.recipients.flatMap(({ answered_sequence: answer }) => answer ?? []);
+  const answeredAt = new Map<number, number>();
+  for (const answer of answers.slice(0, TIMED_ANSWERS_MAX)) {
+    const event = await findEvent(query, seen.view, answer);
+    if (event !== undefined) answeredAt.set(answer, event.created_at);
+  }
+  return { delivery, answeredAt };
 }
 
 /** The delivery of a message; undefined if none of the account's agents is joined, so that none may know. */
