@@ -336,6 +336,8 @@ const ownerStates = (clientId) => [
   ['none', '/dashboard/none'],
   ['account-menu', '/dashboard/agents', (page) => page.getByRole('button', { name: /^Account/ }).click()],
   ['search-found', '/dashboard/search?q=deploy'],
+  ['go', '/dashboard/go?q=plan'],
+  ['palette', '/dashboard/agents', (page) => page.keyboard.press('Control+k')],
   ['search-none', '/dashboard/search?q=xylophone'],
   ['sessions-none', '/dashboard/sessions?with=@bob.nobody'],
   [

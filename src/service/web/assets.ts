@@ -12,6 +12,7 @@ type Asset =
   | 'keys.js'
   | 'lists.js'
   | 'notify.js'
+  | 'palette.js'
   | 'passkey.js'
   | 'picker.js'
   | 'push.js'
@@ -32,8 +33,8 @@ const TIME_SCRIPT = ASP_ASSETS['time.js']
   .replace('TIME_FORMS', () => JSON.stringify(TIME_FORMS))
   .replace('TWELVE_HOURS', () => JSON.stringify(TWELVE_HOURS));
 
-/** Shows the current tab, copies commands, writes times in the reader's time zone, shares a stream with the browser's other pages, shows notifications, and has keyboard shortcuts. */
-export const FRAME_SCRIPT = `${TIME_SCRIPT}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['copy.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}${ASP_ASSETS['keys.js']}`;
+/** Shows the current tab, copies commands, writes times in the reader's time zone, shares a stream with the browser's other pages, shows notifications, has keyboard shortcuts, and finds pages by their names. */
+export const FRAME_SCRIPT = `${TIME_SCRIPT}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['copy.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}${ASP_ASSETS['keys.js']}${ASP_ASSETS['palette.js']}`;
 
 /** Updates a transcript while someone views it, and sends what they write. */
 export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;

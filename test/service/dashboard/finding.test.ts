@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { renderExcerpt } from '../../../src/service/web/dashboard/search.js';
-import { type Actor, createActor, operate } from '../../support/actors.js';
+import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
 import { linksOf } from '../../support/html-form.js';
 import { request } from '../../support/http.js';
@@ -172,6 +172,39 @@ describe('The list of sessions, again', () => {
     }
     expect(linksOf(bodyOf(page)).some(({ label }) => /previous page/i.test(label))).toBe(false);
     expect((await ada.open(`${start}&after=..`)).answer.status).toBe(400);
+  });
+});
+
+describe('The page that goes to others', () => {
+  const go = (q: string, visitor = ada): Promise<Page> => visitor.open(`/dashboard/go?q=${encodeURIComponent(q)}`);
+  /** The access tokens of the other tests may have expired. */
+  const fresh = ({ handle, credentials }: Actor): Actor => actorOf(stage.desk.place, handle, credentials);
+  const targetsIn = (page: Page): string[] =>
+    [...bodyOf(page).matchAll(/row-link" href="([^"]+)"/g)].map(([, path = '']) => path);
+
+  it('finds pages, actions, agents and sessions by parts of their names', async () => {
+    const session = await talk(fresh(first), fresh(bob), 'Quarterly figures');
+    expect(targetsIn(await go('cred'))).toEqual([
+      '/dashboard/clients',
+      '/dashboard/new-client',
+      '/dashboard/search?q=cred',
+    ]);
+    expect(targetsIn(await go('new ses'))[0]).toBe('/dashboard/new-session');
+    expect(targetsIn(await go(first.name.slice(0, 8)))).toContain(`/dashboard/agents/${first.name}`);
+    expect(targetsIn(await go('terly fig'))).toContain(`/dashboard/sessions/${session}`);
+  });
+
+  it('shows nothing of others, no place of operators, and what was typed only as text', async () => {
+    await talk(fresh(first), fresh(bob), 'Hidden plan');
+    const search = (q: string): string => `/dashboard/search?q=${encodeURIComponent(q)}`;
+    expect(targetsIn(await go('hidden plan', eve))).toEqual([search('hidden plan')]);
+    expect(targetsIn(await go(first.name, eve))).toEqual([search(first.name)]);
+    expect(targetsIn(await go('operator', eve))).toEqual([search('operator')]);
+    const page = await go(HOSTILE);
+    // The field keeps what was typed.
+    const shown = bodyOf(page).replace(/<input[^>]*>/g, '');
+    expect([page.answer.status, /<script>alert|<img src=x|\u202e/.test(shown)]).toEqual([200, false]);
+    expect((await go('x'.repeat(5_000))).answer.status).toBe(200);
   });
 });
 

@@ -131,7 +131,7 @@ describe('The knocks of an agent', () => {
     await knock(stranger, handle, `${markup} \u202etxt.exe zero\u200bwidth`);
     const body = bodyOf(await ada.open(knocks));
     expect(body).toContain('&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&quot; autofocus');
-    expect(body).not.toMatch(/<script>alert|<img src|" autofocus|[\u202e\u200b]/);
+    expect(body).not.toMatch(/<script>alert|<img src|" autofocus x=|[\u202e\u200b]/);
   });
 
   it('the download of all data holds them', async () => {

@@ -139,6 +139,8 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
         'help',
         'agents',
         'traffic',
+        'go',
+        'go?q=a',
         'new-agent',
         agent,
         `${agent}/profile`,

@@ -150,6 +150,51 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       }
     });
 
+    it('Ctrl K finds pages, agents and sessions while someone types, and Enter goes there', async () => {
+      await open(`sessions/${session}`);
+      await page.keyboard.press('c');
+      await page.keyboard.press('Control+k');
+      const field = page.getByRole('combobox', { name: 'Go to a page, agent or session' });
+      await field.waitFor();
+      const chosen = (): Promise<string> =>
+        page.evaluate(
+          `document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))?.textContent`,
+        );
+      await page.getByRole('option', { name: 'Needs you' }).waitFor();
+      expect([await chosen(), await findViolations(page)]).toEqual(['Needs you Page', []]);
+      await page.keyboard.press('ArrowDown');
+      expect(await chosen()).toBe('Agents Page');
+      await page.keyboard.press('ArrowUp');
+      await page.keyboard.press('ArrowUp');
+      expect(await chosen()).toBe('Traffic and refusals Page');
+      await page.keyboard.type('secon');
+      await page.getByRole('option', { name: 'Second' }).waitFor();
+      expect(await page.getByRole('option', { selected: true }).allTextContents()).toEqual(['Second Session']);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Second' }).waitFor();
+      expect(await page.evaluate('violations')).toEqual([]);
+    });
+
+    it('Escape closes it and returns the focus; a click chooses; what is not found yet is searched', async () => {
+      await open('sessions');
+      await page.keyboard.press('j');
+      await page.keyboard.press('Control+k');
+      await page.getByRole('option', { name: 'Needs you' }).waitFor();
+      await page.keyboard.press('Escape');
+      expect([await page.locator('#palette').isVisible(), await focused()]).toEqual([false, 'Second']);
+      await page.keyboard.press('Control+k');
+      await page.keyboard.type('creden');
+      await page.getByRole('option', { name: 'New API credential' }).click();
+      await page.waitForURL(`${stage.web}/dashboard/new-client`);
+      await page.route('**/dashboard/go?*', (route) => route.abort());
+      await page.keyboard.press('Control+k');
+      await page.keyboard.type('first');
+      await page.getByText('Not available right now. Press Enter to search.').waitFor();
+      await page.keyboard.press('Enter');
+      await page.waitForURL(`${stage.web}/dashboard/search?q=first`);
+      await page.unroute('**/dashboard/go?*');
+    });
+
     it('can be turned off, including R in a transcript', async () => {
       const quiet = await enter({});
       await open('settings', quiet);
@@ -157,8 +202,8 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       await quiet.locator('form:has(#shortcuts)').getByRole('button', { name: 'Save' }).click();
       await quiet.getByText('Your changes were saved.').waitFor();
       await open(`sessions/${session}`, quiet);
-      expect(await quiet.locator('#keys').count()).toBe(0);
-      for (const key of ['?', 'j', 'g', 's', '/', 'c']) await quiet.keyboard.press(key);
+      expect(await quiet.locator('#keys, #palette').count()).toBe(0);
+      for (const key of ['?', 'j', 'g', 's', '/', 'c', 'Control+k']) await quiet.keyboard.press(key);
       expect(quiet.url()).toBe(`${stage.web}/dashboard/sessions/${session}`);
       expect(await quiet.evaluate('document.activeElement === document.body')).toBe(true);
       await quiet.locator('.entry.said').last().focus();

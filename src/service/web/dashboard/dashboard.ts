@@ -53,6 +53,7 @@ import { actExport, showSessionDownload } from './export.js';
 import {
   type Frame,
   frameHeaders,
+  GO_PATH,
   HELP_PATH,
   NEEDS_PATH,
   renderFrame,
@@ -66,6 +67,7 @@ import { createLiveLists } from './live-lists.js';
 import { countNeeds, showNeedsYou } from './needs-you.js';
 import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
 import { createPageBounds, type PageBounds } from './page-bounds.js';
+import { showPlaces } from './palette.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
 import { actPicture, fetchPicture } from './picture.js';
 import { actPushOff, actPushOn, RENEWAL_PATH, renewPush, sendWorker, WORKER_PATH } from './push-settings.js';
@@ -201,6 +203,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: NEEDS_PATH, show: showNeedsYou },
   { path: HELP_PATH, show: async ({ context }) => page(renderHelp(context.settings.addresses.baseUrl)) },
   { path: '/dashboard/search', show: showSearch },
+  { path: GO_PATH, show: showPlaces },
   { path: '/dashboard/sessions', show: showSessions },
   { path: NEW_SESSION_PATH, show: showNewSession, act: actNewSession, again: newSessionAgain },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },

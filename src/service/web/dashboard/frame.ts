@@ -18,6 +18,8 @@ const SECTIONS = {
 } as const;
 export const OPERATOR_AREA = '/dashboard/operator';
 export const HELP_PATH = '/dashboard/help';
+/** The page that finds others by their names. */
+export const GO_PATH = '/dashboard/go';
 /** The sections in the menu of the account. */
 const MENU = {
   settings: { label: 'Settings', path: '/dashboard/settings' },
@@ -79,7 +81,7 @@ ${renderAccountMenu(frame, section)}
 </div></header>
 <main id="main" class="page" tabindex="-1">${main}${script !== undefined && renderScript(script)}</main>
 <footer class="foot"><span class="mono">${look.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
-${look.preferences.hasShortcuts && OVERVIEW}
+${look.preferences.hasShortcuts && html`${OVERVIEW}${PALETTE}`}
 </body>`;
   return renderDocument({ look, title, style: DASHBOARD_STYLE, script: FRAME_SCRIPT, body });
 }
@@ -90,8 +92,9 @@ function renderSection({ label, path, key }: Place, isCurrent: boolean, count: n
   return html`<li><a href="${path}" data-go="${key}"${isCurrent && html` aria-current="page"`}><span class="tab" data-label="${label}">${label}</span>${badge}</a></li>`;
 }
 
-/** What keys do, in the script `keys.js` and, for replies, `transcript.js`. */
+/** What keys do, in the scripts `keys.js`, `palette.js` and, for replies, `transcript.js`. */
 const SHORTCUTS: readonly (readonly [effect: string, ...keys: string[]])[] = [
+  ['Go to a page, agent or session', 'Ctrl K'],
   ['Search', '/'],
   ['Next row or message', 'j'],
   ['Previous row or message', 'k'],
@@ -102,10 +105,19 @@ const SHORTCUTS: readonly (readonly [effect: string, ...keys: string[]])[] = [
 ];
 
 const SHORTCUT_LIST = html`<dl class="shortcuts">${SHORTCUTS.map(([effect, first, second]) => html`<div><dt>${effect}</dt><dd><kbd>${first}</kbd>${second !== undefined && html` then <kbd>${second}</kbd>`}</dd></div>`)}</dl>
-<p class="soft small">You can turn these off in the <a href="/dashboard/settings#preferences">settings</a>.</p>`;
+<p class="soft small">On a Mac, press <kbd>⌘ K</kbd> instead of <kbd>Ctrl K</kbd>. You can turn these off in the <a href="/dashboard/settings#preferences">settings</a>.</p>`;
 
 /** The script `keys.js` shows it. */
 const OVERVIEW = html`<dialog class="overview" id="keys" aria-labelledby="keys-title"><div class="stack-tight"><div class="between"><h2 id="keys-title">Keyboard shortcuts</h2><button type="button" class="button plain small-button">Close</button></div>${SHORTCUT_LIST}</div></dialog>`;
+
+/** The script `palette.js` shows it. */
+const PALETTE = html`<dialog class="overview palette" id="palette" data-places="${GO_PATH}" aria-label="Go to"><form method="get" action="/dashboard/search"><input type="text" name="q" role="combobox" aria-label="Go to a page, agent or session" aria-autocomplete="list" aria-expanded="false" aria-controls="palette-list" placeholder="Go to a page, agent or session" autocomplete="off" autofocus><ul id="palette-list" role="listbox" aria-label="Places"></ul><p class="soft small" role="status"></p></form></dialog>`;
+
+/** The sections that an account can open, and where they are. */
+export function listPlaces(account: Pick<AccountRow, 'is_operator'>): readonly { label: string; path: string }[] {
+  const menu = Object.entries(MENU).filter(([key]) => key !== 'operator' || account.is_operator === 1);
+  return [...Object.values(SECTIONS), ...menu.map(([, place]) => place)];
+}
 
 function renderAccountMenu({ account, csrf }: Frame, section: Section | undefined): Html {
   const { username, display_name: name } = account;
