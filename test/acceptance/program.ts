@@ -96,7 +96,8 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
     directory,
     environment: base,
     asp: (words, options) => start(process.execPath, programWords(words), options).ended,
-    run: (words, options) => runHere(words, { ...options, environment: { ...base, ...options?.environment } }, directory),
+    run: (words, options) =>
+      runHere(words, { ...options, environment: { ...base, ...options?.environment } }, directory),
     start: (words, options) => start(process.execPath, programWords(words), options),
     shell: (line, options) => start('bash', ['-c', line], options).ended,
     terminal: (words, options) =>
