@@ -17,7 +17,7 @@ import {
 } from '../store/participants.js';
 import {
   deleteGoneProcess,
-  deleteSocket,
+  deleteSockets,
   hasSocket,
   insertSocket,
   listOtherProcesses,
@@ -194,10 +194,12 @@ export function createPresence(context: ServiceContext, processId: string, socke
   let isReleased = false;
   // After a crash, no record of a socket is true anyway.
   const write: Database['write'] = (work) => database.writeVolatile?.(work) ?? database.write(work);
-  const forget = (socketId: string): Promise<void> => write((query) => deleteSocket(query, socketId));
+  const forget = (socketIds: readonly string[]): Promise<void> => write((query) => deleteSockets(query, socketIds));
   const drop = async (rows: readonly SocketOfAgent[]): Promise<void> => {
-    for (const row of rows) await forget(row.id);
-    for (const row of rows) await rule?.dropped(row.agent_id);
+    const ids = rows.map(({ id }) => id);
+    for (let start = 0; start < ids.length; start += database.pageRows)
+      await forget(ids.slice(start, start + database.pageRows));
+    for (const agentId of new Set(rows.map((row) => row.agent_id))) await rule?.dropped(agentId);
   };
   const beat = createBeat(context, processId, { sockets, held });
   const findGone = createRollCall();
@@ -230,7 +232,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
     async closed({ socketId, agentId }) {
       if (isReleased) return;
       // If this fails now, a later heartbeat notices.
-      await forget(socketId).finally(() => held.delete(socketId));
+      await forget([socketId]).finally(() => held.delete(socketId));
       await rule?.dropped(agentId);
     },
     async start() {

@@ -1,6 +1,6 @@
 import type { Query, Transaction } from '../core/database.js';
 import { SCHEMA_VERSION } from './migrations.js';
-import { insertRow } from './sql.js';
+import { insertRow, toValues } from './sql.js';
 
 /** A service that uses this data. */
 export interface ProcessRow {
@@ -49,8 +49,12 @@ export async function insertSocket(transaction: Transaction, row: Omit<SocketRow
   await insertRow(transaction, 'socket', row, ['id', 'process_id', 'agent_id', 'grant_id', 'opened_at']);
 }
 
-export async function deleteSocket(transaction: Transaction, socketId: string): Promise<void> {
-  await transaction.run('DELETE FROM socket WHERE id = $1', socketId);
+export async function deleteSockets(transaction: Transaction, socketIds: readonly string[]): Promise<void> {
+  const ids = toValues(transaction.dialect, '$1');
+  await transaction.run(
+    `DELETE FROM socket WHERE id IN (SELECT each.value FROM ${ids} AS each)`,
+    JSON.stringify(socketIds),
+  );
 }
 
 /** A socket and its agent. */
