@@ -112,6 +112,7 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
   const { clock, settings } = context;
   const issuer = settings.addresses.authUrl;
   const cache = new Map<string, CachedToken>();
+  const checking = new Map<string, Promise<CachedToken>>();
 
   const remember = (cacheKey: string, claims: Claims): CachedToken => {
     const [oldest] = cache.keys();
@@ -119,6 +120,16 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
     const cached: CachedToken = { claims, verified: undefined, checkedAtMs: Number.NEGATIVE_INFINITY };
     cache.set(cacheKey, cached);
     return cached;
+  };
+  /** Calls that bring the same token meanwhile share the check of its signature. */
+  const check = (cacheKey: string, token: string, expected: Expected): Promise<CachedToken> => {
+    const known = checking.get(cacheKey);
+    if (known !== undefined) return known;
+    const checked = verifySignedClaims(token, keys, expected)
+      .then((claims) => remember(cacheKey, claims))
+      .finally(() => checking.delete(cacheKey));
+    checking.set(cacheKey, checked);
+    return checked;
   };
 
   context.bus.listen((signal) => {
@@ -131,8 +142,7 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
       if (token.length > TOKEN_MAX_LENGTH) throw new ServiceError('UNAUTHORIZED');
       const cacheKey = `${hash('sha256', token, 'base64url')} ${audience}`;
       const now = clock.now();
-      const cached =
-        cache.get(cacheKey) ?? remember(cacheKey, await verifySignedClaims(token, keys, { issuer, audience, now }));
+      const cached = cache.get(cacheKey) ?? (await check(cacheKey, token, { issuer, audience, now }));
       if (now >= cached.claims.exp * 1000) throw new ServiceError('TOKEN_EXPIRED');
       if (clock.monotonic() - cached.checkedAtMs > ACTOR_RECHECK_MS || cached.verified === undefined) {
         cached.verified = await findActor(context, cached.claims);

@@ -197,6 +197,30 @@ describe('Authentication › Using tokens', () => {
     expect(createPublicKey(pem).asymmetricKeyDetails?.modulusLength).toBe(2048);
   });
 
+  it('checks the signature of a token that comes often at once only once, and a wrong one for all', async () => {
+    let checks = 0;
+    const verificationKey: SigningKeys['verificationKey'] = (kid) => {
+      checks += 1;
+      return keys.verificationKey(kid);
+    };
+    const counting = createTokenVerifier(stage.context, { ...keys, verificationKey });
+    const together = (token: string, audience: string) =>
+      Promise.allSettled(Array.from({ length: 16 }, () => counting.verify(token, audience)));
+    const token = await sign();
+    const good = await together(token, REST);
+    expect({ checks, names: good.map(({ status }) => status) }).toEqual({
+      checks: 1,
+      names: Array(16).fill('fulfilled'),
+    });
+    const bad = await together(token, SOCKET);
+    expect({ checks, names: bad.map(({ status }) => status) }).toEqual({
+      checks: 2,
+      names: Array(16).fill('rejected'),
+    });
+    await expect(counting.verify(token, SOCKET)).rejects.toThrow();
+    expect(checks).toBe(3);
+  });
+
   it('a removed agent’s tokens stop within seconds', async () => {
     const token = await sign();
     expect(await outcomeOf(token)).toBe('agent');
