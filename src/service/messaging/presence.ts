@@ -192,8 +192,8 @@ export function createPresence(context: ServiceContext, processId: string, socke
   const rule = settings.presenceGraceMs === undefined ? undefined : createGraceRule(context, settings.presenceGraceMs);
   const held = new Set<string>();
   let isReleased = false;
-  // After a crash, no record of a socket is true anyway.
-  const write: Database['write'] = (work) => database.writeVolatile?.(work) ?? database.write(work);
+  // After a crash, no record of a socket is true anyway. Without locks, those that come together share a commit.
+  const write: Database['write'] = (work) => database.writeVolatile?.(work) ?? database.write(work, []);
   const forget = (socketIds: readonly string[]): Promise<void> => write((query) => deleteSockets(query, socketIds));
   const drop = async (rows: readonly SocketOfAgent[]): Promise<void> => {
     const ids = rows.map(({ id }) => id);

@@ -10,6 +10,7 @@ import { until } from '../../../support/until.js';
 import { openStage, type Stage } from '../../sessions/stage.js';
 
 const HOUR_MS = 3_600_000;
+const SOCKETS = 64;
 
 let stage: Stage;
 let alice: AgentActor;
@@ -49,6 +50,23 @@ async function goOn(clocks: readonly TestClock[], seconds: number): Promise<void
     await pause(5);
   }
 }
+
+describe('Sockets that open together', () => {
+  it('share a few transactions', async () => {
+    const presence = await startProcess(createTestClock());
+    const owner = { agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 };
+    await Promise.all(
+      Array.from({ length: SOCKETS }, (_, index) => presence.opened({ ...owner, socketId: `s${index}` })),
+    );
+    const [row] = await stage.read((query) =>
+      query.all<{ sockets: number; transactions: number }>(
+        'SELECT COUNT(*) AS sockets, COUNT(DISTINCT xmin::text) AS transactions FROM socket',
+      ),
+    );
+    expect(row?.sockets).toBe(SOCKETS);
+    expect(row?.transactions).toBeLessThan(SOCKETS / 8);
+  });
+});
 
 describe('Sockets of a dead service', () => {
   it('count until it has been silent for a minute', async () => {
