@@ -9,7 +9,7 @@ import { createTestClock } from '../support/clock.js';
 import { type Answer, request } from '../support/http.js';
 import { field, text } from '../support/json.js';
 import { startTestService } from '../support/service.js';
-import type { LiveSocket } from '../support/socket.js';
+import { stopWithSockets } from '../support/stop-with-sockets.js';
 import { until } from '../support/until.js';
 
 let directory: string;
@@ -109,22 +109,10 @@ describe('a service that is stopped', () => {
     await service.stop();
   });
 
-  it('closes its sockets a few at a time, so that their clients do not come back all at once', async () => {
+  it('closes its sockets in steps, with other work in between', async () => {
     const clock = createTestClock();
     const service = await startTestService({ clock, areLimitsOn: false });
-    const sockets: LiveSocket[] = [];
-    for (const name of ['alice', 'bob', 'carol']) {
-      const agent = await service.createAgent(name);
-      for (let count = 0; count < 14; count += 1) sockets.push(await agent.mustConnect());
-    }
-    const countClosed = (): number => sockets.filter((socket) => !socket.isOpen).length;
-    const stopped = service.stop();
-    await until('the first are closed', async () => countClosed() > 0);
-    for (const socket of sockets) if (socket.isOpen) await socket.mustPing().catch(() => {});
-    expect(countClosed()).toBe(25);
-    clock.advance(10);
-    await stopped;
-    expect(await Promise.all(sockets.map((socket) => socket.mustBeClosed()))).toEqual(sockets.map(() => 1001));
+    expect(await stopWithSockets(service, clock, 112)).toBe(100);
   });
 
   it('can be stopped twice', async () => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { type Clock, wait } from '../../kit/clock.js';
+import { wait } from '../../kit/clock.js';
 import { repeat } from '../../kit/repeat.js';
 import { REQUEST_ID_HEADER } from '../../wire/http.js';
 import { SOCKET_FRAME_MAX_BYTES, SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
@@ -237,7 +237,7 @@ export async function attachRealtime(
     async closeSockets() {
       isStopping = true;
       presence.release();
-      await closeAll(context.clock, sockets);
+      await closeAll(context, sockets);
       feed.stop();
     },
     closeSocketsOf(agentId, code) {
@@ -345,11 +345,13 @@ function createUpgrade({ database }: ServiceContext): Upgrade {
 const CLOSING_MAX_MS = 4_000;
 const CLOSING_PAUSE_MS = 10;
 const CLOSES_PER_MS = 2.5;
+/** Without other services, clients only wait until this one has ended and the next one has started. */
+const CLOSES_PER_MS_ALONE = 10;
 
-async function closeAll(clock: Clock, sockets: ReadonlySet<LiveSocket>): Promise<void> {
+async function closeAll({ clock, database }: ServiceContext, sockets: ReadonlySet<LiveSocket>): Promise<void> {
   const open = [...sockets];
   const closing = open.map((socket) => new Promise<void>((resolve) => socket.onClosed(resolve)));
-  const perMs = Math.max(CLOSES_PER_MS, open.length / CLOSING_MAX_MS);
+  const perMs = Math.max(database.isExclusive ? CLOSES_PER_MS_ALONE : CLOSES_PER_MS, open.length / CLOSING_MAX_MS);
   const startedMs = clock.monotonic();
   for (let closed = 0; closed < open.length; ) {
     if (closed > 0) await wait(clock, CLOSING_PAUSE_MS);

@@ -3,8 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../../../src/kit/clock.js';
 import { type RunningService, startService } from '../../../../src/service/service.js';
 import { type Actor, actorOf, callApi, createActor, type Operator, operate } from '../../../support/actors.js';
+import { createTestClock } from '../../../support/clock.js';
 import { request } from '../../../support/http.js';
 import { discover, headerOf, type Place, register } from '../../../support/oauth.js';
+import { startTestService } from '../../../support/service.js';
+import { stopWithSockets } from '../../../support/stop-with-sockets.js';
 import { createSchema } from '../../../support/stores.js';
 
 const MINUTE_MS = 60_000;
@@ -78,5 +81,15 @@ describe('operating two services on one database', () => {
       }
     }
     expect(kids.size).toBe(4);
+  });
+});
+
+describe('a service whose clients can go to others', () => {
+  it('closes its sockets a few at a time, so that not all of them get there at once', async () => {
+    const schema = createSchema();
+    const testClock = createTestClock();
+    const service = await startTestService({ clock: testClock, areLimitsOn: false, databaseUrl: schema.url });
+    expect(await stopWithSockets(service, testClock, 42)).toBe(25);
+    await schema.drop();
   });
 });
