@@ -298,6 +298,82 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it('a phone has room for fingers, names no keys, and shows the details of a message after a tap', async () => {
+    const { context, page } = await enter({ viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true });
+    await page.goto(`${stage.web}/dashboard/agents`);
+    expect(await page.evaluate(`document.querySelector('.bar nav').scrollLeft`)).toBe(0);
+    await page.goto(`${stage.web}${paths.find((path) => path.endsWith('?before=3'))?.replace('?before=3', '')}`);
+    const heights = await page
+      .locator('.trail a, #manage > summary')
+      .evaluateAll((all) => all.map((one) => one.getBoundingClientRect().height));
+    expect(Math.min(...heights)).toBeGreaterThanOrEqual(44);
+    await page.getByText('Markdown works.').waitFor();
+    expect(await page.getByText('Ctrl+Enter').isVisible()).toBe(false);
+    const message = page.locator('.entry.said').last();
+    const details = message.getByRole('link', { name: 'Details' });
+    expect(await details.isVisible()).toBe(false);
+    await message.locator('.bubble').tap();
+    await details.waitFor();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    await context.close();
+  });
+
+  it('a topic that is written from right to left keeps its beginning in a list', async () => {
+    const topic = `${'מילה '.repeat(5)}${'and more words '.repeat(20)}`;
+    await alice.mustCreate({ topic });
+    const { context, page } = await enter({ viewport: { width: 390, height: 844 } });
+    await page.goto(`${stage.web}/dashboard/sessions`);
+    const seen = await page.locator('.session .row-link', { hasText: 'מילה' }).evaluate((link) => {
+      const range = link.ownerDocument.createRange();
+      const text = link.querySelector('bdi')?.firstChild;
+      if (!text) throw new Error('no text');
+      range.setStart(text, 0);
+      range.setEnd(text, 4);
+      const [word, box] = [range.getBoundingClientRect(), link.getBoundingClientRect()];
+      return word.left >= box.left && word.right <= box.right;
+    });
+    expect(seen).toBe(true);
+    await context.close();
+  });
+
+  it('the fields of a filter stay in line when one of them has a mistake', async () => {
+    const { context, page } = await enter({ viewport: { width: 1280, height: 800 } });
+    await page.goto(`${stage.web}/dashboard/sessions?with=no%20handle`);
+    await page.locator('.mistake').waitFor();
+    const tops = await page
+      .locator('.filter-fields :is(input, select)')
+      .evaluateAll((all) => all.map((one) => Math.round(one.getBoundingClientRect().top)));
+    expect([tops.length, new Set(tops).size]).toEqual([4, 1]);
+    await context.close();
+  });
+
+  it('what is printed is light, whatever the theme', async () => {
+    const { context, page } = await enter({ colorScheme: 'dark' });
+    await page.goto(`${stage.web}/dashboard/agents`);
+    const ink = `getComputedStyle(document.body).color`;
+    const dark = await page.evaluate(ink);
+    await page.evaluate(`document.documentElement.dataset.theme = 'dark'`);
+    expect(await page.evaluate(ink)).toBe(dark);
+    await page.emulateMedia({ media: 'print' });
+    const printed = await page.evaluate(ink);
+    await page.emulateMedia({ media: 'screen', colorScheme: 'light' });
+    await page.evaluate(`delete document.documentElement.dataset.theme`);
+    expect([printed, printed === dark]).toEqual([await page.evaluate(ink), false]);
+    await context.close();
+  });
+
+  it('readers who ask for more contrast get it', async () => {
+    const { context, page } = await enter({});
+    await page.goto(`${stage.web}/dashboard/settings`);
+    const looks = `(() => { const { color } = getComputedStyle(document.querySelector('.soft')); return [color, getComputedStyle(document.querySelector('.card')).borderTopColor]; })()`;
+    const usual = await page.evaluate<string[]>(looks);
+    await page.emulateMedia({ contrast: 'more' });
+    const more = await page.evaluate<string[]>(looks);
+    expect(more.map((color, index) => color === usual[index])).toEqual([false, false]);
+    expect(await page.evaluate(UNREADABLE.replace('< 4.5', '< 6'))).toEqual([]);
+    await context.close();
+  });
+
   it('no tab moves from page to page', async () => {
     const { context, page } = await enter({ viewport: { width: 1280, height: 500 } });
     const places = new Set<string>();

@@ -305,7 +305,8 @@ function renderMessage(
   const reply =
     writers.length > 0 && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
   const details =
-    where.isWhole !== true && html` <a class="reply" href="${path}/events/${sequence}">Details${about('of')}</a>`;
+    where.isWhole !== true &&
+    html` <a class="reply details" href="${path}/events/${sequence}">Details${about('of')}</a>`;
   const by = metadata?.[SENT_BY];
   const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
   const own = sender.startsWith(`@${username}.`) && ' own';
