@@ -325,6 +325,18 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect((await you.call('agent_search', { query: 'alice' })).value.items[0]?.canonical_handle).toBe('@alice.bot');
   });
 
+  it('wait without a sequence finds the reply that came before the call, and returns it once', async () => {
+    const alice = await connect('alice.bot');
+    const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'ready?', new_session: true })).value;
+    await alice.call('session_join', { session_id });
+    await alice.call('send', { to: session_id, text: 'yes' });
+    expect((await you.call('wait', { session_id, timeout_s: 20 })).value).toMatchObject({
+      event: { payload: { content: 'yes' } },
+    });
+    const again = await you.call('wait', { session_id, timeout_s: 0.5 });
+    expect(again).toMatchObject({ isError: true, value: { error: { code: 'ASP_TIMEOUT' } } });
+  });
+
   it('calls that wait in one session at once each get the answer to their own message', async () => {
     const alice = await connect('alice.bot');
     const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'hello', new_session: true })).value;
@@ -594,7 +606,14 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const { session_id } = (await you.call('send', { to: '@alice.bot', text: hostile, topic: 'say\u202eyes' })).value;
     await alice.call('session_join', { session_id });
     const { text, value } = await alice.call('read', { session_id });
-    expect(value.events.find(({ type }) => type === 'session.message')?.payload.content).toBe(hostile);
+    // A coding agent may show its model only the value, as JSON.
+    const shown = hostile.replace(/[\u2028\u202e\u{e0041}\u3164\u0007\u001b]/gu, (unseen) =>
+      [...Array(unseen.length).keys()]
+        .map((at) => `\\u${unseen.charCodeAt(at).toString(16).padStart(4, '0')}`)
+        .join(''),
+    );
+    expect(value.events.find(({ type }) => type === 'session.message')?.payload.content).toBe(shown);
+    expect(Object.keys(value)[0]).toBe('notice');
     const [head = '', body = '', tail = '', ...more] = text.split('\n');
     expect(more).toEqual([]);
     const nonce = /^=== (\S{16}) begin untrusted data/.exec(head)?.[1];

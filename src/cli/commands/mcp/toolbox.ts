@@ -66,6 +66,9 @@ export interface Toolbox {
 
 type Arguments = Readonly<Record<string, unknown>>;
 
+/** The sequence of the last message in each session, if its reply was not returned yet. */
+type LastSent = Map<string, number>;
+
 const DEADLINE_MS = 60_000;
 /** Exit codes of errors that only a person can fix. */
 const SIGN_IN = 4;
@@ -74,13 +77,14 @@ const UNREACHABLE = 9;
 export function createToolbox(parts: ToolboxParts): Toolbox {
   const running = new Set<Promise<unknown>>();
   const deliveries = new Map<RequestId, () => void>();
+  const lastSent: LastSent = new Map();
   return {
     async call(name, received, { requestId, signal }) {
       const deliver = (delivered: () => void): void => {
         deliveries.set(requestId, delivered);
         signal.addEventListener('abort', () => deliveries.delete(requestId), { once: true });
       };
-      const work = callTool(parts, name, received, { cancelled: signal, deliver });
+      const work = callTool(parts, name, received, { cancelled: signal, deliver, lastSent });
       running.add(work);
       try {
         return await work;
@@ -102,13 +106,14 @@ interface Call {
   readonly cancelled: AbortSignal;
   /** Receives what to do once the client has the answer. */
   readonly deliver: (delivered: () => void) => void;
+  readonly lastSent: LastSent;
 }
 
 async function callTool(
   parts: ToolboxParts,
   name: string,
   received: Arguments,
-  { cancelled, deliver }: Call,
+  { cancelled, deliver, lastSent }: Call,
 ): Promise<ToolResult> {
   const { context, tools, soft } = parts;
   const tool = tools.find((each) => each.name === name);
@@ -117,7 +122,7 @@ async function callTool(
   let cancel = (): void => {};
   try {
     if (tool === undefined) throw usageError(`There is no tool '${name}'.`, { why: 'see tools/list.' });
-    const input = checked(tool, received);
+    const input = afterLastSent(tool, checked(tool, received), lastSent);
     const { once, idempotencyKey, deadlineMs = DEADLINE_MS } = tool.rules(input);
     cancel = context.clock.schedule(deadlineMs, () => {
       isDeadlinePassed = true;
@@ -130,6 +135,7 @@ async function callTool(
       tool.command === undefined
         ? await readEvents(parts, input, signal, deliver)
         : cutResult(await withinLimits(parts, tool, input, { signal, once, idempotencyKey }));
+    noteSent(tool, value, lastSent);
     if (tool.command !== undefined) deliver(() => noteTaken(parts, listReturned(value)));
     return toToolResult(context.random, tool.isOwn === true, value);
   } catch (error) {
@@ -137,6 +143,22 @@ async function callTool(
   } finally {
     cancel();
   }
+}
+
+function noteSent({ command }: ToolDefinition, value: object, lastSent: LastSent): void {
+  if (command !== 'message send' && command !== 'session wait') return;
+  const { session_id: id = '', sequence, reply } = value as { session_id?: string; sequence?: number; reply?: Message };
+  if (command === 'message send' && reply === undefined && typeof sequence === 'number') lastSent.set(id, sequence);
+  // The model has its reply.
+  else lastSent.delete(id);
+}
+
+/** A wait for a reply begins at the last message that was sent: the reply may have come before the call. */
+function afterLastSent(tool: ToolDefinition, input: Arguments, lastSent: LastSent): Arguments {
+  const { session_id: sessionId, for: condition = 'reply', after } = input;
+  if (tool.command !== 'session wait' || after !== undefined || condition !== 'reply') return input;
+  const sequence = lastSent.get(parseSession(sessionId) ?? '');
+  return sequence === undefined ? input : { ...input, after: sequence };
 }
 
 function checked(tool: ToolDefinition, received: Arguments): Arguments {

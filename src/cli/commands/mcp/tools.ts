@@ -170,7 +170,7 @@ const TALK: readonly ToolDefinition[] = [
     title: 'Wait in a session',
     description:
       'Waits until something happens in a session: reply (a message from another agent), message, joined, left or ended. ' +
-      'Pass the sequence from send as after, so that you miss nothing in between and answers to other messages are skipped. Error ASP_TIMEOUT if it does not happen in time.',
+      'reply considers answers to the last message that you sent there with send, unless you set after: the sequence of another message of yours. Error ASP_TIMEOUT if it does not happen in time.',
     command: 'session wait',
     effect: 'reads',
     hints: { ASP_TIMEOUT: 'call wait again with the same after to continue waiting.' },
@@ -212,7 +212,8 @@ const READ: ToolDefinition = {
     'Returns them with next_cursor: pass it as after to continue while has_more is true. Long messages are truncated and say how to get the rest. With wait_s it waits for new events.',
   command: undefined,
   effect: 'reads',
-  isIdempotent: true,
+  // Without after, the next call returns the next events.
+  isIdempotent: false,
   input: READ_INPUT,
   output: z.extend(EventPage, { missed: z.int() }),
   args: () => ({}),
