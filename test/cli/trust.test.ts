@@ -33,6 +33,14 @@ describe('the words of allowlist and block', () => {
     expect(err).toMatch(said);
     expect(code).toBe(2);
   });
+
+  it('asp allowlist add refuses more entries than one call takes, and names the command that takes them', async () => {
+    const many = Array.from({ length: 1001 }, (_, at) => `a.b${at}`).join(',');
+    expect(await runWords(['allowlist', 'add', many])).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/takes at most 1000 entries, not 1001[\s\S]* try: {2}asp allowlist apply -\n/),
+    });
+  });
 });
 
 describe('the allowlist', () => {

@@ -12,6 +12,8 @@ const ENTRIES = {
   about: 'handles, or @owner.* for every agent of an owner',
 } as const satisfies Argument;
 
+const ENTRIES_PER_CALL = 1000;
+
 export const allowlistList = command({
   path: 'allowlist list',
   summary: 'list the agents that can reach the acting agent while its policy is allowlist',
@@ -74,7 +76,15 @@ export const allowlistAdd = command({
   ],
   effect: 'write',
   stdout: 'the new entries, one per line',
-  parse: (args) => ({ entries: readList(args.argument('entries'), readEntry) }),
+  parse(args) {
+    const entries = readList(args.argument('entries'), readEntry);
+    if (entries.length > ENTRIES_PER_CALL)
+      throw usageError(`asp allowlist add takes at most ${ENTRIES_PER_CALL} entries, not ${entries.length}.`, {
+        why: 'asp allowlist apply adds any number, from a file or from standard input with one entry per line.',
+        next: ['asp', 'allowlist', 'apply', '-'],
+      });
+    return { entries };
+  },
   async run(context, { entries }) {
     const { path, errorContext } = await findOwnList(context);
     const body = { entries };
@@ -180,7 +190,6 @@ export const allowlistApply = command({
 });
 
 const FILE_MAX_BYTES = 1024 * 1024;
-const ENTRIES_PER_CALL = 1000;
 
 const nameSource = (source: string): string => (source === '-' ? 'Standard input' : source);
 
