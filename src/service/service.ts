@@ -47,7 +47,7 @@ import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch } from './operator/recent.js';
-import type { Rehearsal } from './operator/rehearsal.js';
+import { forgetDeeds, type Rehearsal, reportEvents } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
@@ -246,6 +246,8 @@ export interface RunningService extends Addresses {
   readonly tracesUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */
   readonly stopRequested: Promise<void>;
+  /** Only for tests: deletes sessions and trust lists, and keeps the agents. */
+  reset(): Promise<void>;
   /** Fails readiness from now on, and ends connections that have had their answer; everything else continues. */
   drain(): void;
   /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets meanwhile, then the data. */
@@ -448,6 +450,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   });
   realtime = attached;
   if (listener !== undefined) useListener(listener);
+  reportEvents(context, options.rehearsal ?? {});
   inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
   webPush = await openWebPush(context, outsideNetwork);
@@ -464,6 +467,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     metricsUrl,
     tracesUrl: options.traces?.url,
     stopRequested: request.stopRequest,
+    reset: () => forgetDeeds(context),
     drain() {
       health.drain();
       app.leave();

@@ -20,14 +20,18 @@ import { createTransport } from '../client/http/transport.js';
 import { discover } from '../client/oauth/discover.js';
 import { requestClientCredentials } from '../client/oauth/token-endpoint.js';
 import { systemClock } from '../kit/clock.js';
-import { durationMs } from '../kit/duration.js';
 import { systemRandom } from '../kit/random.js';
+import { requireKnownOptions } from '../kit/suggest.js';
 import { createTurnableClock } from '../kit/turnable-clock.js';
 import type { Fault } from '../service/core/faults.js';
 import { endpointRow, type Operation } from '../wire/endpoint.js';
-import { isHandle } from '../wire/handle.js';
 import { ErrorEnvelope } from '../wire/schemas/base.js';
+import type { EventEnvelope } from '../wire/schemas/event.js';
 import { OPERATOR_ENDPOINT } from '../wire/schemas/operator.js';
+import { createExpectations, type MessageExpectation, type TestMessage } from './expectations.js';
+import { readHandle, readMs } from './values.js';
+
+export type { MessageExpectation, TestMessage } from './expectations.js';
 
 /** Options of a service for tests. */
 export interface TestServiceOptions {
@@ -117,15 +121,37 @@ export interface TestService extends AsyncDisposable {
   env(handle: string): Record<string, string>;
   /** Injects a fault from now on. Call the returned function to stop it. */
   inject(fault: TestFault | TestStreamFault): () => void;
+  /**
+   * Breaks the event streams of an agent, as a network that fails does. Its clients connect again. Returns how many
+   * there were.
+   */
+  cut(handle: string): Promise<number>;
+  /**
+   * Waits for a message that matches and returns it. A message that came before is found too, but each one only once,
+   * so that repeated calls return one message after the other.
+   * @throws Error if none comes in time. It lists the messages that came instead.
+   */
+  expectMessage(expected?: MessageExpectation): Promise<TestMessage>;
+  /** Everything that has happened in all sessions, in the order in which it happened. */
+  events(): readonly EventEnvelope[];
+  /**
+   * Prepares the next test: deletes sessions, messages, allowlists, blocks, knocks and idempotency keys, and stops all
+   * faults. Agents, clients, open event streams and the clock stay as they are.
+   */
+  reset(): Promise<void>;
   /** Closes the clients and the service, and removes its files. */
   close(): Promise<void>;
 }
 
+const OPTIONS: Record<keyof Required<TestServiceOptions>, true> = { agents: true, areLimitsOn: true, seed: true };
+
 /** Starts a service for tests. Any number of them can run at the same time. */
 export async function startService(options: TestServiceOptions = {}): Promise<TestService> {
+  requireKnownOptions('startService', options, OPTIONS);
   const agents = (options.agents ?? []).map(readHandle);
   const clock = createTurnableClock(systemClock);
   const faults: Fault[] = [];
+  const expectations = createExpectations();
   const { startService: start } = await import('../service/service.js');
   const service = await start({
     host: '127.0.0.1',
@@ -134,6 +160,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     areLimitsOn: options.areLimitsOn ?? false,
     clock,
     faults: { faults, seed: options.seed },
+    rehearsal: { clock, faults, onEvents: expectations.add },
   });
   const transport = createTransport({ clock: systemClock });
   const { baseUrl, authUrl, wsUrl, mcpUrl } = service;
@@ -142,7 +169,10 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
   let folder: string | undefined;
   let closing: Promise<void> | undefined;
 
-  const operate = async (operation: 'addOperatorAgent' | 'addOperatorClient', body: object): Promise<unknown> => {
+  const operate = async (
+    operation: 'addOperatorAgent' | 'addOperatorClient' | 'triggerEvent',
+    body: object,
+  ): Promise<unknown> => {
     const { method, path } = OPERATOR_ENDPOINT[operation];
     const headers = { authorization: `Bearer ${service.operatorSecret}`, 'content-type': 'application/json' };
     const url = `${service.operatorUrl}${path}`;
@@ -151,8 +181,10 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     if (answer.status < 300) return reply;
     throw new Error(ErrorEnvelope.safeParse(reply).data?.error.message ?? `The service answered ${answer.status}.`);
   };
-  const addAgent: TestService['addAgent'] = async (name, { policy = 'open' } = {}) => {
+  const addAgent: TestService['addAgent'] = async (name, agentOptions = {}) => {
     requireOpen();
+    requireKnownOptions('addAgent', agentOptions, { policy: true });
+    const { policy = 'open' } = agentOptions;
     const handle = readHandle(name);
     if (credentials.has(handle)) throw new Error(`${handle} is already on this service.`);
     await operate('addOperatorAgent', { handle, inbound_policy: policy });
@@ -173,6 +205,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     );
   };
   const closeAll = async (): Promise<void> => {
+    expectations.clear('the service was closed');
     await Promise.all([...clients].map((client) => client.close()));
     await service.stop();
     await transport.close();
@@ -204,6 +237,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     },
     addAgent,
     client(handle, clientOptions = {}) {
+      requireKnownOptions('client', clientOptions, { retries: true, timeoutMs: true });
       const connection = { service: { baseUrl, authUrl, wsUrl }, transport };
       const credential = createClientCredential({ ...connection, ...findCredential(handle) });
       const client = connect({ ...connection, ...clientOptions, credential });
@@ -241,24 +275,28 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
         if (index >= 0) faults.splice(index, 1);
       };
     },
+    async cut(handle) {
+      findCredential(handle);
+      const answer = await operate('triggerEvent', { event: 'drop', handle: readHandle(handle) });
+      return OPERATOR_ENDPOINT.triggerEvent.reply.parse(answer).count;
+    },
+    expectMessage: expectations.expectMessage,
+    events: expectations.list,
+    async reset() {
+      requireOpen();
+      faults.length = 0;
+      await service.reset();
+      expectations.clear('the service was reset');
+    },
     close,
     [Symbol.asyncDispose]: close,
   };
 }
 
-function readHandle(text: string): string {
-  const handle = text.startsWith('@') ? text : `@${text}`;
-  if (isHandle(handle)) return handle;
-  throw new TypeError(`'${text}' is not a handle: write the owner and the name in lower case, such as alice.bot.`);
-}
-
-function readMs(what: string, duration: string | number): number {
-  const ms = typeof duration === 'number' ? duration : durationMs(duration);
-  if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
-  throw new TypeError(`${what} '${duration}' is not a duration: write 500ms, 30s, 10m, 2h, 7d or milliseconds.`);
-}
+const FAULT_OPTIONS = { kind: true, on: true, for: true, times: true, every: true, chance: true } as const;
 
 function readFault(fault: TestFault | TestStreamFault): Fault {
+  requireKnownOptions('inject', fault, FAULT_OPTIONS);
   const rate = readRate(fault);
   if (fault.kind === 'drop') return { kind: fault.kind, rate };
   const operation = fault.on;

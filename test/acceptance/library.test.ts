@@ -196,7 +196,7 @@ describe('The examples, with the published package,', () => {
       'files.mjs': 'You said "Here is the table.", message 1 of this session.\ntable.csv text/csv a,b\n1,2\n\n',
       'client.mjs':
         '@me.boss are you there?\n@me.bot You said "are you there?", message 1 of this session.\nNOT_FOUND not_applied\n',
-      'test.mjs': 'HELLO\nNEXT DAY\n',
+      'test.mjs': 'HELLO\nNEXT DAY\n[]\n',
     });
   });
 

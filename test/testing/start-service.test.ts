@@ -172,6 +172,12 @@ describe('a service for tests', () => {
     expect(() => service.inject({ kind: 500, chance: 2 })).toThrow('chance 2 is not between 0 and 1.');
     expect(() => service.inject({ kind: 500, times: 0 })).toThrow('0 is not a number of calls');
     expect(() => service.inject({ kind: 500, on: 'sendMesage' as 'sendMessage' })).toThrow("'sendMesage' is not an op");
+    const [retry, time] = [{ retrys: 1 } as object, { kind: 500, time: 1 } as const];
+    expect(() => service.client('@alice.bot', retry)).toThrow("client has no option 'retrys'. Did you mean retries?");
+    expect(() => service.inject(time)).toThrow("inject has no option 'time'. Did you mean times?");
+    const open = { polcy: 'open' } as object;
+    await expect(service.addAgent('c.d', open)).rejects.toThrow("addAgent has no option 'polcy'. Did you mean policy?");
+    await expect(startService({ agent: [] } as object)).rejects.toThrow("startService has no option 'agent'. Did you");
     expect(() => service.inject({ kind: 418 as 429 })).toThrow("'418' is not a fault: use lost, cut, delay, drop or");
     await service.close();
     expect(() => service.client('@alice.bot')).toThrow('This service was closed.');

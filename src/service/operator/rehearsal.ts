@@ -1,11 +1,14 @@
 import type * as z from 'zod/mini';
 import type { TurnableClock } from '../../kit/turnable-clock.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
+import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { TriggerEventRequest } from '../../wire/schemas/operator.js';
 import type { ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import type { Fault } from '../core/faults.js';
+import { toEnvelope } from '../messaging/events.js';
 import { findAgentByHandle } from '../store/agents.js';
+import { deleteDeeds } from '../store/rehearsal.js';
 
 /** The parts of a running service for tests that its operator can change. */
 export interface Rehearsal {
@@ -13,6 +16,8 @@ export interface Rehearsal {
   readonly clock?: TurnableClock | undefined;
   /** The faults of the service's plan; undefined: it is not a service for tests. */
   readonly faults?: Fault[] | undefined;
+  /** Gets the events of all sessions as soon as they are written, those of one session in order. */
+  readonly onEvents?: ((events: readonly EventEnvelope[]) => void) | undefined;
 }
 
 /** The parts of the service's connections that a trigger uses. */
@@ -21,6 +26,19 @@ export interface Connections {
   closeSocketsOf(agentId: string, code: number | undefined): number;
   /** Lets the access tokens that an agent has used expire; says how many. */
   expireTokensOf(agentId: string): number;
+}
+
+/** Tells the test what is written, whatever faults the service has. */
+export function reportEvents({ bus }: Pick<ServiceContext, 'bus'>, { onEvents }: Rehearsal): void {
+  if (onEvents === undefined) return;
+  bus.listen((signal) => {
+    if (signal.kind === 'events' && signal.events !== undefined) onEvents(signal.events.map(toEnvelope));
+  });
+}
+
+/** Deletes what agents did, so that the next test begins with the same agents and an empty service. */
+export async function forgetDeeds({ database }: Pick<ServiceContext, 'database'>): Promise<void> {
+  await database.write(deleteDeeds);
 }
 
 /** The time after the jump. */
