@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import {
   column,
   everyOption,
@@ -170,6 +171,19 @@ const TABLE: Table = {
       await scene.alice.mustSend(id, 'ok');
       return (await bob.ended).out;
     }),
+    '--fence': shown(
+      '--fence',
+      expect.stringMatching(
+        /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\nok\n=== \S+ end untrusted message ===\n$/,
+      ),
+      async (scene, typed) => {
+        const id = await scene.session('are you there?');
+        const bob = scene.start(scene.bob, ['reply $session yes --wait --timeout 20s', typed]);
+        for (let last = ''; last !== 'yes'; ) last = String((await lastMessage(scene))['content']);
+        await scene.alice.mustSend(id, 'ok');
+        return (await bob.ended).out;
+      },
+    ),
     '--end': shown('--end', 'ended', async (scene, typed) => {
       const id = await scene.session('are you there?');
       await asBob(scene, ['reply $session yes', typed]);

@@ -171,6 +171,16 @@ const TABLE: Table = {
     }),
     '--wait': shown('--wait', ['pong\n', 'active'], answered),
     '--end-after-reply': shown('--end-after-reply', ['pong\n', 'ended'], answered),
+    '--fence': shown(
+      '--fence',
+      [
+        expect.stringMatching(
+          /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\npong\n=== \S+ end untrusted message ===\n$/,
+        ),
+        'active',
+      ],
+      (scene, typed) => answered(scene, [...typed, '--wait']),
+    ),
     '--wait-for': shown('--wait-for taken', ['taken', 0], async (scene, typed) => {
       const id = await scene.session();
       const sending = scene.start(scene.alice, ['send $session hi --json --timeout 20s', typed]);
@@ -217,6 +227,13 @@ const TABLE: Table = {
       '--expect a',
       12,
       questions('ask $bob ping --choices a,b', async (_, { code }) => code, 'b'),
+    ),
+    '--fence': shown(
+      '--fence',
+      expect.stringMatching(
+        /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\npong\n=== \S+ end untrusted message ===\n$/,
+      ),
+      async (scene, typed) => (await asked(scene, ['ask $bob ping --timeout 20s', typed])).out,
     ),
     '--wait': shown('--wait 1s', [8, true], async (scene, typed) => {
       const { code, err } = await scene.as(scene.alice, ['ask $bob ping --timeout 3s', typed]);

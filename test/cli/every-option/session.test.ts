@@ -268,6 +268,17 @@ const TABLE: Table = {
       },
       '--for ended',
     ),
+    '--fence': shown(
+      '--fence',
+      expect.stringMatching(
+        /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\none\n=== \S+ end untrusted message ===\n$/,
+      ),
+      async (scene, typed) => {
+        await scene.session('one');
+        const line = 'session wait $session --for message --after 1 --timeout 20s';
+        return (await scene.as(scene.bob, [line, typed])).out;
+      },
+    ),
     '--after': shown('--after 2', [0, 'one\n'], async (scene, typed) => {
       await scene.session('one');
       const { code, out } = await scene.as(scene.bob, ['session wait $session --for reply --timeout 3s', typed]);

@@ -36,6 +36,7 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
     isAsText: options.isAsText,
     metadata: { [IN_REPLY_TO]: message.id },
     waits: options.waits,
+    isFenced: options.isFenced,
     ends: options.ends,
   });
 }

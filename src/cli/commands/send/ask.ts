@@ -8,7 +8,7 @@ import {
 } from '../../../wire/message.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { readTarget, refuseSwapped, toSource } from './send.js';
+import { FENCE_OPTION, readTarget, refuseSwapped, toSource } from './send.js';
 
 const DEFAULT_WAIT_MS = 3_600_000;
 
@@ -21,6 +21,7 @@ const OPTIONS = [
   { flags: '--choices <text>', about: 'the possible answers, separated by commas' },
   { flags: '--expect <text>', about: 'exit with 12 if the answer is different' },
   { flags: '--wait <duration>', about: 'how long to wait for the answer (default 1h)' },
+  FENCE_OPTION,
   { flags: '--topic <text>', about: 'topic of the new session' },
   { flags: '-F, --message-file <path|->', about: 'read the question from this file' },
 ] as const satisfies readonly Option[];
@@ -79,6 +80,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   return {
     target,
     text: toSource(question, path),
+    isFenced: args.flag('fence'),
     topic: args.text('topic'),
     choices,
     expected: found,

@@ -2,6 +2,7 @@ import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { abortAfter } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
+import { sanitize } from '../../../kit/sanitize.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
 import { findOpenSessions } from '../../../wire/open-session.js';
@@ -16,7 +17,7 @@ import { CliError, isUsageError, usageError } from '../../errors.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText } from '../../values.js';
-import { messageText } from '../message/message-text.js';
+import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions } from '../session/facts.js';
 import { findSession, severalWith } from '../session/find-session.js';
 import { explainRefusal } from '../session/refusal.js';
@@ -77,6 +78,7 @@ export const PLAIN_MESSAGE = {
   continues: false,
   ends: false,
   waits: false,
+  isFenced: false,
   waitsFor: undefined,
   endsAfterReply: false,
   isEdited: false,
@@ -133,7 +135,10 @@ export async function askStrictly(outer: Context, question: StrictQuestion): Pro
     if (sent === undefined) return undefined;
     sessionId = sent.session_id;
     await onSent(sessionId);
-    const reply = await listen(context, sent, { choices, expected: undefined, waitMs, isStrict: true });
+    const reply = await listen(context, sent, {
+      isFenced: false,
+      question: { choices, expected: undefined, waitMs, isStrict: true },
+    });
     return isFailureNotice(reply) ? undefined : findChoice(choices, messageText(reply));
   };
   try {
@@ -146,6 +151,12 @@ export async function askStrictly(outer: Context, question: StrictQuestion): Pro
         endSession({ ...outer, signal }, id, 'The question is over').catch(() => {}),
       );
   }
+}
+
+/** How `asp` waits for a reply, and prints it. */
+interface Waiting {
+  readonly question?: Question;
+  readonly isFenced: boolean;
 }
 
 /** A message as any command sends it. */
@@ -167,18 +178,22 @@ export async function send(outer: Context, named: Sending): Promise<void> {
   if (options.waits) {
     await noteSent(context, sent);
     const { question } = options;
-    const reply = await waitForReply(context, sent, question);
+    const reply = await waitForReply(context, sent, options);
     const choice = findChoice(question?.choices ?? [], messageText(reply));
     const isMatched = findInReplyTo(reply) !== undefined;
     if (!isMatched) await context.output.detail('The reply does not say which message it answers.');
     if (options.endsAfterReply) await endSession(context, sent.session_id, 'The reply came');
-    await printSent(context, {
-      ...sent,
-      state: options.endsAfterReply ? 'ended' : sent.state,
-      reply,
-      reply_matched: isMatched,
-      ...(choice !== undefined && { choice }),
-    });
+    await printSent(
+      context,
+      {
+        ...sent,
+        state: options.endsAfterReply ? 'ended' : sent.state,
+        reply,
+        reply_matched: isMatched,
+        ...(choice !== undefined && { choice }),
+      },
+      options.isFenced,
+    );
     if (question !== undefined) refuseOtherAnswer(reply, choice, question.expected);
   } else if (options.waitsFor !== undefined) {
     await noteSent(context, sent);
@@ -356,12 +371,17 @@ const unwritable = (sessionId: string, isRepeatable: boolean): ErrorContext => (
   next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
 });
 
+const NAMED_MAX = 5;
+
 function unreachable(handles: readonly string[], isRepeatable: boolean): ErrorContext {
   const [first = ''] = handles;
-  const message =
-    handles.length === 1 ? `${first} could not be reached.` : `None of ${handles.join(', ')} could be reached.`;
+  const named =
+    handles.length > NAMED_MAX
+      ? `${handles.slice(0, NAMED_MAX).join(', ')} and ${handles.length - NAMED_MAX} more`
+      : handles.join(', ');
+  const message = handles.length === 1 ? `${first} could not be reached.` : `None of ${named} could be reached.`;
   return {
-    subject: handles.join(', '),
+    subject: named,
     isRepeatable,
     outcomeText: OUTCOME_TEXT,
     messages: { NOT_FOUND: message },
@@ -489,12 +509,13 @@ async function waitForRecipients(
 }
 
 /** The reply to the message; nothing between sending and listening is missed. */
-async function waitForReply(context: Context, sent: SendResult, question: Question | undefined): Promise<Message> {
+async function waitForReply(context: Context, sent: SendResult, options: Waiting): Promise<Message> {
   const { output } = context;
+  const { question } = options;
   const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
   const note = `Waiting for a reply in ${sent.session_id}${choices}.`;
   await (output.format === 'human' ? output.note(note) : output.detail(note));
-  return showProgress(context, 'waiting for a reply', listen(context, sent, question), { isTold: true });
+  return showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
 }
 
 /** The answer is printed already; this is the exit code. */
@@ -518,7 +539,7 @@ const endedBeforeReply = (sessionId: string): Promise<Error> =>
     { outcomeText: SENT_TEXT },
   );
 
-async function listen(context: Context, sent: SendResult, question: Question | undefined): Promise<Message> {
+async function listen(context: Context, sent: SendResult, { question, isFenced }: Waiting): Promise<Message> {
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
   const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
@@ -528,6 +549,7 @@ async function listen(context: Context, sent: SendResult, question: Question | u
   const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
   const next = [
     ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)],
+    ...(isFenced ? ['--fence'] : []),
     ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
   ];
   const notInTime = (): CliError =>
@@ -555,7 +577,7 @@ async function listen(context: Context, sent: SendResult, question: Question | u
       if (reply.sender === me) lastAt ??= reply.created_at + (timeoutMs ?? 0);
       const isLate = lastAt === undefined || reply.created_at > lastAt;
       if (!(await isReply(reply)) || (isStrict && (reply.sender !== handle || isLate))) continue;
-      if (question === undefined || (await isAnswer(context, question, reply))) return reply;
+      if (question === undefined || (await isAnswer(context, question, reply, isFenced))) return reply;
     }
     throw notInTime();
   };
@@ -572,10 +594,17 @@ async function listen(context: Context, sent: SendResult, question: Question | u
 }
 
 /** Someone who is asked to choose may say something else first; the person who asked sees it. */
-async function isAnswer({ output }: Context, { choices }: Question, reply: Message): Promise<boolean> {
+async function isAnswer(
+  { output, random }: Context,
+  { choices }: Question,
+  reply: Message,
+  isFenced: boolean,
+): Promise<boolean> {
   const text = messageText(reply);
   if (choices.length === 0 || isFailureNotice(reply) || findChoice(choices, text) !== undefined) return true;
-  await output.note(`${reply.sender} said: ${text}`);
+  // Its lines must not look like ours.
+  const said = sanitize(text).replaceAll('\n', '\n  ');
+  await output.note(isFenced ? fencedMessage(random, reply) : `${reply.sender} said: ${said}`);
   await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
   return false;
 }
@@ -602,10 +631,10 @@ function describeSent({ created_session, invited, omitted, session_id }: SendRes
 }
 
 /** The main id, or the reply. */
-async function printSent({ output }: Context, sent: SendResult): Promise<void> {
+async function printSent({ output, random }: Context, sent: SendResult, isFenced = false): Promise<void> {
   await output.document(sent, (safe) => {
     if (safe.choice !== undefined) return safe.choice;
-    if (safe.reply !== undefined) return messageText(safe.reply);
+    if (safe.reply !== undefined) return isFenced ? fencedMessage(random, safe.reply) : messageText(safe.reply);
     return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;
   });
 }

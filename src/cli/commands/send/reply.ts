@@ -2,7 +2,7 @@ import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { findIdKind, parseHandle, readSessionName, SESSION_ABOUT } from '../../values.js';
-import { MESSAGE_OPTIONS, refuseSecondReader, toSource } from './send.js';
+import { FENCE_OPTION, MESSAGE_OPTIONS, refuseSecondReader, toSource } from './send.js';
 
 const ARGUMENTS = [
   { usage: '[session]', about: `${SESSION_ABOUT}; with --last, the text` },
@@ -14,6 +14,7 @@ const OPTIONS = [
   ...MESSAGE_OPTIONS,
   { flags: '--join', about: 'join the session first if you are only invited' },
   { flags: '--wait', about: 'wait for the reply to this answer and print it' },
+  FENCE_OPTION,
   { flags: '--end', about: 'end the session after the answer' },
 ] as const satisfies readonly Option[];
 
@@ -52,6 +53,8 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     });
   args.refuseBoth('message', 'message-file');
   args.refuseBoth('wait', 'end');
+  if (args.isSet('fence') && !args.flag('wait'))
+    throw usageError('--fence says how the reply is printed.', { why: 'add --wait.' });
   const positional = isLast ? first : second;
   if (positional !== undefined && (args.isSet('message') || args.isSet('message-file')))
     throw usageError('There is more than one text.', { why: 'use either the argument, -m or -F.' });
@@ -72,6 +75,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     isAsText: args.flag('as-text'),
     joins: args.flag('join'),
     waits: args.flag('wait'),
+    isFenced: args.flag('fence'),
     ends: args.flag('end'),
   };
 }

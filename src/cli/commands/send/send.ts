@@ -29,6 +29,12 @@ export const MESSAGE_OPTIONS = [
   { flags: '--as-text', about: 'send files of unsupported types, such as source code, as plain text' },
 ] as const satisfies readonly Option[];
 
+/** What every command has that prints a reply. */
+export const FENCE_OPTION = {
+  flags: '--fence',
+  about: 'print the reply between nonce lines, marked as untrusted, for language models',
+} as const satisfies Option;
+
 const OPTIONS = [
   { flags: '--end', about: 'end the session after the message' },
   { flags: '--topic <text>', about: 'topic of the new session' },
@@ -47,6 +53,7 @@ const OPTIONS = [
     choices: ['delivered', 'taken', 'reply'],
   },
   { flags: '--end-after-reply', about: 'wait for the reply, then end the session' },
+  FENCE_OPTION,
   { flags: '--edit', about: 'write the text in an editor' },
   { flags: '--strict', about: 'exit 10 if an invitee was left out' },
 ] as const satisfies readonly Option[];
@@ -122,6 +129,8 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   if (args.isSet('as-text') && files.length === 0) throw usageError('--as-text says how --file is sent.');
   if (args.isSet('filename') && !files.includes('-'))
     throw usageError('--filename names the file that --file - reads.');
+  const waits = args.flag('wait') || args.flag('end-after-reply') || waitsFor === 'reply';
+  if (args.isSet('fence') && !waits) throw usageError('--fence says how the reply is printed.', { why: 'add --wait.' });
   if (target.kind === 'session')
     for (const option of ['topic', 'strict'] as const)
       if (args.isSet(option))
@@ -134,7 +143,8 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     topic: args.text('topic'),
     continues,
     ends: args.flag('end'),
-    waits: args.flag('wait') || args.flag('end-after-reply') || waitsFor === 'reply',
+    waits,
+    isFenced: args.flag('fence'),
     /** The state that each recipient must reach. */
     waitsFor: waitsFor === 'reply' ? undefined : waitsFor,
     endsAfterReply: args.flag('end-after-reply'),

@@ -502,6 +502,7 @@ export const sessionWait = command({
   options: [
     { flags: '--for <condition>', about: 'joined[:handle], message, reply[:message], ended, left[:handle]' },
     { flags: '--after <sequence>', about: 'also consider events after this sequence' },
+    { flags: '--fence', about: 'print the message between nonce lines, marked as untrusted, for language models' },
   ],
   examples: [
     { line: 'asp session wait sess_… --for joined:alice.bot --timeout 5m', about: 'until Alice has joined' },
@@ -525,6 +526,7 @@ export const sessionWait = command({
       sessionId,
       condition: readCondition(condition),
       after: after === undefined ? undefined : readCount('--after', after),
+      isFenced: args.flag('fence'),
     };
   },
   async run(context, options) {

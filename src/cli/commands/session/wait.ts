@@ -10,7 +10,7 @@ import { explain, notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText, readHandle, readId } from '../../values.js';
-import { messageText } from '../message/message-text.js';
+import { fencedMessage, messageText } from '../message/message-text.js';
 import { unseenSession } from './facts.js';
 
 const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
@@ -45,6 +45,7 @@ interface WaitOptions {
   readonly condition: Condition;
   /** Undefined: from now on. */
   readonly after: number | undefined;
+  readonly isFenced: boolean;
 }
 
 /** The event that met the condition, or undefined if the session was already in that state. */
@@ -58,9 +59,11 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
   const text = `waiting for ${describeCondition(options)}${upTo}`;
   const { event } = await showProgress(context, text, wait(context, options));
   const named = condition.handle === undefined ? condition.kind : `${condition.kind}:${condition.handle}`;
-  await context.output.document({ session_id: sessionId, condition: named, event }, (safe) =>
-    safe.event !== null && isMessageEvent(safe.event) ? messageText(safe.event.payload) : safe.session_id,
-  );
+  await context.output.document({ session_id: sessionId, condition: named, event }, (safe) => {
+    if (safe.event === null || !isMessageEvent(safe.event)) return safe.session_id;
+    const { payload } = safe.event;
+    return options.isFenced ? fencedMessage(context.random, payload) : messageText(payload);
+  });
 }
 
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
