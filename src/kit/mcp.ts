@@ -66,7 +66,7 @@ export function createCalm(
   let isRunning = false;
   const run = async (): Promise<void> => {
     isRunning = true;
-    // Changes of one moment go together.
+    // Changes that come together are announced together.
     await Promise.resolve();
     while (changed.size > 0 && !over.signal.aborted) {
       const batch = [...changed];

@@ -30,7 +30,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Whether the domain refused with this code. */
+/** Whether an error is a refusal with this code. */
 export function hasCode(error: unknown, code: ErrorCode): error is ServiceError {
   return error instanceof ServiceError && error.code === code;
 }

@@ -222,7 +222,7 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
   }
 }
 
-/** A process that ends, however it ends, lets go of the lock. */
+/** The lock is released when its process ends, however it ends. */
 async function lockWork(directory: string): Promise<DataLock> {
   try {
     return lockDataDirectory(await loadSqlite(), join(directory, UNFINISHED_FOLDER, LOCK_FILE), directory);

@@ -38,7 +38,7 @@ export interface CodingAgent {
   /** The skill folders of the user and of a project. */
   readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
   readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
-  /** The step without which the program does not start the tools. */
+  /** A step that the user must take before the program starts the tools. */
   readonly needs?: string;
 }
 
