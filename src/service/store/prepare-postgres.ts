@@ -1,5 +1,4 @@
 import type { Client } from 'pg';
-import type { LogEnd } from '../core/bus.js';
 import type { Query } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
@@ -168,38 +167,26 @@ export function toPostgres(statement: string): string {
 /** The database's own time in epoch milliseconds, which is the same for all processes. */
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
 
-/** A writer holds the lock of its table until everyone sees what it wrote, even while COMMIT waits for a standby. */
-const WRITERS = `WITH locks AS MATERIALIZED (
-    SELECT locktype, database, relation, transactionid, virtualtransaction, mode FROM pg_locks),
-  writers AS (
-    SELECT own.transactionid::text AS id FROM locks AS held CROSS JOIN locks AS own
-    WHERE held.relation = 'event'::regclass AND held.mode = 'RowExclusiveLock'
-      AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND own.virtualtransaction = held.virtualtransaction
-      AND own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock')`;
-
 /**
  * Writes this process's heartbeat, in its own statement. Returns the time of the database, the processes that
- * have not stopped, and the end of the log.
+ * have not stopped, and the position of the last event.
  */
 export async function reportProcess(
   query: Query,
   processId: string,
   seenAt: number,
-): Promise<{ readonly now: number; readonly others: readonly string[]; readonly log: LogEnd }> {
-  const row = await query.get<{ now: number; others: string | null; position: number | null; writers: string | null }>(
-    `${WRITERS}
-     INSERT INTO server_process (id, seen_at, schema_version) VALUES ($1, $2, $3)
+): Promise<{ readonly now: number; readonly others: readonly string[]; readonly position: number }> {
+  const row = await query.get<{ now: number; others: string | null; position: number | null }>(
+    `INSERT INTO server_process (id, seen_at, schema_version) VALUES ($1, $2, $3)
      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
      RETURNING ${NOW} AS now,
        (SELECT STRING_AGG(other.id, ' ') FROM server_process AS other WHERE other.id <> $1 AND other.seen_at > 0) AS others,
-       (SELECT MAX(position) FROM event) AS position, (SELECT STRING_AGG(writers.id, ' ') FROM writers) AS writers`,
+       (SELECT MAX(position) FROM event) AS position`,
     processId,
     seenAt,
     SCHEMA_VERSION,
   );
-  const log = { position: row?.position ?? 0, writers: row?.writers?.split(' ') ?? [] };
-  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [], log };
+  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [], position: row?.position ?? 0 };
 }
 
 /**
