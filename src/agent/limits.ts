@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod/mini';
+import { putLast } from '../kit/bounded-map.js';
 import type { Clock } from '../kit/clock.js';
 import { parseIfJson } from '../kit/parse-json.js';
 import { readIfPresent } from '../kit/private-file.js';
@@ -115,9 +116,8 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     texts: Object.fromEntries(texts),
   }));
   const setReplies = (sessionId: string, count: number): void => {
-    replies.delete(sessionId);
-    if (count > 0) replies.set(sessionId, count);
-    forgetOldest(replies);
+    if (count > 0) putLast(replies, sessionId, count, SESSIONS_MAX);
+    else replies.delete(sessionId);
     change();
   };
   const reserve = (sessionId: string | undefined, count: number): void => {
@@ -133,9 +133,7 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     // A session that started over counts from zero again.
     const more = amount < before ? amount : amount - before;
     spent.set(currency, (spent.get(currency) ?? 0) + Math.max(0, more));
-    costs.delete(key);
-    costs.set(key, amount);
-    forgetOldest(costs);
+    putLast(costs, key, amount, SESSIONS_MAX);
   };
   const notice = ({ session_id: sessionId, sender }: Answered): void => {
     if (!rules.humans.includes(sender)) return;
@@ -157,15 +155,10 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     const sessionId = message?.session_id;
     if (sessionId !== undefined && answered !== undefined) {
       if (isCounted(sessionId, answered)) return;
-      last.delete(sessionId);
-      last.set(sessionId, answered);
-      forgetOldest(last);
+      putLast(last, sessionId, answered, SESSIONS_MAX);
     }
     if (message !== undefined && text !== undefined) {
-      const next = nextText(message, text);
-      texts.delete(message.session_id);
-      texts.set(message.session_id, next);
-      forgetOldest(texts);
+      putLast(texts, message.session_id, nextText(message, text), SESSIONS_MAX);
     }
     if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
     if (rules.repliesPerHour > 0) sentAt.push(now);
@@ -221,9 +214,4 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
     },
     written,
   };
-}
-
-function forgetOldest(map: Map<string, unknown>): void {
-  const [oldest] = map.keys();
-  if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
 }

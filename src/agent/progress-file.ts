@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { RequestError } from '../client/client.js';
+import { putLast } from '../kit/bounded-map.js';
 import { parseIfJson } from '../kit/parse-json.js';
 import { isFileError, readIfPresent } from '../kit/private-file.js';
 import { createSavedFile } from '../kit/saved-file.js';
@@ -252,10 +253,7 @@ class AwaitedReplies {
     if (isQuestion) {
       const choices = listChoices(message);
       const question = { message: message.id, sequence, ...(choices.length > 0 && { choices: [...choices] }) };
-      this.#sessions.delete(sessionId);
-      this.#sessions.set(sessionId, [...questions, question].slice(-QUESTIONS_MAX));
-      const [oldest] = this.#sessions.keys();
-      if (this.#sessions.size > QUESTIONS_MAX && oldest !== undefined) this.#sessions.delete(oldest);
+      putLast(this.#sessions, sessionId, [...questions, question].slice(-QUESTIONS_MAX), QUESTIONS_MAX);
     }
     if (isOpen || isQuestion) this.#onChange();
   }

@@ -1,4 +1,5 @@
 import { type Client, RequestError } from '../client/client.js';
+import { putLast } from '../kit/bounded-map.js';
 import { abortAfter } from '../kit/clock.js';
 import type { UnansweredReason } from '../wire/message.js';
 import type { AgentContext } from './persist.js';
@@ -29,10 +30,7 @@ export function createUnansweredReports(
   return {
     async report(sessionId, sequence, reason) {
       if (reported.get(sessionId) === reason) return;
-      reported.delete(sessionId);
-      reported.set(sessionId, reason);
-      const [oldest] = reported.keys();
-      if (reported.size > SESSIONS_MAX && oldest !== undefined) reported.delete(oldest);
+      putLast(reported, sessionId, reason, SESSIONS_MAX);
       const path = { session_id: sessionId };
       const body = { sequence, reason };
       const late = (): DOMException => new DOMException('The service was too slow.', 'TimeoutError');

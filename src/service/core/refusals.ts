@@ -1,3 +1,4 @@
+import { dropFirst, putLast } from '../../kit/bounded-map.js';
 import type { Clock } from '../../kit/clock.js';
 import { type Handle, splitHandle } from '../../wire/handle.js';
 import type { LimitName } from './rate-limits.js';
@@ -64,9 +65,7 @@ export function createRefusals(clock: Pick<Clock, 'now'>): Refusals {
       key,
       complete({ times: isKnown ? known.times + 1 : 1, firstAt: isKnown ? known.firstAt : now, lastAt: now }),
     );
-    subjects.delete(subjectId);
-    subjects.set(subjectId, rows);
-    if (subjects.size > SUBJECTS_MAX) dropOldest(subjects);
+    putLast(subjects, subjectId, rows, SUBJECTS_MAX);
     return rows;
   };
   const list = <Row extends Tally>(subjects: Subjects<Row>, subjectId: string): Row[] => {
@@ -79,7 +78,7 @@ export function createRefusals(clock: Pick<Clock, 'now'>): Refusals {
       const { owner } = splitHandle(sender);
       const ofOwner = [...rows].filter(([, row]) => splitHandle(row.sender).owner === owner);
       if (ofOwner.length > SENDERS_PER_OWNER_MAX) rows.delete(ofOwner[0]?.[0] ?? '');
-      if (rows.size > SENDERS_PER_AGENT_MAX) dropOldest(rows);
+      dropFirst(rows, SENDERS_PER_AGENT_MAX);
     },
     call(limit, subjectId) {
       add(calls, [subjectId, limit], (tally) => ({ ...tally, limit }));
@@ -90,8 +89,3 @@ export function createRefusals(clock: Pick<Clock, 'now'>): Refusals {
 }
 
 const isRecent = ({ lastAt }: Tally, now: number): boolean => lastAt > now - REFUSALS_LIFETIME_MS;
-
-function dropOldest(rows: Map<string, unknown>): void {
-  const [oldest] = rows.keys();
-  if (oldest !== undefined) rows.delete(oldest);
-}

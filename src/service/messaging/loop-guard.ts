@@ -1,3 +1,4 @@
+import { putLast } from '../../kit/bounded-map.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { isFromPerson } from '../../wire/message.js';
 import type { Message } from '../../wire/schemas/message.js';
@@ -25,12 +26,7 @@ interface Counted {
  */
 export function createLoopGuard(limit: number, meter: Pick<Meter, 'loopStopped'>): LoopGuard {
   const remembered = new Map<string, Counted>();
-  const remember = (sessionId: string, counted: Counted): void => {
-    remembered.delete(sessionId);
-    remembered.set(sessionId, counted);
-    const [oldest] = remembered.keys();
-    if (remembered.size > SESSIONS_MAX && oldest !== undefined) remembered.delete(oldest);
-  };
+  const remember = (sessionId: string, counted: Counted): void => putLast(remembered, sessionId, counted, SESSIONS_MAX);
   return {
     async check(query, sessionId, lastSequence, message) {
       if (isFromPerson(message)) return;

@@ -13,6 +13,7 @@ import {
   SignJWT,
 } from 'jose';
 import * as z from 'zod/mini';
+import { putLast } from '../../kit/bounded-map.js';
 import { randomToken } from '../../kit/random.js';
 import type { Handle } from '../../wire/handle.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
@@ -115,10 +116,8 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
   const checking = new Map<string, Promise<CachedToken>>();
 
   const remember = (cacheKey: string, claims: Claims): CachedToken => {
-    const [oldest] = cache.keys();
-    if (cache.size >= CACHE_MAX_SIZE && oldest !== undefined) cache.delete(oldest);
     const cached: CachedToken = { claims, verified: undefined, checkedAtMs: Number.NEGATIVE_INFINITY };
-    cache.set(cacheKey, cached);
+    putLast(cache, cacheKey, cached, CACHE_MAX_SIZE);
     return cached;
   };
   /** Calls that bring the same token meanwhile share the check of its signature. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { putLast } from '../../kit/bounded-map.js';
 import type { Clock } from '../../kit/clock.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { ClientDocument } from '../../wire/schemas/oauth.js';
@@ -85,10 +86,7 @@ export function createClientDocuments(context: DocumentsContext, network: Outsid
   const fetches = new Map<string, Fetch>();
 
   const remember = (clientId: string, ageS: number): void => {
-    freshUntilMs.delete(clientId);
-    const [oldest] = freshUntilMs.keys();
-    if (freshUntilMs.size >= CACHE_MAX_SIZE && oldest !== undefined) freshUntilMs.delete(oldest);
-    freshUntilMs.set(clientId, clock.monotonic() + ageS * 1000);
+    putLast(freshUntilMs, clientId, clock.monotonic() + ageS * 1000, CACHE_MAX_SIZE);
   };
   const fetchClient = async (clientId: string): Promise<void> => {
     const fetched = await fetchOrRefuse(context, network, clientId);

@@ -1,4 +1,5 @@
 import { type LimitName, type LimitRules, openLimits } from '../../../agent/limits.js';
+import { putLast } from '../../../kit/bounded-map.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { HOPS, readHops } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
@@ -69,9 +70,7 @@ export async function openSendLimits(
         metadata,
         async close(wasSent, key) {
           ticket.close(wasSent);
-          if (key !== undefined && given === undefined) sentBefore.set(key, { metadata, sessionId });
-          const [oldest] = sentBefore.keys();
-          if (sentBefore.size > KEYS_MAX && oldest !== undefined) sentBefore.delete(oldest);
+          if (key !== undefined && given === undefined) putLast(sentBefore, key, { metadata, sessionId }, KEYS_MAX);
           // A count that cannot be saved still applies in this process.
           await limits.written().catch((error: unknown) => context.output.detail(String(error)));
         },

@@ -17,6 +17,7 @@ import {
   toText,
 } from '../../../agent/answer.js';
 import { persist } from '../../../agent/persist.js';
+import { putLast } from '../../../kit/bounded-map.js';
 import { wait } from '../../../kit/clock.js';
 import { durationMs } from '../../../kit/duration.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
@@ -141,10 +142,7 @@ class Actor {
 
   #count(sessionId: string): number {
     const count = (this.#counts.get(sessionId) ?? 0) + 1;
-    this.#counts.delete(sessionId);
-    this.#counts.set(sessionId, count);
-    const [oldest] = this.#counts.keys();
-    if (this.#counts.size > SESSIONS_MAX && oldest !== undefined) this.#counts.delete(oldest);
+    putLast(this.#counts, sessionId, count, SESSIONS_MAX);
     return count;
   }
 

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { findIncoming, type Incoming, type Produced, type Responder } from '../../../agent/answer.js';
 import { createRelations, type FindRelation } from '../../../agent/relation.js';
+import { putLast } from '../../../kit/bounded-map.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
@@ -305,9 +306,7 @@ async function* listTurns(
     count += 1;
     const { session_id: id, type, payload } = event;
     const place: Place = places.get(id) ?? { isIn: undefined, latest: undefined, recent: [] };
-    places.set(id, place);
-    const [oldest] = places.keys();
-    if (places.size > SESSIONS_MAX && oldest !== undefined) places.delete(oldest);
+    putLast(places, id, place, SESSIONS_MAX);
     const actor = findActor(event);
     if (actor !== undefined && seen.size < HANDLES_SHOWN) seen.add(actor);
     const isInvited = type === 'session.invited' && payload['invitee'] === me;

@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import * as z from 'zod/mini';
-
 import type { Handover, Incoming, Produced, Responder, TurnFacts } from '../../../agent/answer.js';
 import type { FindRelation } from '../../../agent/relation.js';
+import { putLast } from '../../../kit/bounded-map.js';
 import { backoffMs, type Clock, orAborted, wait } from '../../../kit/clock.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
@@ -13,7 +13,7 @@ import { CliError } from '../../errors.js';
 import { messageText } from '../message/message-text.js';
 import type { HopsFile } from '../send/hops.js';
 import { type AcpEnded, type AcpProcess, AUTH_REQUIRED, startAcpProcess } from './acp-process.js';
-import { dropOldest, type Failed, type KeptSessions, OpenSessions, openKeptSessions } from './acp-sessions.js';
+import { type Failed, type KeptSessions, OpenSessions, openKeptSessions, SESSIONS_MAX } from './acp-sessions.js';
 import type { CommandGuard } from './command-guard.js';
 import { frameMessage, NO_REPLY } from './frame.js';
 import { toShownText } from './line-process.js';
@@ -427,9 +427,7 @@ class AcpAgent implements Responder {
     const { data } = UsageUpdate.safeParse(update);
     if (data === undefined) return;
     const cost = data.cost ? { amount: data.cost.amount, currency: toShownText(data.cost.currency) } : null;
-    this.#usage.delete(acpId);
-    this.#usage.set(acpId, { context_used: data.used, context_size: data.size, cost });
-    dropOldest(this.#usage);
+    putLast(this.#usage, acpId, { context_used: data.used, context_size: data.size, cost }, SESSIONS_MAX);
   }
 
   async #answer(method: string, params: unknown): Promise<object | undefined> {

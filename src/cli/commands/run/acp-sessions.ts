@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { putLast } from '../../../kit/bounded-map.js';
 
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { readIfPresent } from '../../../kit/private-file.js';
@@ -8,7 +9,8 @@ import { besideProgress } from '../../context/progress-path.js';
 import { type AcpProcess, type AcpReply, AUTH_REQUIRED } from './acp-process.js';
 import type { Questions } from './permission.js';
 
-const SESSIONS_MAX = 1_000;
+/** Those used least recently are forgotten. */
+export const SESSIONS_MAX = 1_000;
 /** When a session was last used is kept this precisely: not every turn writes it to disk. */
 const USED_WITHIN_MS = 10 * 60_000;
 /** After a start, sessions used since then are loaded ahead, but only this many: each can be a separate process. */
@@ -64,8 +66,7 @@ export async function openKeptSessions(
     questions: [...questions].flatMap(([sessionId, isOpen]) => (isOpen ? [sessionId] : [])),
   }));
   const putQuestion = async (sessionId: string, isOpen: boolean): Promise<void> => {
-    questions.set(sessionId, isOpen);
-    dropOldest(questions);
+    putLast(questions, sessionId, isOpen, SESSIONS_MAX);
     change();
     await written();
   };
@@ -75,9 +76,7 @@ export async function openKeptSessions(
       const known = sessions.get(sessionId);
       const now = clock.now();
       const isKnown = known?.id === id && now - (known.at ?? 0) < USED_WITHIN_MS;
-      sessions.delete(sessionId);
-      sessions.set(sessionId, { id, at: isKnown ? known.at : now });
-      dropOldest(sessions);
+      putLast(sessions, sessionId, { id, at: isKnown ? known.at : now }, SESSIONS_MAX);
       change();
       if (!isKnown) await written();
     },
@@ -105,12 +104,6 @@ export async function openKeptSessions(
     },
     written,
   };
-}
-
-/** Of what is kept for each session. */
-export function dropOldest(map: Map<string, unknown>): void {
-  const [oldest] = map.keys();
-  if (map.size > SESSIONS_MAX && oldest !== undefined) map.delete(oldest);
 }
 
 const NewSessionReply = z.looseObject({ sessionId: z.string() });
