@@ -330,6 +330,8 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const { session_id } = (await you.call('send', { to: '@alice.bot', text: 'ready?', new_session: true })).value;
     await alice.call('session_join', { session_id });
     await alice.call('send', { to: session_id, text: 'yes' });
+    // A wait for something else returns no reply.
+    await you.call('wait', { session_id, for: 'joined', timeout_s: 20 });
     expect((await you.call('wait', { session_id, timeout_s: 20 })).value).toMatchObject({
       event: { payload: { content: 'yes' } },
     });

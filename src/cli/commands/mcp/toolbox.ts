@@ -3,6 +3,7 @@ import { isAbsolute, join, relative, resolve } from 'node:path';
 import type { RequestId } from '@modelcontextprotocol/server';
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { type Outcome, RequestError } from '../../../client/http/request-error.js';
+import { putLast } from '../../../kit/bounded-map.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { type ToolResult, toToolError, toToolResult } from '../../../kit/mcp.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
@@ -68,6 +69,7 @@ type Arguments = Readonly<Record<string, unknown>>;
 
 /** The sequence of the last message in each session, if its reply was not returned yet. */
 type LastSent = Map<string, number>;
+const LAST_SENT_MAX = 1_000;
 
 const DEADLINE_MS = 60_000;
 /** Exit codes of errors that only a person can fix. */
@@ -147,10 +149,19 @@ async function callTool(
 
 function noteSent({ command }: ToolDefinition, value: object, lastSent: LastSent): void {
   if (command !== 'message send' && command !== 'session wait') return;
-  const { session_id: id = '', sequence, reply } = value as { session_id?: string; sequence?: number; reply?: Message };
-  if (command === 'message send' && reply === undefined && typeof sequence === 'number') lastSent.set(id, sequence);
+  const { session_id: id = '', sequence, reply, condition } = value as Partial<SentOrMet>;
+  if (command === 'message send' && reply === undefined && typeof sequence === 'number')
+    putLast(lastSent, id, sequence, LAST_SENT_MAX);
   // The model has its reply.
-  else lastSent.delete(id);
+  else if (reply !== undefined || condition === 'reply') lastSent.delete(id);
+}
+
+/** What `send` and `wait` return. */
+interface SentOrMet {
+  readonly session_id: string;
+  readonly sequence: number | null;
+  readonly reply: Message;
+  readonly condition: string;
 }
 
 /** A wait for a reply begins at the last message that was sent: the reply may have come before the call. */
