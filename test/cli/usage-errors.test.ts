@@ -60,6 +60,11 @@ describe('The error for a value that cannot be', () => {
     ['status --color sometimes', "--color 'sometimes' is not one of auto, always, never.", undefined],
     ['session list --state activ', "--state 'activ' is not one of active, ended, invited.", 'did you mean active?'],
     ['tail -1', "'-1' is not an option.", 'the last events are -n 1.'],
+    [
+      `session wait ${SESSION} --for joined --fence`,
+      '--fence says how a message is printed.',
+      'use --for message or --for reply.',
+    ],
     ['explain 3', '3 is an exit code, which several errors share.', 'the error names its own code on its last line.'],
     ['send Alice.Bot hi', "'Alice.Bot' is not a handle.", 'did you mean @alice.bot?'],
     ['send alice/bot hi', "'alice/bot' is not a handle.", 'did you mean @alice.bot?'],

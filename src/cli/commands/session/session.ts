@@ -522,9 +522,12 @@ export const sessionWait = command({
         next: ['asp', 'session', 'wait', sessionId, '--for', 'reply'],
       });
     const { readCondition } = await import('./wait.js');
+    const read = readCondition(condition);
+    if (args.isSet('fence') && read.kind !== 'message' && read.kind !== 'reply')
+      throw usageError('--fence says how a message is printed.', { why: 'use --for message or --for reply.' });
     return {
       sessionId,
-      condition: readCondition(condition),
+      condition: read,
       after: after === undefined ? undefined : readCount('--after', after),
       isFenced: args.flag('fence'),
     };
