@@ -8,7 +8,7 @@ import { ServiceError } from '../core/errors.js';
 import type { Fault } from '../core/faults.js';
 import { toEnvelope } from '../messaging/events.js';
 import { findAgentByHandle } from '../store/agents.js';
-import { deleteDeeds } from '../store/rehearsal.js';
+import { deleteDeeds } from '../store/deleted-sessions.js';
 
 /** The parts of a running service for tests that its operator can change. */
 export interface Rehearsal {
