@@ -31,7 +31,7 @@ export interface KeptSessions {
   recent(): readonly (readonly [sessionId: string, acpId: string])[];
   /** How long the program took to open the latest session, also in an earlier run. */
   openMs: number | undefined;
-  /** What was to be opened ahead and failed, or ended the program. It waits for the message that needs it. */
+  /** What failed when it was opened ahead, or ended the program. Only a message that needs it opens it again. */
   readonly doubtful: Set<string>;
   readonly questions: Questions;
   written(): Promise<void>;
