@@ -54,7 +54,7 @@ document.addEventListener('DOMContentLoaded', () => {
       const found = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelectorAll('#places > li');
       const rows = [...found].map(toOption);
       shown = q;
-      show(rows, rows.length === 0 ? 'Nothing found' : `${rows.length} found`);
+      show(rows, `${rows.length} found`);
     } catch {
       if (!signal.aborted) show([], 'Not available right now. Press Enter to search.');
     }

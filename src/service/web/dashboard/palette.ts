@@ -4,7 +4,7 @@ import { listAgentsOfAccount } from '../../store/agents.js';
 import { findSessionsByTopic } from '../../store/sessions.js';
 import { renderField } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
-import { GO_PATH, listPlaces, renderEmpty, renderHeading } from './frame.js';
+import { GO_PATH, listPlaces, renderHeading } from './frame.js';
 import { NEW_SESSION_PATH, pathOfSession, renderTopic } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
@@ -32,8 +32,8 @@ const ACTIONS: readonly (Offer & { readonly label: string })[] = [
 ];
 
 /**
- * Pages, actions, agents and sessions with what someone typed in their names. The script `palette.js` takes its rows
- * from here.
+ * Pages, actions, agents and sessions with what someone typed in their names, and last the search for it. The script
+ * `palette.js` takes its rows from here.
  */
 export async function showPlaces(visit: Visit): Promise<DashboardAnswer> {
   const q = (visit.query.one('q') ?? '').trim().slice(0, SEARCH_QUERY_MAX_LENGTH);
@@ -51,11 +51,7 @@ export async function showPlaces(visit: Visit): Promise<DashboardAnswer> {
     ({ label, kind, path }) =>
       html`<li class="row"><div class="who grow"><a class="row-link" href="${path}">${label}</a></div><span class="soft small">${kind}</span></li>`,
   );
-  const found =
-    rows.length === 0
-      ? renderEmpty('Nothing found', html`<p>No page, agent or session has “${untrustedText(q)}” in its name.</p>`)
-      : html`<ul class="rows" id="places">${rows}</ul>`;
-  const main = html`<div class="stack">${renderHeading({ title: 'Go to' })}<form method="get" action="${GO_PATH}" role="search" class="search-form">${renderField(field, [])}<button class="button primary">Find</button></form>${found}</div>`;
+  const main = html`<div class="stack">${renderHeading({ title: 'Go to' })}<form method="get" action="${GO_PATH}" role="search" class="search-form">${renderField(field, [])}<button class="button primary">Find</button></form><ul class="rows" id="places">${rows}</ul></div>`;
   return page({ title: 'Go to', section: undefined, main });
 }
 
