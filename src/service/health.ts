@@ -62,9 +62,9 @@ export function createHealth(context: HealthContext): Health {
   const beat = async (): Promise<void> => {
     const before = clock.now();
     if (isShared(database)) {
-      const { now, others, position } = await reportProcess(database.aside, processId, before);
+      const { now, others, log: end } = await reportProcess(database.aside, processId, before);
       watch.compare(now, before, clock.now());
-      context.bus.beat(processId, others, position);
+      context.bus.beat(processId, others, end);
       await database.refreshEpoch();
     }
     // A process that is alone has no one to notify; it writes only to find out whether the disk works again.

@@ -9,6 +9,14 @@ export interface LoggedEvent {
   readonly payload: string;
 }
 
+/** How far the log is. */
+export interface LogEnd {
+  /** The last event that can be seen. */
+  readonly position: number;
+  /** Transactions that may have written events up to there and cannot be seen yet, by their ids. */
+  readonly writers: readonly string[];
+}
+
 /** Notifies everyone who uses the data. The log is the truth; a lost notification costs latency, never data. */
 export interface Bus {
   /** Whether notifications cannot be lost: everyone who uses the data is in this process. */
@@ -20,9 +28,9 @@ export interface Bus {
   watchLosses(): () => boolean;
   /**
    * Tells the other processes that this one is alive, and expects to hear from `others` as often. A heartbeat that
-   * arrives proves that notifications do. `position` is the end of the log.
+   * arrives proves that notifications do.
    */
-  beat(processId: string, others: readonly string[], position: number): void;
+  beat(processId: string, others: readonly string[], end: LogEnd): void;
   /**
    * A recent position of the log. Every event up to there was committed by the time of this call. Undefined:
    * notifications are reliable, or nothing is known yet.

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import { type Clock, systemClock } from '../../kit/clock.js';
 import { parseIfJson } from '../../kit/parse-json.js';
-import type { Bus, NewEvents, Signal } from '../core/bus.js';
+import type { Bus, LogEnd, NewEvents, Signal } from '../core/bus.js';
 import type { Calls } from '../core/database.js';
 
 /**
@@ -123,24 +123,34 @@ function createLossWatch(calls: Calls, clock: Clock) {
   };
 }
 
-/** Between an event's position and its commit. */
-const COMMIT_MAX_MS = 5_000;
+/** Between an event's position and its commit, as a rule. */
+const COMMIT_MS = 5_000;
+const MARKS_MAX = 100;
 
-/** How far the log was. Commits can overtake each other, so a position is settled only after a while. */
+/** How far the log was at one moment. */
+interface Mark extends LogEnd {
+  readonly atMs: number;
+}
+
+/**
+ * How far the log was. Commits can overtake each other, so a position is settled only after a while, and once every
+ * transaction that was writing then has ended.
+ */
 function createMarks(clock: Clock) {
-  let marks: { readonly position: number; readonly atMs: number }[] = [];
+  let marks: readonly Mark[] = [];
+  const isSettled = ({ atMs, writers }: Mark): boolean => clock.monotonic() - atMs >= COMMIT_MS && writers.length === 0;
   return {
-    add(position: number): void {
+    add({ position, writers }: LogEnd): void {
       // A log that was restored is shorter.
       if (position < (marks.at(-1)?.position ?? 0)) marks = [];
-      const oldest = marks.findLastIndex(({ atMs }) => clock.monotonic() - atMs >= COMMIT_MAX_MS);
-      marks = [...marks.slice(Math.max(0, oldest)), { position, atMs: clock.monotonic() }];
+      const known = marks.map((mark) => ({ ...mark, writers: mark.writers.filter((id) => writers.includes(id)) }));
+      const [first, ...later] = known.slice(Math.max(0, known.findLastIndex(isSettled)));
+      const latest = { position, writers, atMs: clock.monotonic() };
+      // While a commit takes long, the later ones settle with it.
+      marks = [...(first === undefined ? [] : [first]), ...later.slice(-MARKS_MAX), latest];
     },
     /** Of a process that has just started, the first one. */
-    settled(): number | undefined {
-      const settled = marks.findLast(({ atMs }) => clock.monotonic() - atMs >= COMMIT_MAX_MS);
-      return (settled ?? marks[0])?.position;
-    },
+    settled: (): number | undefined => (marks.findLast(isSettled) ?? marks[0])?.position,
   };
 }
 
@@ -210,9 +220,9 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     isReliable: false,
     watchLosses: losses.watch,
     settledPosition: marks.settled,
-    beat(processName, others, position) {
+    beat(processName, others, end) {
       losses.expect(others);
-      marks.add(position);
+      marks.add(end);
       name = processName;
       isBeatDue = true;
       arm();

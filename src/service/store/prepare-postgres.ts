@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import type { LogEnd } from '../core/bus.js';
 import type { Query } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
@@ -168,25 +169,34 @@ export function toPostgres(statement: string): string {
 const NOW = 'FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint';
 
 /**
+ * The transactions that write events. Each holds the lock of a writer on their table from before it takes a position
+ * until everyone sees what it wrote, even while COMMIT waits for a standby. The locks are read after the snapshot.
+ */
+const WRITERS = `SELECT STRING_AGG(virtualtransaction, ' ') FROM pg_locks
+       WHERE locktype = 'relation' AND relation = 'event'::regclass AND mode = 'RowExclusiveLock'
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+/**
  * Writes this process's heartbeat, in its own statement. Returns the time of the database, the processes that
- * have not stopped, and the position of the last event.
+ * have not stopped, and the end of the log.
  */
 export async function reportProcess(
   query: Query,
   processId: string,
   seenAt: number,
-): Promise<{ readonly now: number; readonly others: readonly string[]; readonly position: number }> {
-  const row = await query.get<{ now: number; others: string | null; position: number | null }>(
+): Promise<{ readonly now: number; readonly others: readonly string[]; readonly log: LogEnd }> {
+  const row = await query.get<{ now: number; others: string | null; position: number | null; writers: string | null }>(
     `INSERT INTO server_process (id, seen_at, schema_version) VALUES ($1, $2, $3)
      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
      RETURNING ${NOW} AS now,
        (SELECT STRING_AGG(other.id, ' ') FROM server_process AS other WHERE other.id <> $1 AND other.seen_at > 0) AS others,
-       (SELECT MAX(position) FROM event) AS position`,
+       (SELECT MAX(position) FROM event) AS position, (${WRITERS}) AS writers`,
     processId,
     seenAt,
     SCHEMA_VERSION,
   );
-  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [], position: row?.position ?? 0 };
+  const log = { position: row?.position ?? 0, writers: row?.writers?.split(' ') ?? [] };
+  return { now: row?.now ?? 0, others: row?.others?.split(' ') ?? [], log };
 }
 
 /**

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@nats-io/transport-node';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type RunningService, type ServiceOptions, startService } from '../../../src/service/service.js';
@@ -27,6 +28,8 @@ const CANARY = 'CANARY-bus-password';
 const NOBODY = 'nats://127.0.0.1:1';
 const reason = await whyNoNats();
 const noBinary = missing('nats-server');
+/** A commit that takes this long is still running after its position counts as settled, by the clock of the machine. */
+const HELD_UP_MS = 8_000;
 const because = (why: string | undefined): string => (why === undefined ? '' : ` (not here: ${why})`);
 
 /** The log of a service. */
@@ -303,6 +306,66 @@ describe.skipIf(reason !== undefined)(`of an agent with a socket at each service
     expect(all.map((frame) => field(frame, 'sequence'))).toEqual([1, 2, 3, 4]);
     for (const socket of sockets) await socket.close();
     await database.close();
+  });
+
+  it('each gets an event whose commit took long, even if one is not notified', async () => {
+    const { alice, bob, clock, clockOfTwo, said } = pair;
+    const [session, heard] = [
+      await alice.mustCreate({ invite: [bob.handle] }),
+      await alice.mustCreate({ invite: [bob.handle] }),
+    ];
+    for (const each of [session, heard]) await bob.mustJoin(each);
+    const sockets = [await bob.mustConnect(), await bob.mustConnect(undefined, pair.socketUrlOfTwo)] as const;
+    await mustHear(pair, sockets[1], heard);
+    const holder = new pg.Client({ connectionString: pair.schema.url });
+    await holder.connect();
+    await holder.query(`SET search_path = ${new URL(pair.schema.url).searchParams.get('search_path')}`);
+    const untilConfirmed = (sequence: number) =>
+      until('the first socket has confirmed it', async () => {
+        clock.advance(100);
+        const { rows } = await holder.query(
+          `SELECT 1 FROM agent JOIN inbox ON inbox.agent_id = agent.id
+           WHERE handle = $1 AND session_id = $2 AND delivered_sequence = $3 AND is_pending = 0`,
+          [bob.handle, session, sequence],
+        );
+        return rows.length > 0;
+      });
+    await untilConfirmed(2);
+    await holder.query(`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext(TG_TABLE_SCHEMA)); RETURN NULL; END $$;
+      CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON event DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW WHEN (NEW.payload LIKE '%held up%') EXECUTE FUNCTION hold();
+      SELECT pg_advisory_lock(hashtext(current_schema()))`);
+    const sent = alice.mustSend(session, 'held up');
+    await until('its commit waits', async () => {
+      const blocked = 'SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))';
+      const { rows } = await holder.query(blocked);
+      return rows.length > 0;
+    });
+    const { targetPort } = cutter;
+    const [downs, ups] = [said[1].count('bus_down'), said[1].count('bus_up')];
+    cutter.targetPort = 1;
+    cutter.cutAll('reset');
+    await until('the service has noticed', async () => said[1].count('bus_down') > downs);
+    // Other events are committed meanwhile, and the polls of the second service find them.
+    for (const startedAt = performance.now(); performance.now() - startedAt < HELD_UP_MS; ) {
+      await alice.mustSend(heard, 'meanwhile');
+      clockOfTwo.advance(1_000);
+      await pause(100);
+    }
+    expect(textsOf(sockets[0], session)).not.toContain('held up');
+    await holder.query('SELECT pg_advisory_unlock_all()');
+    await untilConfirmed((await sent).sequence);
+    cutter.targetPort = targetPort;
+    await until('the line is up', async () => said[1].count('bus_up') > ups, 20_000);
+    await until('the poll has found it', async () => {
+      clockOfTwo.advance(1_000);
+      await pause(20);
+      return textsOf(sockets[1], session).includes('held up');
+    });
+    for (const socket of sockets) await socket.close();
+    await holder.query('DROP FUNCTION hold CASCADE');
+    await holder.end();
   });
 });
 

@@ -166,7 +166,7 @@ describe('a lost notification', () => {
           bus.beat(
             name,
             names.filter((other) => other !== name),
-            0,
+            { position: 0, writers: [] },
           );
         clock.advance(5_000);
         await settled();
@@ -208,6 +208,24 @@ describe('a lost notification', () => {
       await notify(one);
       expect([one.isLost(), two.isLost()]).toEqual([false, false]);
     }
+  });
+
+  it('is looked for from before a commit that takes long, until it can be seen', async () => {
+    const { lines, clock } = connectProcesses('one');
+    const [one] = lines;
+    if (one === undefined) throw new Error('no process');
+    const positions: unknown[] = [];
+    const beat = (position: number, ...writers: string[]): void => {
+      one.bus.beat('one', [], { position, writers });
+      positions.push(one.bus.settledPosition());
+      clock.advance(5_000);
+    };
+    beat(1);
+    beat(2, '700', '701');
+    for (let position = 3; position < 400; position += 1) beat(position, '701', `${700 + position}`);
+    expect(new Set(positions)).toEqual(new Set([1]));
+    beat(400);
+    expect(one.bus.settledPosition()).toBe(400);
   });
 
   it('is noticed by the number of the next text, once', async () => {
