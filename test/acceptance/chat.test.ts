@@ -174,6 +174,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     const terminal = await openTerminal(80, ['chat', id, '--accessible', '-a', 'demo.you'], { NO_COLOR: '1' });
     await terminal.shows(/@alice\.bot joined/);
     await terminal.type('-l', 'half a');
+    await terminal.shows(/half a/);
     await as('alice.bot', 'send', id, 'meanwhile');
     await new Promise((resolve) => setTimeout(resolve, 800));
     expect(await terminal.screen()).not.toContain('meanwhile');
