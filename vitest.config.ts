@@ -68,14 +68,21 @@ const ON_SQLITE_ALONE = [
 /** These start programs and import little of the sources. */
 const STARTS_PROGRAMS = /\/test\/(acceptance|conformance|interop|promises|cli\/(login|serve|demo))\//;
 
+/** These take a quarter of the time for what only a browser shows. */
+const USES_BROWSER = /(browser|console-tasks)\.test\.ts$/;
+
 /**
  * A process of tests keeps what it has loaded and grows, and the larger it is, the longer it takes to start another
- * program: 1 ms at first, 20 ms in the end. So the files that do so come first.
+ * program: 1 ms at first, 20 ms in the end. So the files that do so come first. If time runs out (`ASP_TEST_UNTIL`),
+ * the last ones are skipped.
  */
 class ProgramsFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const rank = ({ moduleId }: TestSpecification): number => (STARTS_PROGRAMS.test(moduleId) ? 0 : 1);
+    const rank = ({ moduleId }: TestSpecification): number => {
+      if (USES_BROWSER.test(moduleId)) return 2;
+      return STARTS_PROGRAMS.test(moduleId) ? 0 : 1;
+    };
     const projects = [...new Set(sorted.map(({ project }) => project))];
     return projects.flatMap((project) =>
       sorted.filter((one) => one.project === project).sort((one, other) => rank(one) - rank(other)),
@@ -99,7 +106,7 @@ export default defineConfig({
     testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,
     globalSetup: 'test/support/one-folder.ts',
-    setupFiles: 'test/support/quick-cryptography.mjs',
+    setupFiles: ['test/support/time-limit.ts', 'test/support/quick-cryptography.mjs'],
     teardownTimeout: 30_000,
     retry: 1,
     reporters: ['default', secondTryReporter(), ...(outcomeFile === undefined ? [] : [outcomeReporter(outcomeFile)])],

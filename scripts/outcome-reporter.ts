@@ -1,5 +1,8 @@
 import { writeFileSync } from 'node:fs';
-import type { Reporter, TestModule } from 'vitest/node';
+import type { Reporter, TestCase, TestModule } from 'vitest/node';
+
+/** Why `test/support/time-limit.ts` skips a test. */
+export const TIME_IS_UP = 'the time was up: this machine is too slow for all tests';
 
 /** The result of a whole run. `isWhole` is false if the run ended before all tests had. */
 export interface Outcome {
@@ -22,6 +25,11 @@ function countModule(module: TestModule): Outcome {
   };
 }
 
+function isLate(test: TestCase): boolean {
+  const result = test.result();
+  return result.state === 'skipped' && result.note === TIME_IS_UP;
+}
+
 /** Writes the outcome of a run to `file` when it ends. */
 export function outcomeReporter(file: string): Reporter {
   return {
@@ -42,6 +50,8 @@ export function outcomeReporter(file: string): Reporter {
         start,
       );
       writeFileSync(file, JSON.stringify(outcome));
+      const late = modules.flatMap((module) => [...module.children.allTests('skipped')]).filter(isLate).length;
+      if (late > 0) process.stdout.write(`\n${late} tests were skipped because ${TIME_IS_UP}.\n`);
     },
   };
 }
