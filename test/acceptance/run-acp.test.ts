@@ -97,11 +97,11 @@ describe('asp run --acp', () => {
     return agent;
   };
   /** The agent on the official SDK, and a record of what its model would have read. */
-  const polite = (openMs = 0) => {
+  const polite = (openMs = 0, close = '') => {
     logs += 1;
     const log = join(home.directory, `agent-${logs}.jsonl`);
     return {
-      program: `node ${join(SUPPORT, 'acp-sdk-agent.mjs')} ${log} ${openMs}`,
+      program: `node ${join(SUPPORT, 'acp-sdk-agent.mjs')} ${log} ${openMs} ${close}`,
       noted: () => (existsSync(log) ? jsonLines<Noted>(readFileSync(log, 'utf8')) : []),
     };
   };
@@ -589,6 +589,50 @@ describe('asp run --acp', () => {
       await until('the session is loaded', async () => times(noted(), 'load', 's1') === 1, 30_000);
       expect(await ask(sid, 'two')).toBe('s1 heard two');
       expect(times(noted(), 'load', 's1')).toBe(1);
+    });
+  });
+
+  describe('many sessions', () => {
+    const OPEN_MAX = 10;
+    /** Asks in that many new sessions, and returns them. */
+    const askInNew = async (count: number): Promise<string[]> => {
+      const sids: string[] = [];
+      for (let next = 1; next <= count; next += 1) {
+        const sid = await me.mustCreate({ invite: [BOT] });
+        expect(await ask(sid, 'one')).toMatch(/^s\d+ heard one$/);
+        sids.push(sid);
+      }
+      return sids;
+    };
+    const namesOf = (noted: readonly Noted[], what: string): string[] =>
+      noted.filter((one) => one.what === what).map(({ sessionId }) => sessionId);
+
+    it('closes those used least recently, and loads them when a message needs them', async () => {
+      const { program, noted } = polite(0, 'close');
+      await start(program);
+      const [first = '', second = ''] = await askInNew(OPEN_MAX);
+      expect(namesOf(noted(), 'close')).toEqual([]);
+      expect(await ask(first, 'two')).toBe('s1 heard two');
+      await askInNew(2);
+      await until('two are closed', async () => namesOf(noted(), 'close').length === 2, 10_000);
+      expect(namesOf(noted(), 'close')).toEqual(['s2', 's3']);
+      expect(await ask(second, 'two')).toBe('s2 heard two');
+      expect(namesOf(noted(), 'load')).toEqual(['s2']);
+      expect(new Set(noted().map(({ pid }) => pid)).size).toBe(1);
+    });
+
+    it.each([
+      ['cannot close them', ''],
+      ['refuses to close them', 'refused'],
+    ])('starts a program again that opens them slowly and %s', async (_, close) => {
+      const { program, noted } = polite(350, close);
+      const agent = await start(program);
+      const [first = ''] = await askInNew(OPEN_MAX + 1);
+      if (close !== '') await askInNew(1);
+      await agent.until('stderr', /The agent program starts again: it cannot close sessions, and had many open\./);
+      expect(await ask(first, 'two')).toBe('s1 heard two');
+      expect(new Set(noted().map(({ pid }) => pid)).size).toBe(2);
+      expect(told(agent).filter(({ outcome }) => outcome !== 'replied')).toEqual([]);
     });
   });
 

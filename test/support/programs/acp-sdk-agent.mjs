@@ -6,7 +6,7 @@ import { Readable, Writable } from 'node:stream';
 
 import { agent, methods, ndJsonStream, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk/unstable';
 
-const [, , logFile, openMs = '0'] = process.argv;
+const [, , logFile, openMs = '0', close] = process.argv;
 const note = (entry) => appendFileSync(logFile, `${JSON.stringify({ pid: process.pid, at: Date.now(), ...entry })}\n`);
 const entries = () =>
   existsSync(logFile)
@@ -87,7 +87,10 @@ async function request(client, sessionId, { toolCall, options }) {
 agent({ name: 'scripted' })
   .onRequest(methods.agent.initialize, () => ({
     protocolVersion: PROTOCOL_VERSION,
-    agentCapabilities: { loadSession: true },
+    agentCapabilities: {
+      loadSession: true,
+      sessionCapabilities: close === undefined ? {} : { close: {} },
+    },
   }))
   .onRequest(methods.agent.session.new, async () => {
     await takeTime();
@@ -104,6 +107,11 @@ agent({ name: 'scripted' })
     open.add(sessionId);
     note({ what: 'load', sessionId });
     await say(client, sessionId, 'words of an earlier turn');
+    return {};
+  })
+  .onRequest(methods.agent.session.close, ({ params: { sessionId } }) => {
+    if (close === 'refused' || !open.delete(sessionId)) throw RequestError.resourceNotFound(sessionId);
+    note({ what: 'close', sessionId });
     return {};
   })
   .onRequest(methods.agent.session.prompt, async ({ params: { sessionId, prompt }, client }) => {

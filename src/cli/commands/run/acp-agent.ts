@@ -53,7 +53,7 @@ const InitializeReply = z.looseObject({
   agentCapabilities: maybe(
     z.looseObject({
       loadSession: maybe(z.boolean()),
-      sessionCapabilities: maybe(z.looseObject({ resume: maybe(z.looseObject({})) })),
+      sessionCapabilities: maybe(z.looseObject({ resume: maybe(z.looseObject({})), close: maybe(z.looseObject({})) })),
     }),
   ),
 });
@@ -268,9 +268,10 @@ class AcpAgent implements Responder {
           why: data === undefined ? 'it answered something else.' : `it speaks version ${data.protocolVersion}.`,
         });
       const { loadSession, sessionCapabilities } = data.agentCapabilities ?? {};
-      const canResume = sessionCapabilities?.resume !== undefined && sessionCapabilities.resume !== null;
-      const canLoad = canResume ? 'session/resume' : loadSession === true ? 'session/load' : undefined;
-      const connection = { process, sessions: new OpenSessions(context, process, canLoad, this.#sessions) };
+      const { resume = null, close = null } = sessionCapabilities ?? {};
+      const load = resume !== null ? 'session/resume' : loadSession === true ? 'session/load' : undefined;
+      const abilities = { load, close: close !== null } as const;
+      const connection = { process, sessions: new OpenSessions(context, process, abilities, this.#sessions) };
       this.#running = connection;
       void process.ended.then(({ why }) => {
         this.#forget(connection);
@@ -381,6 +382,11 @@ class AcpAgent implements Responder {
     } finally {
       for (const stop of stops) stop();
       if (acpId !== undefined) this.#turns.delete(acpId);
+      connection.sessions.release(sessionId);
+      if (connection.sessions.isTooFull()) {
+        connection.endedFor ??= sessionId;
+        void process.end('it cannot close sessions, and had many open');
+      }
     }
   }
 

@@ -16,8 +16,10 @@ const USED_WITHIN_MS = 10 * 60_000;
 /** After a start, sessions used since then are loaded ahead, but only this many: each can be a separate process. */
 const RECENT_MS = 60 * 60_000;
 const RECENT_MAX = 3;
-/** A program that opens a session faster gains nothing from one that is opened ahead. */
+/** A program that opens a session faster gains nothing from one that is opened ahead, and starts no program for each. */
 const SLOW_MS = 300;
+/** More stay open only while they all have a turn: each can hold a quarter of a gigabyte. */
+const OPEN_MAX = 10;
 /** Stands for the spare session where the others have their own name. */
 const SPARE = 'spare';
 
@@ -108,38 +110,77 @@ export async function openKeptSessions(
 
 const NewSessionReply = z.looseObject({ sessionId: z.string() });
 
+/** What a program can do with its sessions. */
+export interface SessionAbilities {
+  readonly load: 'session/resume' | 'session/load' | undefined;
+  readonly close: boolean;
+}
+
 /**
  * The sessions of a program while it runs. To open one can take seconds, because some programs start another program
  * for each session. So for those, a new session and the sessions used lately are opened before a message needs them.
+ * Sessions that can be loaded again are closed when many others were used since.
  */
 export class OpenSessions {
   readonly #context: Context;
   readonly #process: AcpProcess;
-  readonly #canLoad: 'session/resume' | 'session/load' | undefined;
+  readonly #canLoad: SessionAbilities['load'];
+  #canClose: boolean;
   readonly #kept: KeptSessions;
-  /** Our sessions that are open in the program, and its names for them. */
+  /** Our sessions that are open in the program, and its names for them, in the order of their last use. */
   readonly #open = new Map<string, string>();
+  /** Those that have a turn. */
+  readonly #used = new Set<string>();
+  readonly #closing = new Map<string, Promise<void>>();
   readonly #loading = new Map<string, Promise<AcpReply>>();
   /** A session for the next of ours that is new. */
   #spare: Promise<string | Failed> | undefined;
   #isPreparing = false;
 
-  constructor(
-    context: Context,
-    process: AcpProcess,
-    canLoad: 'session/resume' | 'session/load' | undefined,
-    kept: KeptSessions,
-  ) {
+  constructor(context: Context, process: AcpProcess, { load, close }: SessionAbilities, kept: KeptSessions) {
     this.#context = context;
     this.#process = process;
-    this.#canLoad = canLoad;
+    this.#canLoad = load;
+    this.#canClose = close && load !== undefined;
     this.#kept = kept;
   }
 
-  /** The program's session for one of ours: the open one, the one of an earlier run, or a new one. */
+  /** Whether the program holds too many sessions, none in use, and gets rid of them only by a new start. */
+  isTooFull(): boolean {
+    const isHeavy = this.#canLoad !== undefined && (this.#kept.openMs ?? 0) >= SLOW_MS;
+    return isHeavy && !this.#canClose && this.#open.size > OPEN_MAX && this.#used.size === 0;
+  }
+
+  /** The turn of a session is over. */
+  release(sessionId: string): void {
+    this.#used.delete(sessionId);
+    if (!this.#canClose) return;
+    const surplus = Math.max(0, this.#open.size - OPEN_MAX);
+    const unused = [...this.#open].filter(([id]) => !this.#used.has(id));
+    for (const [id, acpId] of unused.slice(0, surplus)) this.#close(id, acpId);
+  }
+
+  #close(sessionId: string, acpId: string): void {
+    this.#open.delete(sessionId);
+    const closing = this.#process.request('session/close', { sessionId: acpId }).then((reply) => {
+      this.#closing.delete(sessionId);
+      if (reply.kind === 'refused') this.#canClose = false;
+    });
+    this.#closing.set(sessionId, closing);
+  }
+
+  /**
+   * The program's session for one of ours: the open one, the one of an earlier run, or a new one. It stays open until it
+   * is released.
+   */
   async open(sessionId: string): Promise<string | Failed> {
+    this.#used.add(sessionId);
+    await this.#closing.get(sessionId);
     const known = this.#open.get(sessionId);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      putLast(this.#open, sessionId, known, Number.POSITIVE_INFINITY);
+      return known;
+    }
     const { output } = this.#context;
     const earlier = this.#kept.find(sessionId);
     if (earlier !== undefined && this.#canLoad !== undefined) {
