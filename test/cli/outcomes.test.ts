@@ -521,8 +521,8 @@ describe('an agent that is invited and has not joined', () => {
     expect(errorIn(sent)).toMatchObject({ outcome: 'not_applied', next: join });
     expect(errorIn(sent).message).toBe(`You are invited to ${id} and have not joined. Nothing was sent.`);
     expect(errorIn(await asAlice(['session', 'invite', id, '@a.b', '--json'])).next).toEqual(join);
-    const read = await asAlice(['message', 'list', id]);
-    expect(read.err).toContain(`asp session join ${id}`);
+    for (const noun of ['message', 'attachment'])
+      expect((await asAlice([noun, 'list', id])).err).toContain(`asp session join ${id}`);
     expect((await asAlice(join.slice(1))).code).toBe(0);
     expect((await asAlice(['send', id, 'my answer'])).code).toBe(0);
   });

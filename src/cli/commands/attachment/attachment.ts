@@ -127,7 +127,8 @@ export const attachmentList = command({
       { title: 'from', value: ({ sender }) => sender },
       { title: 'sequence', value: ({ sequence }) => String(sequence) },
     ]);
-    if (items.length === 0) await context.output.note('No attachments.');
+    if (items.length === 0)
+      await (await import('../session/refusal.js')).noteNone(context, sessionId, 'No attachments.');
     const found = items.toReversed().map(({ id, filename }) => ({ name: id, about: filename }));
     await remember(context, 'attachments', found);
   },

@@ -69,18 +69,10 @@ export const messageList = command({
       if (items.length > limit) items.shift();
     }
     await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
-    if (items.length === 0) await context.output.note(await describeNone(context, sessionId));
+    if (items.length === 0) await (await import('../session/refusal.js')).noteNone(context, sessionId, 'No messages.');
     else if (next !== null) await context.output.note(`Showing the first ${items.length}. More: --after ${next}`);
   },
 });
-
-/** An invited agent sees no messages before it joins. */
-async function describeNone(context: Context, sessionId: string): Promise<string> {
-  const { lookAtSession } = await import('../session/refusal.js');
-  const seen = await lookAtSession(context, sessionId);
-  if (seen?.mine !== 'invited' || seen.session.state === 'ended') return 'No messages.';
-  return `You are invited to this session but have not joined it. To read it, join it: asp session join ${sessionId}`;
-}
 
 function messageColumns(nowMs: number): readonly Column<Message>[] {
   return [

@@ -48,6 +48,14 @@ export async function refuseInvited(context: Context, sessionId: string): Promis
   if (found !== undefined) throw await notFound(found.message, found.reason, found.next);
 }
 
+/** Says that a session shows nothing; an invited agent sees no messages before it joins. */
+export async function noteNone(context: Context, sessionId: string, ifNone: string): Promise<void> {
+  const seen = await lookAtSession(context, sessionId);
+  const isInvited = seen?.mine === 'invited' && seen.session.state === 'active';
+  const advice = `You are invited to this session but have not joined it. To read it, join it: asp session join ${sessionId}`;
+  await context.output.note(isInvited ? advice : ifNone);
+}
+
 /** The reason why an agent cannot act in a session. */
 function describeObstacle({ session: { id, state }, mine }: Seen) {
   if (state === 'ended')
