@@ -548,6 +548,35 @@ describe('the session verbs', () => {
     expect((await runAs(alice, `session end ${id}`)).out).toBe(`${id}\n`);
   });
 
+  it('end and leave several sessions, and report each one', async () => {
+    const ids = [await sessionWith('one'), await sessionWith('two'), await sessionWith('three')] as const;
+    const [first, second, third] = ids;
+    const missing = `sess_${'0'.repeat(26)}`;
+    const left = await runAs(bob, `session leave ${first} ${second},${third} --json`);
+    expect(left.err).toBe('');
+    expect(linesOf(left.out)).toMatchObject(ids.map((id) => ({ session_id: id, action: 'leave' })));
+    const partly = await runAs(alice, `session end ${first} ${missing} ${second} ${first}`);
+    expect(partly).toMatchObject({ code: 10, out: `${first}\n${second}\n` });
+    expect(partly.err).toContain('error: Ended 2 of 3 sessions.');
+    expect(partly.err).toContain(`You cannot end ${missing}: `);
+    const again = await runAs(alice, `session end ${first} ${third}`);
+    expect(again).toMatchObject({ code: 0, out: `${first}\n${third}\n` });
+    expect(again.err).toMatch(new RegExp(`^${first} has already ended\\.\nEnded ${third} as ${alice.handle}\\.\n$`));
+  });
+
+  it('change nothing if no session allows it, or if one name is wrong', async () => {
+    const id = await sessionWith('x');
+    const [one, other] = [`sess_${'0'.repeat(26)}`, `sess_${'1'.repeat(26)}`];
+    const refused = await runAs(alice, `session end ${one} ${other} --json`);
+    expect(refused).toMatchObject({ code: 3, out: '' });
+    const { error } = JSON.parse(refused.err);
+    expect(error).toMatchObject({ message: 'Ended 0 of 2 sessions.', outcome: 'not_applied' });
+    for (const each of [one, other]) expect(error.hint).toContain(each);
+    expect((await runAs(alice, `session end ${id} sess_7ZZZZZ`)).code).toBe(3);
+    expect((await runAs(alice, ['session', 'end', id, ''])).code).toBe(2);
+    expect(JSON.parse((await runAs(alice, `session show ${id} --json`)).out)).toMatchObject({ state: 'active' });
+  });
+
   it('list: JSON, one item per line, or tab-separated values that are never cut', async () => {
     const topic = 'a long topic '.repeat(20).trim();
     await runAs(alice, ['session', 'create', bob.handle, '--topic', topic, '-q']);

@@ -199,14 +199,14 @@ const TABLE: Table = {
     }),
   },
   'session leave': {
-    session: shown('$session', 'left', bobThen('session leave', joined), OTHER_SESSION),
+    sessions: shown('$session', 'left', bobThen('session leave', joined), OTHER_SESSION),
     ...writeOptions(async (scene) => {
       await joined(scene);
       return 'session leave $session';
     }, asBob),
   },
   'session end': {
-    session: shown(
+    sessions: shown(
       '$session',
       'ended',
       async (scene, typed) => {

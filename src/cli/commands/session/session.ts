@@ -1,11 +1,12 @@
+import type { RequestError } from '../../../client/http/request-error.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { type Argument, command, describeTable, type Option } from '../../command.js';
 import { collectMatching, collectPages, notePage, type Page, printRequest, read, write } from '../../context/calls.js';
 import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, notFound } from '../../context/explain.js';
-import { usageError } from '../../errors.js';
+import { type ErrorContext, findErrorContext, notFound } from '../../context/explain.js';
+import { CliError, usageError } from '../../errors.js';
 import { type PageOptions, pageOptions, readPageOptions } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
@@ -324,14 +325,19 @@ const PLAIN_CHANGE = {
 } as const satisfies Readonly<Record<string, PlainChange>>;
 
 /** Joins, leaves or ends a session. If that was already done, the command succeeds. */
-async function changeSession(context: Context, name: string, action: keyof typeof PLAIN_CHANGE): Promise<void> {
+async function changeSession(
+  context: Context,
+  session_id: string,
+  action: keyof typeof PLAIN_CHANGE,
+  suffix = '',
+): Promise<void> {
   const { operation, state, note, reason, isSo, soNote }: PlainChange = PLAIN_CHANGE[action];
-  const session_id = await findSession(context, name, action === 'join' ? 'invited' : 'any');
   const path = { session_id };
-  if (context.globals.isDryRun) return printRequest(context, operation, { path });
+  if (context.globals.isDryRun) return printRequest(context, operation, { path }, undefined, suffix);
   const change = { session_id, action, state };
   try {
-    const { idempotencyKey } = await write(context, operation, { path }, impossible(session_id, action, reason));
+    const call = write(context, operation, { path }, impossible(session_id, action, reason), suffix);
+    const { idempotencyKey } = await call;
     await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, note(session_id));
   } catch (error) {
     const { explainRefusal, isNotFound, lookAtSession } = await import('./refusal.js');
@@ -339,6 +345,42 @@ async function changeSession(context: Context, name: string, action: keyof typeo
     if (seen === undefined || !isSo(seen)) throw await explainRefusal(context, session_id, error);
     await printChange(context, { ...change, idempotency_key: null, changed: false }, soNote(session_id));
   }
+}
+
+const readSessionNames = (texts: readonly string[]): string[] =>
+  texts.flatMap((text) => text.split(',')).map(readSessionName);
+
+/**
+ * Leaves or ends sessions. All names are looked up before the first change. A session that refuses does not stop the
+ * rest; any other failure does.
+ */
+async function changeSessions(context: Context, names: readonly string[], action: 'leave' | 'end'): Promise<void> {
+  const found = await Promise.all(names.map((name) => findSession(context, name)));
+  const ids = [...new Set(found)];
+  const [only = ''] = ids;
+  if (ids.length === 1) return changeSession(context, only, action);
+  const failures: RequestError[] = [];
+  let done = 0;
+  for (const [index, id] of ids.entries()) {
+    try {
+      await changeSession(context, id, action, `/${index}`);
+      done += 1;
+    } catch (error) {
+      const { isNotFound } = await import('./refusal.js');
+      const { RequestError } = await import('../../../client/http/request-error.js');
+      if (!(error instanceof RequestError) || (index === 0 && !isNotFound(error))) throw error;
+      failures.push(error);
+      if (!isNotFound(error)) break;
+    }
+  }
+  const last = failures.at(-1);
+  if (last === undefined) return;
+  const untried = ids.length - done - failures.length;
+  const reasons = failures.map((error) => findErrorContext(error)?.messages?.[error.code] ?? error.message);
+  const message = `${PLAIN_CHANGE[action].note(`${done} of ${ids.length} sessions`)}.`;
+  const why = [...reasons, ...(untried > 0 ? ['The rest were not tried.'] : [])].join(' ');
+  if (done === 0 && untried === 0) throw await notFound(message, why, ['asp', 'session', 'list']);
+  throw new CliError('ASP_PARTIAL', { message, why, outcome: done > 0 ? 'applied' : last.outcome });
 }
 
 export const sessionJoin = command({
@@ -352,7 +394,7 @@ export const sessionJoin = command({
   effect: 'write',
   stdout: 'the session id',
   parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  run: (context, { session }) => changeSession(context, session, 'join'),
+  run: async (context, { session }) => changeSession(context, await findSession(context, session, 'invited'), 'join'),
 });
 
 export const sessionInvite = command({
@@ -399,32 +441,33 @@ export const sessionInvite = command({
 
 export const sessionLeave = command({
   path: 'session leave',
-  summary: 'leave a session',
-  arguments: [SESSION],
+  summary: 'leave sessions',
+  arguments: [{ usage: '<sessions...>', about: SESSION_ABOUT }],
   examples: [
     { line: 'asp session leave sess_…', about: 'the others stay' },
     { line: 'asp session leave sess_… --json', about: 'for a script' },
   ],
   effect: 'write',
   isDestructive: true,
-  stdout: 'the session id',
-  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  run: (context, { session }) => changeSession(context, session, 'leave'),
+  stdout: 'the session ids, one per line',
+  parse: (args) => ({ sessions: readSessionNames(args.argument('sessions')) }),
+  run: (context, { sessions }) => changeSessions(context, sessions, 'leave'),
 });
 
 export const sessionEnd = command({
   path: 'session end',
-  summary: 'end a session for everyone',
-  arguments: [SESSION],
+  summary: 'end sessions for everyone',
+  arguments: [{ usage: '<sessions...>', about: SESSION_ABOUT }],
   examples: [
     { line: 'asp session end sess_…', about: 'stops messages; it can be reopened' },
     { line: 'asp session end sess_… --once "close-$TICKET"', about: 'safe to repeat' },
+    { line: 'asp session end sess_… sess_…', about: 'both, even if one of them refuses' },
   ],
   effect: 'write',
   isDestructive: true,
-  stdout: 'the session id',
-  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  run: (context, { session }) => changeSession(context, session, 'end'),
+  stdout: 'the session ids, one per line',
+  parse: (args) => ({ sessions: readSessionNames(args.argument('sessions')) }),
+  run: (context, { sessions }) => changeSessions(context, sessions, 'end'),
 });
 
 export const sessionReopen = command({
