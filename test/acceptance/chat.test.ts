@@ -156,6 +156,17 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
   });
 
+  it('breaks long messages between words', async () => {
+    const id = await openSession();
+    await as('alice.bot', 'send', id, 'An answer that is too long for one line of this terminal.\n    make all');
+    const terminal = await openTerminal(40, ['chat', id, '-a', 'demo.you']);
+    await terminal.shows(
+      /@alice\.bot\n {2}An answer that is too long for one\n {2}line of this terminal\.\n {6}make all\n>/,
+    );
+    await terminal.type('C-d');
+    await terminal.shows(/exit 0/);
+  });
+
   it('/help and /quit are not sent, and //help sends /help', async () => {
     const id = await openSession();
     const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);

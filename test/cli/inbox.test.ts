@@ -169,6 +169,15 @@ describe('asp inbox read', () => {
     expect(await asBob(['inbox', 'read', id])).toMatchObject({ code: 0, out: '', err: 'Nothing unread.\n' });
   });
 
+  it('breaks lines between words on a narrow terminal', async () => {
+    const text = 'This is too long for one line of such a terminal.';
+    const id = await shared(text);
+    const { out } = await asBob(['inbox', 'read', id, '--color', 'never'], { isTerminal: true, columns: 40 });
+    const [head, ...lines] = out.trimEnd().split('\n');
+    expect(head).toMatch(new RegExp(`^\\d\\d:\\d\\d ${alice.handle}$`));
+    expect(lines).toEqual(['  This is too long for one line of such', '  a terminal.']);
+  });
+
   it('keeps read marks from another process', async () => {
     const [one, two] = [await shared('one'), await shared('two')];
     await Promise.all([asBob(['inbox', 'read', one]), asBob(['inbox', 'read', two])]);

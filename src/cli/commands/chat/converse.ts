@@ -49,6 +49,9 @@ interface Chat {
 const HELP =
   'Every line is sent, except /help and /quit; //help sends /help. /quit or Ctrl-D leaves the chat, and you stay in the session.';
 
+const wrapped = ({ streams: { stdout } }: Context, line: string): string =>
+  stdout.isTerminal ? wrapText(line, textWidth(stdout)) : line;
+
 /** Ends with the input, with the session, or when the agent leaves the session. */
 export async function converse(context: Context, options: ChatOptions): Promise<void> {
   const me = await context.actingHandle();
@@ -89,7 +92,7 @@ export async function converse(context: Context, options: ChatOptions): Promise<
     for await (const typed of conversation.lines()) {
       const word = conversation.isWithPerson ? typed.trim() : undefined;
       if (isOver || failure !== undefined || word === '/quit') break;
-      if (word === '/help') await conversation.print(chat.style.dim(wrapText(HELP, textWidth(context.streams.stdout))));
+      if (word === '/help') await conversation.print(chat.style.dim(wrapped(context, HELP)));
       if (typed.trim() === '' || word === '/help') continue;
       const line = word === '//help' || word === '//quit' ? word.slice(1) : typed;
       if (sessionId !== undefined) await sendLine(chat, sessionId, line, signal);
@@ -168,8 +171,7 @@ async function openConversation(context: Context): Promise<Conversation> {
 
 async function greet({ context, conversation, style, me }: Chat, name: string, isNew: boolean): Promise<void> {
   const what = isNew ? `Your first line starts a session with ${name}.` : `This is ${name}.`;
-  const text = wrapText(`${what} You are ${me}. Ctrl-D leaves.`, textWidth(context.streams.stdout));
-  await conversation.print(style.dim(text));
+  await conversation.print(style.dim(wrapped(context, `${what} You are ${me}. Ctrl-D leaves.`)));
 }
 
 /** Shows the last messages; events after the returned sequence are new. */
@@ -193,10 +195,10 @@ async function showHistory(chat: Chat, sessionId: string, { last, showsUnread }:
 }
 
 async function followSession(chat: Chat, sessionId: string, after: number, signal: AbortSignal): Promise<void> {
-  const { client, me, conversation, style } = chat;
+  const { context, client, me, conversation, style } = chat;
   // Notes would go to stderr, which shows the line being typed, so they go where the messages go.
-  const note = (text: string): Promise<void> => conversation.print(style.dim(sanitizeLine(text)));
-  const output = { ...chat.context.output, ...(conversation.isWithPerson && { note }) };
+  const note = (text: string): Promise<void> => conversation.print(style.dim(wrapped(context, sanitizeLine(text))));
+  const output = { ...context.output, ...(conversation.isWithPerson && { note }) };
   const noteOutage = createOutageNotes({ output });
   const items = client.tail({ sessions: [{ sessionId, after }], handle: me, signal });
   for await (const item of items) {
@@ -219,8 +221,8 @@ async function showEvent(chat: Chat, event: EventEnvelope): Promise<void> {
   const { context, conversation, style, me, marks, reports } = chat;
   if (context.output.format === 'human') {
     const text = isMessageEvent(event)
-      ? formatMessage(sanitizeDeep(event.payload), style, context.clock.now())
-      : style.dim(`· ${sanitizeLine(describeEvent(event))}`);
+      ? formatMessage(sanitizeDeep(event.payload), style, context.clock.now(), context.streams.stdout)
+      : style.dim(wrapped(context, `· ${sanitizeLine(describeEvent(event))}`));
     await conversation.print(text);
   } else await context.output.record(event);
   if (!conversation.isWithPerson || !isMessageEvent(event)) return;

@@ -111,7 +111,7 @@ export const inboxRead = command({
     if (messages.length === 0) await (await import('../session/refusal.js')).refuseInvited(context, sessionId);
     const now = context.clock.now();
     await context.output.document(unread, (safe, style) =>
-      safe.messages.map((message) => formatMessage(message, style, now)).join('\n'),
+      safe.messages.map((message) => formatMessage(message, style, now, context.streams.stdout)).join('\n'),
     );
     await markRead();
     if (messages.length === 0) await context.output.note('Nothing unread.');
