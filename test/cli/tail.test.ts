@@ -596,6 +596,18 @@ describe('the session verbs', () => {
     expect(out).toMatch(new RegExp(`${bob.handle} +joined`));
   });
 
+  it('show: lines break between words on a narrow terminal', async () => {
+    const topic = 'Quarterly release planning for the north';
+    const id = (await runAs(alice, ['session', 'create', '--topic', topic, '-q'])).out.trim();
+    const { out } = await runWords(`session show ${id} --color never`, {
+      ...settingsOf(alice),
+      isTerminal: true,
+      columns: 40,
+    });
+    expect(out).toContain('\ntopic    Quarterly release planning for\n         the north\n');
+    expect(out).toMatch(/\ncreated {2}\S.*\n {9}\(\S+Z\)\n/);
+  });
+
   it('a credential that is bound to another agent than --as is refused with exit 2', async () => {
     const { code, err } = await runAs(alice, `session list --as ${bob.handle}`);
     expect(err).toContain(`acts as ${alice.handle}`);

@@ -1,4 +1,5 @@
 import type { RequestError } from '../../../client/http/request-error.js';
+import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { type Argument, command, describeTable, type Option } from '../../command.js';
@@ -10,6 +11,7 @@ import { CliError, usageError } from '../../errors.js';
 import { type PageOptions, pageOptions, readPageOptions } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
+import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
 import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { participantNames, readInvited, refuseOmissions, unseenSession } from './facts.js';
@@ -153,17 +155,18 @@ export const sessionShow = command({
     const path = { session_id: sessionId };
     const session = await read(context, 'getSession', { path }, unseenSession(sessionId));
     const now = context.clock.now();
+    const { stdout } = context.streams;
     if (hasDelivery) {
       const { deliveryText, readLastDelivery } = await import('./delivery.js');
       const delivery = await readLastDelivery(context, sessionId);
       await context.output.document({ ...session, delivery: delivery ?? null }, (safe, style) =>
         [
-          sessionText(safe, style, now),
+          sessionText(safe, style, now, stdout),
           '',
           safe.delivery === null ? 'No messages.' : deliveryText(safe.delivery, style, now),
         ].join('\n'),
       );
-    } else await context.output.document(session, (safe, style) => sessionText(safe, style, now));
+    } else await context.output.document(session, (safe, style) => sessionText(safe, style, now, stdout));
     await rememberAll(context, [session]);
   },
 });
@@ -174,16 +177,18 @@ function rememberAll(context: Context, sessions: readonly Session[]): Promise<vo
 }
 
 /** A session for people; its values are already sanitized. */
-function sessionText(session: Session, style: Style, nowMs: number): string {
+function sessionText(session: Session, style: Style, nowMs: number, stdout: OutputStream): string {
   const { id, state, topic, participants, created_at: createdAt, ended_at: endedAt } = session;
   const width = Math.max(...participants.map(({ handle }) => handle.length), 0);
   const time = (at: number): string => `${relativeTime(at, nowMs)} ${style.dim(`(${isoTime(at)})`)}`;
+  const fact = (name: string, text: string): string =>
+    stdout.isTerminal ? wrapText(text, textWidth(stdout), name.padEnd(9)) : `${name.padEnd(9)}${text}`;
   const paint = { joined: style.green, invited: style.yellow, left: style.dim };
   return [
     `${style.bold(id)}  ${state === 'active' ? style.green(state) : style.dim(state)}`,
-    ...(topic === null ? [] : [`topic    ${topic.replace(/\s+/g, ' ')}`]),
-    `created  ${time(createdAt)}`,
-    ...(endedAt === null ? [] : [`ended    ${time(endedAt)}`]),
+    ...(topic === null ? [] : [fact('topic', topic.replace(/\s+/g, ' '))]),
+    fact('created', time(createdAt)),
+    ...(endedAt === null ? [] : [fact('ended', time(endedAt))]),
     '',
     ...participants.map(({ handle, status }) => `  ${handle.padEnd(width)}  ${paint[status](status)}`),
   ].join('\n');
