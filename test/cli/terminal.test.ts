@@ -68,6 +68,15 @@ describe('tables', () => {
     }
   });
 
+  it('share the width that is left between two long texts', () => {
+    const [id, text] = columns;
+    const shared = [id, text, { ...text, title: 'other', value: () => 'y'.repeat(20) }] as typeof columns;
+    const row = (width: number) => tableText([{ id: 'a', text: 'x'.repeat(40) }], shared, PLAIN, width).split('\n')[1];
+    expect(row(60)).toBe(`a   ${'x'.repeat(33)}…  ${'y'.repeat(20)}`);
+    expect(row(36)).toBe(`a   ${'x'.repeat(14)}…  ${'y'.repeat(14)}…`);
+    expect(row(10)).toBe(`a   ${'x'.repeat(7)}…  ${'y'.repeat(7)}…`);
+  });
+
   it('leave out what is optional if the rest would not fit', () => {
     const withIds = [...columns, { title: 'session', value: () => 's'.repeat(31), isOptional: true }];
     const items = [{ id: 'a', text: 'x'.repeat(20) }];

@@ -10,7 +10,7 @@ export interface Column<Item> {
   readonly title: string;
   readonly value: (item: Item) => string;
   readonly paint?: (text: string, item: Item, style: Style) => string;
-  /** Shrinks if the terminal is too narrow, from the left; `last`: only after the others; `wrap`: cuts no text. */
+  /** Shrinks if the terminal is too narrow, the widest first; `last`: after the others; `wrap`: cuts no text. */
   readonly isFlexible?: boolean | 'last' | 'wrap';
   /** Left out if the terminal is too narrow for the others. */
   readonly isOptional?: boolean;
@@ -61,7 +61,16 @@ function layOut<Item>(
     Math.max(column.title.length, ...cells.map((row) => displayWidth(row[index] ?? ''))),
   );
   let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - terminalWidth;
-  const flexible = [true, 'last', 'wrap'].flatMap((order) =>
+  const even = [...columns.entries()].filter(([, { isFlexible }]) => isFlexible === true);
+  for (let limit = Math.max(terminalWidth, NARROWEST); limit >= NARROWEST; limit -= 1)
+    for (const [index, { title }] of even) {
+      const width = widths[index] ?? 0;
+      const less = Math.max(0, width - Math.max(limit, title.length));
+      if (excess <= 0 || less === 0) continue;
+      widths[index] = width - less;
+      excess -= less;
+    }
+  const flexible = ['last', 'wrap'].flatMap((order) =>
     [...columns.entries()].filter(([, { isFlexible }]) => isFlexible === order),
   );
   for (const [index, column] of flexible) {

@@ -132,7 +132,7 @@ function sessionColumns<Item>(
       paint: (text, _, style) => (text === 'active' ? style.green(text) : style.dim(text)),
     },
     { title: 'topic', value: (item) => topic(item) || '-', isFlexible: true, piped: topic },
-    { title: 'with', value: (item) => names(item) || '-', isFlexible: 'last', piped: names },
+    { title: 'with', value: (item) => names(item) || '-', isFlexible: true, piped: names },
     timeColumn('created', (item) => rowOf(item).session.created_at, nowMs),
   ];
 }
