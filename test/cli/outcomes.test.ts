@@ -482,6 +482,23 @@ describe('waiting', () => {
     expect(errorIn(ran)).toMatchObject({ code: 'NOT_FOUND', retryable: false, outcome: 'not_applied' });
   });
 
+  it('for a reply that the service interrupts proposes how to go on waiting', async () => {
+    const id = await session('joined');
+    relay.onRequest = async (request) => {
+      if (!request.path.includes(`${id}/events`)) return meet(request);
+      request.answer(500, {}, { error: { code: 'INTERNAL_ERROR', message: 'The service failed.' } });
+    };
+    const ran = await asAlice(['send', id, 'are you there?', '--wait', '--json', '--retries', '0']);
+    relay.onRequest = meet;
+    expect(ran.code).toBe(9);
+    const { message, outcome, next = [] } = errorIn(ran);
+    expect(message).toBe(`${id}: The service failed. Your message was sent.`);
+    expect(outcome).toBe('applied');
+    expect(next.slice(0, 6)).toEqual(['asp', 'session', 'wait', id, '--for', 'reply']);
+    await bob.mustSend(id, 'here I am');
+    expect(await asAlice(next.slice(1))).toMatchObject({ code: 0, out: 'here I am\n' });
+  });
+
   it('for a reply in a session that the other side ends reports this, and that the message was sent', async () => {
     const id = await session('joined');
     const asking = asAlice(['send', id, 'hi', '--wait', '--json']);

@@ -586,7 +586,8 @@ async function listen(context: Context, sent: SendResult, { question, isFenced }
       ? first(context.signal)
       : abortAfter(context.clock, question.waitMs, notInTime, first, context.signal);
   try {
-    return await explain({ subject: sessionId, outcomeText: SENT_TEXT }, inTime());
+    const advice = { INTERNAL_ERROR: next, ASP_UNREACHABLE: next };
+    return await explain({ subject: sessionId, outcomeText: SENT_TEXT, next: advice }, inTime());
   } catch (error) {
     if (context.signal.aborted) throw notInTime();
     throw error;
