@@ -48,6 +48,8 @@ export type Signal =
   | NewEvents
   /** Messages of this session were delivered to someone, or taken. Neither writes an event. */
   | { readonly kind: 'progress'; readonly sessionId: string }
+  /** A socket of this agent opened or closed. Other processes hear it up to a quarter of a second later. */
+  | { readonly kind: 'presence'; readonly agentId: string }
   /**
    * Sockets that were opened with this grant (a refresh-token family or a confidential client) were marked to close.
    */

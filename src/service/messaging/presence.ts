@@ -195,11 +195,14 @@ export function createPresence(context: ServiceContext, processId: string, socke
   // After a crash, no record of a socket is true anyway. Without locks, those that come together share a commit.
   const write: Database['write'] = (work) => database.writeVolatile?.(work) ?? database.write(work, []);
   const forget = (socketIds: readonly string[]): Promise<void> => write((query) => deleteSockets(query, socketIds));
+  const announce = (agentId: string): void => bus.notify({ kind: 'presence', agentId });
   const drop = async (rows: readonly SocketOfAgent[]): Promise<void> => {
     const ids = rows.map(({ id }) => id);
     for (let start = 0; start < ids.length; start += database.pageRows)
       await forget(ids.slice(start, start + database.pageRows));
-    for (const agentId of new Set(rows.map((row) => row.agent_id))) await rule?.dropped(agentId);
+    const agentIds = new Set(rows.map((row) => row.agent_id));
+    for (const agentId of agentIds) announce(agentId);
+    for (const agentId of agentIds) await rule?.dropped(agentId);
   };
   const beat = createBeat(context, processId, { sockets, held });
   const findGone = createRollCall();
@@ -225,6 +228,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
         const [last] = await Promise.all([bus.isReliable ? 0 : findLastPosition(query), inserted]);
         return last;
       });
+      announce(agentId);
       // Not awaited: a handshake need not wait for the effects of others' absence.
       void rule?.returned(agentId);
       return position;
@@ -233,6 +237,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
       if (isReleased) return;
       // If this fails now, a later heartbeat notices.
       await forget([socketId]).finally(() => held.delete(socketId));
+      announce(agentId);
       await rule?.dropped(agentId);
     },
     async start() {

@@ -41,6 +41,8 @@ export function createLocalBus(onFault: (error: unknown) => void): Bus {
 
 /** Notifications within this time are sent together. */
 const BATCH_MS = 3;
+/** Presence is only shown to people, so it waits for more: many agents can connect one after the other. */
+const PRESENCE_MS = 250;
 /** PostgreSQL accepts less than 8000 bytes in one call; ids have about 30 characters. */
 const SESSIONS_PER_CALL = 100;
 const IDS_PER_CALL = 150;
@@ -62,6 +64,8 @@ const NotificationText = z.object({
   sessions: z.optional(z.array(z.tuple([Id, z.int(), z.int()]))),
   /** Sessions whose messages got further. */
   progress: z.optional(z.array(Id)),
+  /** Agents of which a socket opened or closed. */
+  presence: z.optional(z.array(Id)),
   /** Revoked grants. */
   revoked: z.optional(z.array(Id)),
   /** The number of this text among those that its process has sent, from 1 on: a missing number is a lost text. */
@@ -170,10 +174,12 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const sessions = new Map<string, { readonly first: number; readonly last: number }>();
   const grantIds = new Set<string>();
   const progressed = new Set<string>();
+  const agentIds = new Set<string>();
   const losses = createLossWatch(calls, clock);
   const marks = createMarks(clock);
   let sending: Promise<void> = Promise.resolve();
   let cancel: (() => void) | undefined;
+  let cancelPresence: (() => void) | undefined;
   let sent = 0;
   let name: string | undefined;
   let isBeatDue = false;
@@ -182,15 +188,20 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
     const grown = [...sessions].map(([id, { first, last }]): [string, number, number] => [id, first, last]);
     const revoked = [...grantIds];
     const further = [...progressed];
+    const moved = [...agentIds];
     sessions.clear();
     grantIds.clear();
     progressed.clear();
+    agentIds.clear();
+    cancelPresence?.();
+    cancelPresence = undefined;
     const isBeating = isBeatDue && name !== undefined;
     isBeatDue = false;
     const contents: Omit<NotificationText, 'v' | 'from' | 'n'>[] = [
       ...inParts(grown, SESSIONS_PER_CALL).map((sessions) => ({ sessions })),
       ...inParts(revoked, IDS_PER_CALL).map((part) => ({ revoked: part })),
       ...inParts(further, IDS_PER_CALL).map((progress) => ({ progress })),
+      ...inParts(moved, IDS_PER_CALL).map((presence) => ({ presence })),
       ...(isBeating ? [{ alive: name }] : []),
     ];
     for (const content of contents) {
@@ -208,6 +219,9 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
       },
       true,
     );
+  };
+  const armPresence = (): void => {
+    cancelPresence ??= clock.schedule(PRESENCE_MS, arm, true);
   };
   const stop = calls.listen((text) => {
     const notification = readNotification(text);
@@ -238,13 +252,16 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
       here.notify(signal);
       if (signal.kind === 'events') addTo(sessions, signal);
       else if (signal.kind === 'progress') progressed.add(signal.sessionId);
-      else grantIds.add(signal.grantId);
-      arm();
+      else if (signal.kind === 'revoked') grantIds.add(signal.grantId);
+      else agentIds.add(signal.agentId);
+      if (signal.kind === 'presence') armPresence();
+      else arm();
     },
     listen: here.listen,
     async close() {
       stop();
       cancel?.();
+      cancelPresence?.();
       await sending;
       await sendAll();
       await here.close();
@@ -275,10 +292,11 @@ function readNotification(text: string): NotificationText | undefined {
   return NotificationText.safeParse(parseIfJson(text)).data;
 }
 
-function toSignals({ sessions = [], progress = [], revoked = [] }: NotificationText): Signal[] {
+function toSignals({ sessions = [], progress = [], presence = [], revoked = [] }: NotificationText): Signal[] {
   return [
     ...sessions.map(([sessionId, first, last]) => ({ kind: 'events' as const, sessionId, first, last })),
     ...progress.map((sessionId) => ({ kind: 'progress' as const, sessionId })),
+    ...presence.map((agentId) => ({ kind: 'presence' as const, agentId })),
     ...revoked.map((grantId) => ({ kind: 'revoked' as const, grantId })),
   ];
 }

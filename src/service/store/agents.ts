@@ -1,6 +1,6 @@
 import type { InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
 import type { Query, Transaction } from '../core/database.js';
-import { insertRow, toContaining } from './sql.js';
+import { insertRow, toContaining, toValues } from './sql.js';
 
 export interface AgentRow {
   readonly id: string;
@@ -300,6 +300,16 @@ export function listAgentMarks(query: Query, accountId: string): Promise<AgentMa
      FROM agent WHERE agent.account_id = $1 AND agent.removed_at IS NULL ORDER BY agent.id`,
     accountId,
   );
+}
+
+/** The accounts that own one of these agents. */
+export async function listOwnersOf(query: Query, agentIds: readonly string[]): Promise<string[]> {
+  const rows = await query.all<Pick<AgentRow, 'account_id'>>(
+    `SELECT DISTINCT agent.account_id FROM ${toValues(query.dialect, '$1')} AS asked CROSS JOIN agent
+     WHERE agent.id = asked.value`,
+    JSON.stringify(agentIds),
+  );
+  return rows.map((row) => row.account_id);
 }
 
 /** What the owner of an account has done so far; each is 0 or 1. */

@@ -193,6 +193,24 @@ export async function listOnline(
   return new Set(rows.map((row) => row.handle));
 }
 
+/** Those of these sessions in which one of these agents takes part or is invited. */
+export async function listSessionsWith(
+  query: Query,
+  sessionIds: readonly string[],
+  agentIds: readonly string[],
+): Promise<string[]> {
+  const rows = await query.all<Pick<ParticipantRow, 'session_id'>>(
+    `SELECT DISTINCT participant.session_id
+     FROM ${toValues(query.dialect, '$1')} AS session CROSS JOIN ${toValues(query.dialect, '$2')} AS asked
+       CROSS JOIN participant
+     WHERE participant.session_id = session.value AND participant.agent_id = asked.value
+       AND participant.status <> 'left'`,
+    JSON.stringify(sessionIds),
+    JSON.stringify(agentIds),
+  );
+  return rows.map((row) => row.session_id);
+}
+
 /** Those of each of these sessions, by its id. */
 export async function listParticipantsOf(
   query: Query,

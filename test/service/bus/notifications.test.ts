@@ -119,10 +119,11 @@ describe('a notification', () => {
   };
 
   it('a notification of this version is accepted, even with members added by a later release', () => {
-    const known = { sessions: [['sess_1', 2, 3]], progress: ['sess_2'], revoked: ['oac_1'] };
+    const known = { sessions: [['sess_1', 2, 3]], progress: ['sess_2'], presence: ['agent_1'], revoked: ['oac_1'] };
     expect(hear(JSON.stringify({ v: 1, from: 'other', ...known, later: { any: 'thing' } }))).toEqual([
       { kind: 'events', sessionId: 'sess_1', first: 2, last: 3 },
       { kind: 'progress', sessionId: 'sess_2' },
+      { kind: 'presence', agentId: 'agent_1' },
       { kind: 'revoked', grantId: 'oac_1' },
     ]);
   });
@@ -199,6 +200,22 @@ describe('a lost notification', () => {
     clock.advance(5);
     await settled();
     expect([heard, two.isLost()]).toEqual([[signal], false]);
+  });
+
+  it('does not happen when agents connect: one text names all that did within a quarter of a second', async () => {
+    const { one, two, clock } = await startPair();
+    const heard: Signal[] = [];
+    two.bus.listen((signal) => heard.push(signal));
+    const signals = ['agent_1', 'agent_2'].map((agentId) => ({ kind: 'presence' as const, agentId }));
+    for (const signal of signals) {
+      one.bus.notify(signal);
+      clock.advance(100);
+      await settled();
+    }
+    expect(heard).toEqual([]);
+    clock.advance(60);
+    await settled();
+    expect([heard, two.isLost()]).toEqual([signals, false]);
   });
 
   it('is not suspected while heartbeats arrive, even if nothing else happens', async () => {

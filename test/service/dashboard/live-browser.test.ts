@@ -301,6 +301,41 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('shows at once who connects and disconnects, in a transcript and in the list of agents', {
+    timeout: 120_000,
+  }, async () => {
+    await withTranscript({}, async (page) => {
+      const { clock } = page.context();
+      await clock.install();
+      await page.reload();
+      const agents = await page.context().newPage();
+      await agents.goto(`${service.webUrl}/dashboard/agents`);
+      await until('it is live', async () => (await liveOnes([page])) === 1);
+      // From here on, the pages only ask because the stream says so.
+      await clock.pauseAt(Date.now() + 10_000);
+      let ranMs = 0;
+      const untilOnline = (isBob: number, isAlice: number): Promise<boolean> =>
+        until(`${isBob} and ${isAlice} online`, async () => {
+          ranMs += 20;
+          await clock.runFor(20);
+          const found = [
+            await page.locator('.people .online', { hasText: bob.handle }).count(),
+            await agents.locator('.badge', { hasText: 'Online' }).count(),
+          ];
+          return JSON.stringify(found) === JSON.stringify([isBob, isAlice]);
+        });
+      await untilOnline(0, 0);
+      const theirs = await bob.mustConnect();
+      await untilOnline(1, 0);
+      const own = await alice.mustConnect();
+      await untilOnline(1, 1);
+      await theirs.close();
+      await own.close();
+      await untilOnline(0, 0);
+      expect(ranMs).toBeLessThan(POLL_BESIDE_STREAM_MS);
+    });
+  });
+
   it('follows twenty sessions of a browser, and the page of another says that it is a little behind', {
     timeout: 240_000,
   }, async () => {

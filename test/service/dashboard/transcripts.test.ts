@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, actorOf, createActor, operate } from '../../support/actors.js';
 import { createTestClock } from '../../support/clock.js';
+import { mustGrant } from '../../support/grants.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
 import { createRandom } from '../../support/seeded-random.js';
@@ -502,6 +503,48 @@ describe('A transcript, live', () => {
     expect(clock.monotonic() - sentMs).toBeLessThan(1_000);
     for (const feed of [alone, shared]) feed.close();
     await socket.close();
+    await own.close();
+  });
+
+  it('says at once who is connected, and nothing about an agent that hides it', async () => {
+    const clock = createTestClock();
+    const own = await openStage({ clock });
+    const host = await createActor(own.desk.place, own.operator, 'host', { owner: 'ada' });
+    const guest = await createActor(own.desk.place, own.operator, 'guest');
+    const hidden = await createActor(own.desk.place, own.operator, 'hidden');
+    const session = await host.mustCreate({ topic: 'who', invite: [guest.handle, hidden.handle] });
+    for (const actor of [guest, hidden]) await actor.mustJoin(session);
+    const { accessToken } = await mustGrant(own.desk.place, own.operator, hidden.handle, {
+      scope: 'account:read account:agents:read',
+    });
+    const token = { token: accessToken };
+    expect(
+      (await hidden.patch(`/agents/${hidden.handle.slice(1).replace('.', '/')}`, { visibility: 'private' }, token))
+        .status,
+    ).toBe(200);
+    const cookie = cookieOf(await own.enterLocally('ada'));
+    const alone = await createFeed(`${own.web}${pathOf(session)}/live?after=0`, { cookie });
+    const shared = await createFeed(`${own.web}/dashboard/live?of=list&of=${session}`, { cookie });
+    const isShown = (): boolean => /online\\"><[^>]*>@guest-/.test(alone.text().split('event: ').at(-1) ?? '');
+    const heard = (event: string): number => shared.text().split(`event: ${event}\n`).length - 1;
+    await until('the streams are open', async () => heard('changed') === 1 && alone.sequences().length > 0);
+    const startMs = clock.monotonic();
+    const untilHeard = (what: string, isSo: () => boolean): Promise<boolean> =>
+      until(what, async () => {
+        clock.advance(10);
+        return isSo();
+      });
+    const sockets = [await hidden.mustConnect(), await guest.mustConnect()];
+    await untilHeard('the guest is online', () => isShown() && heard('session') === 2);
+    for (const socket of sockets) await socket.close();
+    await untilHeard('the guest is offline', () => !isShown() && heard('session') === 3);
+    expect(heard('changed')).toBe(1);
+    const socket = await host.mustConnect();
+    await untilHeard('the list has changed', () => heard('changed') === 2);
+    // Sooner than anyone looks without a notification.
+    expect(clock.monotonic() - startMs).toBeLessThan(5_000);
+    await socket.close();
+    for (const feed of [alone, shared]) feed.close();
     await own.close();
   });
 

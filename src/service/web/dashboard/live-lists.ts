@@ -5,18 +5,23 @@ import type { Query } from '../../core/database.js';
 import { findAccountView, lastVisibleTo } from '../../messaging/events.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
+import type { AccountRow } from '../../store/accounts.js';
+import { listOnline } from '../../store/participants.js';
 import { type Browser, findAccountOf } from '../browser.js';
 import type { LiveTranscripts } from './live.js';
 import { listNeeds } from './needs-you.js';
 import type { PageBounds } from './page-bounds.js';
+import { followPresence } from './presence-news.js';
 import { createStreams, readAsker } from './streams.js';
 
 /** Each list is checked at most once in this time, no matter how much happens. */
 const PAUSE_MS = 1_000;
-/** Checks happen this often without a notification: someone may have come online, or a notification was lost. */
+/** Checks happen this often without a notification, which can be lost. */
 const POLL_MS = 5_000;
 /** Sessions of one stream. Pages beyond this limit poll on their own. */
 const SESSIONS_MAX = 20;
+
+type Reader = Pick<AccountRow, 'id' | 'username'>;
 
 /** What a stream sends when the list has changed. */
 interface Subject {
@@ -25,7 +30,9 @@ interface Subject {
   readonly sessionId?: string;
   /** A message of the session got further. */
   moved?(): void;
-  read(query: Query, accountId: string): Promise<string>;
+  /** An agent of the session connected or disconnected. */
+  presenceMoved?(): void;
+  read(query: Query, account: Reader): Promise<string>;
 }
 
 interface ListStream {
@@ -38,20 +45,34 @@ interface ListStream {
 }
 
 /**
- * The last event of a session that the account may see (0: it sees none of them), and how often a message got further.
- * That is for those who have joined: to others it would show that something happens.
+ * The last event of a session that the account may see (0: it sees none of them), and how often a message got further,
+ * or who is online changed. That is for those who have joined: to others it would show that something happens. An agent
+ * whose presence is hidden from the account changes nothing.
  */
 function toSessionSubject(sessionId: string): Subject {
   let moves = 0;
+  let online: string | undefined;
+  let isOnlineDue = true;
+  const readOnline = async (query: Query, { id, username }: Reader): Promise<void> => {
+    isOnlineDue = false;
+    const handles = await listOnline(query, sessionId, { accountId: id, owner: username });
+    const before = online;
+    online = [...handles].sort().join(' ');
+    if (before !== undefined && before !== online) moves += 1;
+  };
   return {
     event: 'session',
     sessionId,
     moved() {
       moves += 1;
     },
-    async read(query, accountId) {
-      const view = await findAccountView(query, accountId, sessionId);
+    presenceMoved() {
+      isOnlineDue = true;
+    },
+    async read(query, account) {
+      const view = await findAccountView(query, account.id, sessionId);
       const hasJoined = view?.participations.some(({ status }) => status === 'joined') === true;
+      if (hasJoined && isOnlineDue) await readOnline(query, account);
       return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)} ${hasJoined ? moves : 0}`;
     },
   };
@@ -63,14 +84,16 @@ function toSessionSubject(sessionId: string): Subject {
  */
 export function createLiveLists(server: AuthorizationServer, bounds: PageBounds): LiveTranscripts {
   const { bus, clock, database, inboxes, limits, log } = server.context;
-  const lists: Subject = { event: 'changed', read: readListMark };
+  const lists: Subject = { event: 'changed', read: (query, { id }) => readListMark(query, id) };
   const needs: Subject = {
     event: 'needs',
-    read: async (query, accountId) => JSON.stringify(await listNeeds(server.context, accountId, query)),
+    read: async (query, { id }) => JSON.stringify(await listNeeds(server.context, id, query)),
   };
+  const listFollowed = (): string[] =>
+    [...streams].flatMap(({ subjects }) => subjects.flatMap(({ sessionId = [] }) => sessionId));
   const streams = createStreams<ListStream>(server, POLL_MS, () => {
     lookSoon();
-    lookAtSessions([...streams].flatMap(({ subjects }) => subjects.flatMap(({ sessionId = [] }) => sessionId)));
+    lookAtSessions(listFollowed());
   });
   let isStopping = false;
   let isPausing = false;
@@ -86,11 +109,11 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
     const found = await database.read(async (query) => {
       const account = await findAccountOf(server, query, stream.browser);
       if (account?.id !== stream.accountId) return undefined;
-      return Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account.id)] as const));
+      return Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account)] as const));
     });
     if (found === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
-    // A slow reader gets it later.
-    else if (stream.response.writableLength === 0) for (const [subject, data] of found) tell(stream, subject, data);
+    // A reader who takes nothing for long gets it later.
+    else if (!stream.response.writableNeedDrain) for (const [subject, data] of found) tell(stream, subject, data);
   };
   const look = async (): Promise<void> => {
     await inboxes.settle();
@@ -142,11 +165,20 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
     if (!isLooking) void lookAtChanged();
   };
   const stopListening = bus.listen((signal) => {
-    if (signal.kind === 'revoked' || streams.size === 0) return;
+    if ((signal.kind !== 'events' && signal.kind !== 'progress') || streams.size === 0) return;
     if (signal.kind === 'events') lookSoon();
     else
       for (const { subjects } of streams) subjects.find(({ sessionId }) => sessionId === signal.sessionId)?.moved?.();
     lookAtSessions([signal.sessionId]);
+  });
+  const listIfRead = (): string[] | undefined => (streams.size === 0 ? undefined : listFollowed());
+  const stopFollowing = followPresence(server.context, listIfRead, async ({ accountIds, sessionIds }) => {
+    for (const { subjects } of streams)
+      for (const subject of subjects)
+        if (subject.sessionId !== undefined && sessionIds.has(subject.sessionId)) subject.presenceMoved?.();
+    lookAtSessions([...sessionIds]);
+    for (const stream of streams)
+      if (accountIds.has(stream.accountId) && stream.subjects.includes(lists)) await lookAt(stream, [lists]);
   });
   return {
     async open(request: FastifyRequest, reply: FastifyReply) {
@@ -161,7 +193,7 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
       ];
       const found = await bounds.forNews(account.id, () =>
         database.read((query) =>
-          Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account.id)] as const)),
+          Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account)] as const)),
         ),
       );
       if (request.headers.accept === 'application/json') {
@@ -181,6 +213,7 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
     stop() {
       isStopping = true;
       stopListening();
+      stopFollowing();
       cancelPause?.();
       streams.stop();
     },

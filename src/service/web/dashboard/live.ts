@@ -7,6 +7,7 @@ import type { AuthorizationServer } from '../../oauth/server.js';
 import { type Browser, findAccountOf, type PageServer } from '../browser.js';
 import { renderComposer } from './compose.js';
 import type { PageBounds } from './page-bounds.js';
+import { followPresence } from './presence-news.js';
 import { markSeen } from './sessions.js';
 import { createStreams, readAsker } from './streams.js';
 import {
@@ -36,8 +37,8 @@ interface LiveStream {
   readonly sessionId: string;
   /** The number of the last event that was sent. */
   readonly after: number;
-  /** There may be new events, or a message got further. */
-  look(hasProgress?: boolean): void;
+  /** There may be new events, or the status is due: a message got further, or someone connected. */
+  look(isStatusDue?: boolean): void;
 }
 
 interface StreamParts {
@@ -71,7 +72,7 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
   const isOver = (): boolean => response.writableEnded || response.destroyed;
   /** Whether there is more to read at once. */
   const step = async (): Promise<boolean> => {
-    // Nothing announces that someone connected, and what is announced can be lost.
+    // A notification can be lost.
     const isStatusDue = context.clock.now() >= statusDueAt;
     if (isStatusDue) statusDueAt = context.clock.now() + STATUS_MS;
     const found = await readStep(server, { ...viewer, own }, after, isStatusDue);
@@ -113,8 +114,8 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
     get after() {
       return after;
     },
-    look(hasProgress = false) {
-      if (hasProgress) statusDueAt = 0;
+    look(isStatusDue = false) {
+      if (isStatusDue) statusDueAt = 0;
       mustLookAgain = true;
       if (!isLooking) void lookAll();
     },
@@ -220,9 +221,16 @@ export function createLiveTranscripts(server: AuthorizationServer, bounds: PageB
     for (const stream of streams) stream.look();
   });
   const stopListening = bus.listen((signal) => {
-    if (signal.kind === 'revoked') return;
+    if (signal.kind !== 'events' && signal.kind !== 'progress') return;
     for (const stream of streams) if (stream.sessionId === signal.sessionId) stream.look(signal.kind === 'progress');
   });
+  const stopFollowing = followPresence(
+    server.context,
+    () => (streams.size === 0 ? undefined : [...streams].map(({ sessionId }) => sessionId)),
+    ({ sessionIds }) => {
+      for (const stream of streams) if (sessionIds.has(stream.sessionId)) stream.look(true);
+    },
+  );
   return {
     async open(request, reply) {
       const visit = await readAsker(server, request);
@@ -247,6 +255,7 @@ export function createLiveTranscripts(server: AuthorizationServer, bounds: PageB
     },
     stop() {
       stopListening();
+      stopFollowing();
       streams.stop();
     },
   };
