@@ -201,6 +201,25 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('says what to do when a message is refused because the sign-in has ended, and keeps its text', {
+    timeout: 120_000,
+  }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.locator('#text').fill('an unsent thought');
+      const { clock } = page.context();
+      await clock.install();
+      await clock.pauseAt(Date.now() + 10_000);
+      await page.context().clearCookies();
+      await page.getByRole('button', { name: 'Send' }).click();
+      const mistake = page.locator('#text-mistake', { hasText: 'You were signed out.' });
+      expect(await mistake.innerText()).toBe('You were signed out. The message was not sent; your text is kept.');
+      // It does not wait until the page asks again.
+      await page.getByRole('status').getByRole('link', { name: 'Sign in' }).waitFor();
+      expect(await page.locator('#text').inputValue()).toBe('an unsent thought');
+    });
+  });
+
   it('polls every few seconds if too many streams are open, and is live when one closes', {
     timeout: 120_000,
   }, async () => {

@@ -61,8 +61,9 @@
     const again = page.getElementById('writing');
     if (!again?.elements) {
       const why =
-        (page.querySelector('.problem li') ?? page.querySelector('h1'))?.textContent ?? 'The message was not sent';
-      return complain('text-mistake', why.replace(/\.?$/, '.'));
+        (page.querySelector('.problem li') ?? page.querySelector('h1'))?.textContent ?? 'The service refused it';
+      dispatchEvent(new Event('asp-refused'));
+      return complain('text-mistake', why.replace(/\.?$/, '. The message was not sent; your text is kept.'));
     }
     for (const name of ['key', 'csrf']) form.elements[name].value = again.elements[name].value;
     const whole = again.querySelector('.problem li')?.textContent;

@@ -125,6 +125,8 @@
     follow();
   });
   addEventListener('asp-sent', follow);
+  // The reason may be that no one is signed in here.
+  addEventListener('asp-refused', () => leave && ask());
   // Data that the reader expands must stay in view.
   log.addEventListener('click', (event) => {
     if (event.target.closest('summary')) follows = false;
