@@ -220,6 +220,18 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('removes the note that the session has ended when someone opens it again', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      const { pathname } = new URL(page.url());
+      await page.goto(`${service.webUrl}${pathname}/end`);
+      await page.getByRole('button', { name: 'End session' }).click();
+      await page.getByText('The session has ended.').waitFor();
+      await bob.mustReopen(session);
+      await page.getByRole('button', { name: /^Join/ }).waitFor();
+      expect(await page.getByText('The session has ended.').count()).toBe(0);
+    });
+  });
+
   it('polls every few seconds if too many streams are open, and is live when one closes', {
     timeout: 120_000,
   }, async () => {

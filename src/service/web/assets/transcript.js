@@ -218,6 +218,8 @@
     template.innerHTML = composer;
     const fresh = template.content.firstElementChild;
     if (old.dataset.kind === fresh.dataset.kind) return;
+    // A note such as "The session has ended." no longer holds.
+    document.querySelector('.done')?.remove();
     const typed = old.querySelector('textarea')?.value;
     const text = fresh.querySelector('textarea');
     if (typed && text) text.value = typed;
