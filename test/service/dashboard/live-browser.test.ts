@@ -332,7 +332,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('shows at once who connects and disconnects, in a transcript and in the list of agents', {
+  it('shows at once who connects and disconnects, in a transcript, in the list of agents and on the page of an agent', {
     timeout: 120_000,
   }, async () => {
     await withTranscript({}, async (page) => {
@@ -341,6 +341,9 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await page.reload();
       const agents = await page.context().newPage();
       await agents.goto(`${service.webUrl}/dashboard/agents`);
+      const agent = await page.context().newPage();
+      await agent.goto(`${service.webUrl}/dashboard/agents/${alice.handle.split('.')[1]}`);
+      await agent.getByRole('checkbox', { name: 'Can start sessions' }).uncheck();
       await until('it is live', async () => (await liveOnes([page])) === 1);
       // From here on, the pages only ask because the stream says so.
       await clock.pauseAt(Date.now() + 10_000);
@@ -352,8 +355,9 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
           const found = [
             await page.locator('.people .online', { hasText: bob.handle }).count(),
             await agents.locator('.badge', { hasText: 'Online' }).count(),
+            await agent.getByRole('heading', { name: 'Online' }).count(),
           ];
-          return JSON.stringify(found) === JSON.stringify([isBob, isAlice]);
+          return JSON.stringify(found) === JSON.stringify([isBob, isAlice, isAlice]);
         });
       await untilOnline(0, 0);
       const theirs = await bob.mustConnect();
@@ -363,6 +367,8 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await theirs.close();
       await own.close();
       await untilOnline(0, 0);
+      // What someone has changed and not saved stays.
+      expect(await agent.getByRole('checkbox', { name: 'Can start sessions' }).isChecked()).toBe(false);
       expect(ranMs).toBeLessThan(POLL_BESIDE_STREAM_MS);
     });
   });

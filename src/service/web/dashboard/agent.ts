@@ -14,12 +14,14 @@ import { PICTURE_SIDE_MAX } from '../../attachments/clean-picture.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { hasCode } from '../../core/errors.js';
+import { readListMark } from '../../messaging/list-sessions.js';
 import { removeAgent } from '../../messaging/remove-agent.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { AgentRecordRow } from '../../store/agents.js';
 import { listFamiliesOfAgent } from '../../store/authorizations.js';
 import { countPending } from '../../store/inboxes.js';
 import { listClientsOfAgent } from '../../store/oauth-clients.js';
+import { LISTS_SCRIPT } from '../assets.js';
 import {
   type Field,
   hidden,
@@ -134,7 +136,7 @@ async function overviewWith(
   const { mistakes } = refusal;
   const now = context.clock.now();
   await context.inboxes.settleForAccount(visit.account.id);
-  const { row, sessions, waitingCount, traffic, grants } = await context.database.read(async (view) => {
+  const { row, sessions, waitingCount, traffic, grants, mark } = await context.database.read(async (view) => {
     const found = await requireAgent(visit, view);
     return {
       row: found,
@@ -142,12 +144,13 @@ async function overviewWith(
       waitingCount: await countPending(view, found.id, COUNTED_MAX),
       traffic: await readTraffic(context, view, [found]),
       grants: await readGrants(visit, view, found.id),
+      mark: await readListMark(view, visit.account.id),
     };
   });
   const agent = toAgent(context, row);
   const { canonical_handle: handle, local_name: name } = agent;
   const { baseUrl } = context.settings.addresses;
-  const body = html`${renderStatus(visit, agent, waitingCount, grants)}
+  const body = html`<div id="list" data-live="/dashboard/live" data-mark="${mark}">${renderStatus(visit, agent, waitingCount, grants)}</div>
 ${renderTraffic(traffic)}
 ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="latest"><div class="between"><h2 id="latest">Latest sessions</h2><a class="small aside-link" href="/dashboard/sessions?agent=${name}">All sessions of this agent</a></div>${sessions}</section>`}
 <div class="columns"><div class="stack">${renderAccess(visit, { ...agent, ...chosen }, agent, mistakes)}</div>
@@ -163,7 +166,8 @@ ${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPat
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${getPath(agent)}/remove">Remove this agent…</a></p></section>
 </div></div>`;
-  return refused(renderAgentPage({ agent, note, mistakes }, 'overview', body), refusal);
+  const view = renderAgentPage({ agent, note, mistakes }, 'overview', body);
+  return refused({ ...view, script: LISTS_SCRIPT }, refusal);
 }
 
 /** The credentials and apps that can act as the agent, and when each last did. */
