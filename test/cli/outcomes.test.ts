@@ -482,7 +482,7 @@ describe('waiting', () => {
     expect(errorIn(ran)).toMatchObject({ code: 'NOT_FOUND', retryable: false, outcome: 'not_applied' });
   });
 
-  it('for a reply that the service interrupts proposes how to go on waiting', async () => {
+  it('for a reply that the service interrupts proposes a command that keeps waiting', async () => {
     const id = await session('joined');
     relay.onRequest = async (request) => {
       if (!request.path.includes(`${id}/events`)) return meet(request);
