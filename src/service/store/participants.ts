@@ -201,10 +201,9 @@ export async function listSessionsWith(
 ): Promise<string[]> {
   const rows = await query.all<Pick<ParticipantRow, 'session_id'>>(
     `SELECT DISTINCT participant.session_id
-     FROM ${toValues(query.dialect, '$1')} AS session CROSS JOIN ${toValues(query.dialect, '$2')} AS asked
-       CROSS JOIN participant
-     WHERE participant.session_id = session.value AND participant.agent_id = asked.value
-       AND participant.status <> 'left'`,
+     FROM ${toValues(query.dialect, '$1')} AS asked CROSS JOIN participant
+     WHERE participant.session_id = asked.value AND participant.status <> 'left'
+       AND participant.agent_id IN (SELECT each.value FROM ${toValues(query.dialect, '$2')} AS each)`,
     JSON.stringify(sessionIds),
     JSON.stringify(agentIds),
   );
