@@ -367,7 +367,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await theirs.close();
       await own.close();
       await untilOnline(0, 0);
-      // What someone has changed and not saved stays.
+      // A change that is not saved stays.
       expect(await agent.getByRole('checkbox', { name: 'Can start sessions' }).isChecked()).toBe(false);
       expect(ranMs).toBeLessThan(POLL_BESIDE_STREAM_MS);
     });
