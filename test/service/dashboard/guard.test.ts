@@ -156,6 +156,27 @@ describe('A form whose sign-in has ended', () => {
     expect((await send(shown, /^create agent$/i)).text).toContain('The agent was created.');
   });
 
+  it('that is only a button leads back to its page, which says once that nothing was changed', async () => {
+    const yan = await stage.enter('yan');
+    const path = `/dashboard/agents/${yan.agentName}`;
+    const page = await yan.open(path);
+    await yan.press('/dashboard/agents', /^sign out$/i);
+    const lost = await yan.browser.submit(page, mustFindForm(page, /^pause$/i), {}, /^pause$/i);
+    const back = await signIn(yan.browser, lost, yan);
+    expect(new URL(back.url).pathname).toBe(path);
+    expect(back.text).toContain('Nothing was changed: you were signed out. You can try again now.');
+    expect((await yan.open(path)).text).not.toContain('Nothing was changed');
+  });
+
+  it.each([
+    ['/dashboard/agents/main/allowlist/remove', '/dashboard/agents/main/allowlist'],
+    ['/dashboard/settings/passkeys/confirm', '/dashboard/settings'],
+    ['/dashboard/sessions/sess_1/end', '/dashboard/sessions/sess_1/end'],
+  ])('returns from %s to %s', async (address, to) => {
+    const answer = await post(address, { 'sec-fetch-site': 'same-origin' }, { csrf: 'x' });
+    expect(answer.headers['location']).toBe(`/oauth/sign-in?return_to=${encodeURIComponent(to)}`);
+  });
+
   it('returns no password, and nothing sent by another page', async () => {
     const fields = { username: 'zoe', password: 'a secret phrase' };
     const site = { 'sec-fetch-site': 'same-origin' };

@@ -127,6 +127,7 @@ import {
   page,
   readPostedForm,
   readVisit,
+  signedOutCookie,
   type Visit,
   withHeaders,
 } from './visit.js';
@@ -521,6 +522,22 @@ async function answerUnknown(
 }
 
 /** Sends visitors who are not signed in to the sign-in page, and back here afterwards. */
+/** The page that has a form, or the nearest one above the form's address. */
+function findPageOf(address: string): string {
+  let path = address.split('?', 1)[0] ?? '';
+  while (path.length > PATH.dashboard.length) {
+    const row = PAGE_ROWS.find((one) => one.show !== undefined && toPattern(one.path).test(path));
+    if (row !== undefined) return path;
+    path = path.slice(0, path.lastIndexOf('/'));
+  }
+  return PATH.dashboard;
+}
+
+/** Matches the addresses of a row. */
+function toPattern(path: string): RegExp {
+  return new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`);
+}
+
 async function answerVisit(
   server: AuthorizationServer,
   request: FastifyRequest,
@@ -529,7 +546,10 @@ async function answerVisit(
 ): Promise<FastifyReply> {
   const visit = await readVisit(server, request);
   if (visit === undefined) {
-    return redirect(reply, signInFor(request.method === 'GET' ? (request.raw.url ?? '') : PATH.dashboard));
+    const address = request.raw.url ?? '';
+    if (request.method === 'GET') return redirect(reply, signInFor(address));
+    const noted = reply.header('set-cookie', signedOutCookie(server.context.settings.addresses.webUrl));
+    return redirect(noted, signInFor(findPageOf(address)));
   }
   return send(reply, visit, await attempt(visit, work));
 }

@@ -230,6 +230,7 @@ const NOTE = {
   left: 'Your agent has left the session.',
   ended: 'The session has ended.',
   reopened: 'The session is open again.',
+  'signed-out': 'Nothing was changed: you were signed out. You can try again now.',
   'too-late': 'Nothing was changed: the session changed in the meantime.',
   'all-disconnected': 'All apps were disconnected. Each must ask you before it can act for you again.',
   'account-suspended': 'The account was suspended.',

@@ -27,10 +27,17 @@ import {
 } from './frame.js';
 
 const LIFETIME_S = 30;
+/** As long as it may take to sign in. */
+const SIGNED_OUT_LIFETIME_S = 600;
 
 /** The cookie with which the next page shows the result of a form once. `about` is the object of that form, if it can be undone. */
 function noteCookie(webUrl: string, name: NoteName, about?: string): string {
   return cookie(webUrl, about === undefined ? name : `${name}:${about}`, LIFETIME_S);
+}
+
+/** The cookie with which the first page after the next sign-in says that a form did nothing. */
+export function signedOutCookie(webUrl: string): string {
+  return cookie(webUrl, 'signed-out' satisfies NoteName, SIGNED_OUT_LIFETIME_S);
 }
 
 /** Deletes the note from the browser that displayed it. */
