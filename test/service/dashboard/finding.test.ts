@@ -209,6 +209,14 @@ describe('The page that goes to others', () => {
 });
 
 describe('Search', () => {
+  it('shows messages as they read, without the marks of Markdown, unless only those have the words', async () => {
+    const mine = await createActor(stage.desk.place, stage.operator, 'marks', { owner: 'ada' });
+    const session = await mine.mustCreate({ topic: 'Marks' });
+    await mine.mustSend(session, '# Plan\n\nUse `okapi` and **not** a [zebu](https://gnu.example/).');
+    expect(bodyOf(await search('okapi'))).toContain('Plan Use <mark>okapi</mark> and not a zebu.');
+    expect(bodyOf(await search('gnu'))).toContain('[zebu](https://<mark>gnu</mark>.example/)');
+  });
+
   it('leads to the message, to sessions by topic, and to agents', async () => {
     const mine = await createActor(stage.desk.place, stage.operator, 'capybara', { owner: 'ada' });
     const session = await mine.mustCreate({ topic: 'About the CAPYBARA' });

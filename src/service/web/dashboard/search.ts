@@ -17,6 +17,7 @@ import { type Field, type Mistake, renderField, renderMistakes, toTitle } from '
 import { type Html, html, renderAgentFace, renderName, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { renderEmpty, renderHeading } from './frame.js';
+import { toPlainText } from './markdown.js';
 import { pathOfSession, renderTopic } from './sessions.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
@@ -115,7 +116,7 @@ function renderGroup<Item>(title: string, items: readonly Item[], renderItem: (i
 function renderMessage({ session, sequence, message }: FoundMessage, terms: ReadonlySet<string>, now: number): Html {
   const path = `${pathOfSession(session.session_id)}?around=${sequence}#e${sequence}`;
   return html`<li class="row hit">${renderAgentFace(message.sender, 'small')}
-<div class="who grow"><a class="row-link" href="${path}">${renderTopic(session)}</a><span class="excerpt">${renderExcerpt(textOfMessage(message), terms)}</span></div>
+<div class="who grow"><a class="row-link" href="${path}">${renderTopic(session)}</a><span class="excerpt">${renderExcerpt(toReadable(textOfMessage(message), terms), terms)}</span></div>
 <div class="facts"><span class="mono">${message.sender}</span><span class="soft small">${renderTime(message.created_at, now)}</span></div></li>`;
 }
 
@@ -126,6 +127,12 @@ function renderSession({ id, topic, changed_at: changedAt, state }: TopicRow, no
 
 function renderAgent(handle: string, name: Html): Html {
   return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow">${name}<span class="mono">${handle}</span></div></li>`;
+}
+
+/** Without Markdown's marks, unless only they have the words, as the address of a link may. */
+function toReadable(text: string, terms: ReadonlySet<string>): string {
+  const plain = toPlainText(text);
+  return toSearchTerms(plain.slice(0, SEARCHED_LENGTH)).some((term) => terms.has(term)) ? plain : text;
 }
 
 const EXCERPT_BEFORE = 80;
