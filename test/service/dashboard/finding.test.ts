@@ -70,6 +70,7 @@ describe('The list of sessions', () => {
       expect([query, page.answer.status]).toEqual([query, 400]);
       expect(page.answer.text).toContain('aria-invalid="true"');
       expect(idsIn(page)).toEqual([]);
+      expect(page.answer.text).not.toContain('No sessions match');
     }
   });
 

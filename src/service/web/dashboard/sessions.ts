@@ -108,7 +108,11 @@ export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
       html`<section class="stack-tight" aria-labelledby="waiting"><div class="between"><h2 id="waiting">Waiting for you</h2>${invited.next !== undefined && html`<a class="small aside-link" href="${pathWith({ ...asked, state: 'invited' })}">All invitations</a>`}</div>
 <ul class="rows">${waiting.map((row) => renderRow(row, frame))}</ul></section>`;
     const nothing =
-      isEmpty(listed) && waiting.length === 0 ? await renderNone(visit, query, asked, listed.next !== null) : html``;
+      mistakes.length > 0
+        ? NOT_ASKED
+        : isEmpty(listed) && waiting.length === 0
+          ? await renderNone(visit, query, asked, listed.next !== null)
+          : html``;
     const list = renderList(pathWith(asked), listed, (row) => renderRow(row, frame), nothing);
     const mark = await readListMark(query, account.id);
     const main = html`<div class="stack">${heading}${SEARCH}<div class="stack-tight">${tabs}${renderFilter(asked, account.username, agents, mistakes)}</div>
@@ -190,6 +194,9 @@ function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string 
   const used = Object.entries(request).filter(([, value]) => value !== '');
   return used.length === 0 ? PATH : `${PATH}?${new URLSearchParams(used)}`;
 }
+
+/** The filter was refused, so nothing was looked for. */
+const NOT_ASKED = renderEmpty('Check the filter', html`<p>Or <a href="${PATH}">show all sessions</a>.</p>`);
 
 /** No session on this page. */
 async function renderNone(visit: Visit, query: Query, asked: AskedFilter, hasMore: boolean): Promise<Html> {
