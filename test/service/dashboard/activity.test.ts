@@ -61,15 +61,17 @@ it('has each sign-in with its browser and address, and wrong passwords once per 
 
 it('has every change with its new value', async () => {
   await ada.press('/dashboard/agents/second', /^pause$/i);
+  await ada.press('/dashboard/agents/second', /^resume$/i);
   await ada.press('/dashboard/agents/second/allowlist', /^add$/i, { entry: '@bob.helper' });
   await ada.press('/dashboard/new-client', /^create api credential$/i, { name: 'A build', agent: 'second' });
   await ada.press('/dashboard/agents/second/remove', /^remove agent$/i);
-  const rows = (await rowsOf(ada)).slice(0, 4);
+  const rows = (await rowsOf(ada)).slice(0, 5);
   expect(rows.map((row) => row.split(' Unknown')[0])).toEqual([
     'Agent removed second',
     expect.stringMatching(/^API credential created oac_\w+$/),
     'Allowlist of agent changed second',
-    'Agent paused or resumed second',
+    'Agent resumed second',
+    'Agent paused second',
   ]);
 });
 

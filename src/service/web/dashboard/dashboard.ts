@@ -1,7 +1,7 @@
 import multipart from '@fastify/multipart';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ErrorCode, errorRow } from '../../../wire/error.js';
-import { recordActivity } from '../../agents/activity.js';
+import { type ActivityKind, recordActivity } from '../../agents/activity.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
 import { answerWith, sendAnswer } from '../../http/answers.js';
@@ -165,6 +165,9 @@ function refusedView({ code, message, retry }: Refused): View {
   };
 }
 
+const toPauseActivity = (form: Parameters): ActivityKind =>
+  form.one('paused') === 'true' ? 'agent-paused' : 'agent-resumed';
+
 const AGENT = '/dashboard/agents/:name';
 const SESSION = '/dashboard/sessions/:session_id';
 
@@ -182,7 +185,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
     activity: 'agent-created',
   },
   { path: AGENT, show: showAgent, act: actAccess, again: accessAgain, activity: 'agent-access' },
-  { path: `${AGENT}/pause`, act: actPause, activity: 'agent-paused' },
+  { path: `${AGENT}/pause`, act: actPause, activity: toPauseActivity },
   { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain, activity: 'agent-profile' },
   { path: `${AGENT}/picture`, show: fetchPicture, act: actPicture, activity: 'agent-profile' },
   {
@@ -435,7 +438,7 @@ async function answerForm(
       await server.context.limits.take('general', visit.account.id);
       const answer = await row.act(visit, form);
       // The page shows the form again: nothing was done.
-      if (answer.kind !== 'page') await tellDone(visit, row, answer);
+      if (answer.kind !== 'page') await tellDone(visit, row, answer, form);
       return answer;
     } catch (error) {
       const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
@@ -447,9 +450,10 @@ async function answerForm(
 }
 
 /** Records what an account has done, in the security log and for its owner. */
-async function tellDone(visit: Visit, { activity }: PageRow, answer: DashboardAnswer): Promise<void> {
+async function tellDone(visit: Visit, row: PageRow, answer: DashboardAnswer, form: Parameters): Promise<void> {
   const { account, context, part, request } = visit;
   logOutcome(visit, 'done');
+  const activity = typeof row.activity === 'function' ? row.activity(form) : row.activity;
   if (activity === undefined) return;
   const made = answer.kind === 'moved' ? (answer.to.split('/')[3] ?? '') : '';
   const name = part('name') !== '' ? part('name') : part('id') !== '' ? part('id') : made;

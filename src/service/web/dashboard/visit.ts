@@ -154,7 +154,7 @@ export interface PageRow {
   /** The form came from a page of this service, in the same browser. */
   readonly act?: (visit: Visit, form: PostedForm) => Promise<DashboardAnswer>;
   /** The entry in the activity log; undefined if the session already shows the change. */
-  readonly activity?: ActivityKind;
+  readonly activity?: ActivityKind | ((form: Parameters) => ActivityKind);
   /** The form with its input and the reason for the refusal. */
   readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
 }
