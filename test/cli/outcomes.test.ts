@@ -499,6 +499,25 @@ describe('waiting', () => {
     expect(await asAlice(next.slice(1))).toMatchObject({ code: 0, out: 'here I am\n' });
   });
 
+  it.each([
+    ['tries to open the event stream as often as --retries allows', 2, '2', 0],
+    ['fails when it may not try to open the event stream again', 1, '0', 9],
+    ['fails when the event stream stays closed', 9, '2', 9],
+  ])('for a reply %s', { timeout: 30_000 }, async (_, failures, retries, code) => {
+    const id = await session('joined');
+    let opened = 0;
+    relay.mayOpen = () => {
+      opened += 1;
+      return opened > failures;
+    };
+    const asking = asAlice(['send', id, 'are you there?', '--wait', '--json', '--retries', retries]);
+    await until('it has tried', async () => opened >= Math.min(failures + 1, Number(retries) + 1));
+    if (code === 0) await bob.mustSend(id, 'here I am');
+    expect(await asking).toMatchObject({ code });
+    expect(opened).toBe(Math.min(failures + 1, Number(retries) + 1));
+    relay.mayOpen = undefined;
+  });
+
   it('for a reply in a session that the other side ends reports this, and that the message was sent', async () => {
     const id = await session('joined');
     const asking = asAlice(['send', id, 'hi', '--wait', '--json']);

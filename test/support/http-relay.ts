@@ -19,6 +19,8 @@ export interface HttpRelay {
   readonly port: number;
   targetPort: number;
   onRequest: ((relayed: Relayed) => Promise<void>) | undefined;
+  /** Whether a WebSocket may open. Otherwise the answer is 500. */
+  mayOpen: (() => boolean) | undefined;
   /** Cuts every connection but accepts new ones. */
   cut(): void;
   stop(): Promise<void>;
@@ -72,6 +74,8 @@ export async function startHttpRelay(): Promise<HttpRelay> {
   });
   server.on('connection', track);
   server.on('upgrade', (incoming, socket, head) => {
+    if (relay.mayOpen?.() === false)
+      return void socket.end('HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
     const onward = connect(relay.targetPort, '127.0.0.1');
     track(onward);
     const lines = [`${incoming.method} ${incoming.url} HTTP/1.1`];
@@ -88,6 +92,7 @@ export async function startHttpRelay(): Promise<HttpRelay> {
     port: (server.address() as AddressInfo).port,
     targetPort: 0,
     onRequest: undefined,
+    mayOpen: undefined,
     cut() {
       for (const socket of sockets) socket.destroy();
     },

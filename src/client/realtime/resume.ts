@@ -97,9 +97,10 @@ async function* follow(tail: Tail): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   const { transport, random, credential } = context;
   const { signal } = options;
-  // A command with a deadline, or without retries, reports errors at its start. Otherwise the loop retries, and says
-  // so.
-  const waitsAtStart = transport.deadline === undefined && context.rest.retries > 0;
+  // A command with a deadline tries as often as any request. Without one it waits for the service, and says so.
+  const { retries } = context.rest;
+  const waitsAtStart = transport.deadline === undefined && retries > 0;
+  const retriesAtStart = waitsAtStart ? Number.POSITIVE_INFINITY : retries;
   const starting: TailContext = waitsAtStart ? { ...context, rest: { ...context.rest, retries: 0 } } : context;
   const prepare = async (): Promise<SocketAddress> => {
     await begin({ ...tail, context: starting });
@@ -107,7 +108,7 @@ async function* follow(tail: Tail): AsyncGenerator<Items> {
   };
   let isReconnect = false;
   let brokeAtMs: number | undefined;
-  const connections = keepConnected({ transport, random, credential, prepare, waitsAtStart, signal });
+  const connections = keepConnected({ transport, random, credential, prepare, retriesAtStart, signal });
   const refusal = { error: undefined as unknown };
   for await (const item of untilRefused(connections, refusal)) {
     if (item.kind === 'reconnecting') {

@@ -365,8 +365,11 @@ export interface ConnectionContext {
   readonly credential: Credential;
   /** Prepares the first connection and finds its address. Called again until it succeeds. */
   prepare(): Promise<SocketAddress>;
-  /** Whether to wait for an unavailable service before the first connection too. */
-  readonly waitsAtStart: boolean;
+  /**
+   * How often to try again before the first connection if the service is unavailable. If it is not infinite, an error of
+   * `prepare` and a pause that would pass the deadline end it at once.
+   */
+  readonly retriesAtStart: number;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -412,9 +415,15 @@ export async function* keepConnected(context: ConnectionContext): AsyncGenerator
   while (signal?.aborted !== true) {
     const connected = await connectOnce(context, findAddress, rejected, wasConnected);
     let cause: Failure;
+    let fatal: RequestError | undefined;
     if (connected.kind === 'failed') {
       rejected = undefined;
-      cause = connected.cause;
+      cause = toSocketFailure(connected.error);
+      const isLastTry = address === undefined || attempt >= context.retriesAtStart;
+      if (!wasConnected && Number.isFinite(context.retriesAtStart)) {
+        if (isLastTry) throw connected.error;
+        fatal = connected.error;
+      }
     } else {
       const { socket, token } = connected;
       wasConnected = true;
@@ -432,6 +441,8 @@ export async function* keepConnected(context: ConnectionContext): AsyncGenerator
     attempt += 1;
     const ceiling = backoffMs(DELAY_MIN_MS, attempt - 1, DELAY_MAX_MS);
     const delayMs = Math.max(cause.minDelayMs, Math.round(random.fraction() * ceiling));
+    const { deadline = Number.POSITIVE_INFINITY } = transport;
+    if (fatal !== undefined && transport.clock.monotonic() + delayMs >= deadline) throw fatal;
     yield { kind: 'reconnecting', attempt, delayMs, reason: cause.reason };
     await wait(transport.clock, delayMs, signal).catch(() => undefined);
   }
@@ -439,7 +450,7 @@ export async function* keepConnected(context: ConnectionContext): AsyncGenerator
 
 type Connected =
   | { readonly kind: 'connected'; readonly socket: LiveSocket; readonly token: string }
-  | { readonly kind: 'failed'; readonly cause: Failure };
+  | { readonly kind: 'failed'; readonly error: RequestError };
 
 /** A refused token is renewed once and tried again at once. */
 async function connectOnce(
@@ -466,9 +477,8 @@ async function connectOnce(
         rejected = token;
         continue;
       }
-      const isGivenUp = !wasConnected && !context.waitsAtStart;
-      if (signal?.aborted !== true && (isGivenUp || !isPassing(error, wasConnected))) throw error;
-      return { kind: 'failed', cause: toSocketFailure(error) };
+      if (signal?.aborted !== true && !isPassing(error, wasConnected)) throw error;
+      return { kind: 'failed', error };
     }
   }
 }

@@ -151,7 +151,7 @@ describe('a pong', () => {
     const credential = { accessToken: async () => ({ token: 'x', expiresAtMs: Number.MAX_SAFE_INTEGER }) };
     const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const connections = keepConnected({
-      ...{ transport: createTransport({ clock }), random: systemRandom, signal: stop.signal, waitsAtStart: false },
+      ...{ transport: createTransport({ clock }), random: systemRandom, signal: stop.signal, retriesAtStart: 0 },
       credential: credential as unknown as Credential,
       prepare: async () => ({ url, isGuessed: false }),
     });
