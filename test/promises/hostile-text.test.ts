@@ -5,7 +5,7 @@ import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sanitize } from '../../src/kit/sanitize.js';
-import { createHome, type Home, jsonLines } from '../acceptance/program.js';
+import { createHome, type Ended, type Home, jsonLines } from '../acceptance/program.js';
 import type { Actor } from '../support/actors.js';
 import { PROGRAM_FILE } from '../support/built-program-file.js';
 import { DANGEROUS, FORGERIES, hostileTexts, OTHER_LINE_BREAKS } from '../support/hostile-text.js';
@@ -133,7 +133,45 @@ describe('a model that obeys everything outside a frame', () => {
     return { prompts, texts };
   }
 
+  /** What a command prints for each text. */
+  async function readPrinted(print: (content: string, at: number) => Promise<Ended>): Promise<Read> {
+    const prompts: string[] = [];
+    const queue = [...TEXTS.entries()];
+    const work = async (): Promise<void> => {
+      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+        const [at, content] = next;
+        const { status, stdout } = await print(content, at);
+        expect(status).toBe(0);
+        prompts.push(stdout);
+      }
+    };
+    await Promise.all(Array.from({ length: 4 }, work));
+    return { prompts, texts: prompts.map(framed) };
+  }
+
+  /** Runs a command that asks something in a new session, and replies with the text. */
+  async function answerTo(content: string, words: (sessionId: string) => readonly string[]): Promise<Ended> {
+    const id = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(id);
+    const asking = home.run(words(id));
+    await until('the question arrives', async () =>
+      (await alice.mustReplay(id)).some((event) => JSON.stringify(event).includes('"a question"')),
+    );
+    await alice.mustSend(id, content);
+    return asking;
+  }
+
   const RENDERINGS: Readonly<Record<string, () => Promise<Read>>> = {
+    'asp session wait --fence': () =>
+      readPrinted((_, at) => {
+        const id = sessions[Math.floor(at / PER_SESSION)] ?? '';
+        // Before it are the start of the session, the reader's joining, and the earlier texts.
+        const before = String(2 + (at % PER_SESSION));
+        return home.run(['session', 'wait', id, '--for', 'message', '--after', before, '--fence']);
+      }),
+    'asp send --wait --fence': () =>
+      readPrinted((content) => answerTo(content, (id) => ['send', id, 'a question', '--wait', '--fence'])),
+    'asp ask --fence': () => readPrinted((content) => answerTo(content, (id) => ['ask', id, 'a question', '--fence'])),
     async 'asp tail --fence'() {
       const prompts: string[] = [];
       for (const id of sessions) {
