@@ -232,6 +232,19 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('connects, and is live: it does not say in between that it polls', { timeout: 120_000 }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.addInitScript(`addEventListener('DOMContentLoaded', () => {
+        const state = document.getElementById('live');
+        window.said = [state.dataset.state];
+        new MutationObserver(() => window.said.push(state.dataset.state)).observe(state, { attributeFilter: ['data-state'] });
+      })`);
+      await page.reload();
+      await page.locator('#live[data-state="on"]').waitFor();
+      expect(new Set(await page.evaluate<string[]>('said'))).toEqual(new Set(['off', 'on']));
+    });
+  });
+
   it('polls every few seconds if too many streams are open, and is live when one closes', {
     timeout: 120_000,
   }, async () => {

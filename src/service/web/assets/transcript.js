@@ -140,6 +140,7 @@
     isOver = false;
   let source, leave, asked, timer;
   let isStreaming = false,
+    isSharing = false,
     isNews = false;
   const say = (name) => {
     if (state.dataset.state !== name) state.dataset.state = name;
@@ -295,7 +296,10 @@
       wait = FIRST_WAIT;
       show(found);
       showWaiting();
-      say(isStreaming ? 'on' : 'slow');
+      if (isStreaming) say('on');
+      else if (!isSharing) say('slow');
+      // The stream opens while the first answer is on its way.
+      isSharing = false;
       const pause = isStreaming ? POLL_BESIDE_STREAM : POLL;
       // News that this page cannot show, such as events its agent may not see, is requested only once.
       const isMore = (found.hasMore || isNews) && !isFull();
@@ -316,6 +320,7 @@
     poll();
   };
   const shareStream = () => {
+    isSharing = true;
     const session = /sess_\w+/.exec(log.dataset.live)[0];
     let moves = '0';
     leave = window.follow(session, {
