@@ -51,7 +51,7 @@ export function outcomeReporter(file: string): Reporter {
       );
       writeFileSync(file, JSON.stringify(outcome));
       const late = modules.flatMap((module) => [...module.children.allTests('skipped')]).filter(isLate).length;
-      if (late > 0) process.stdout.write(`\n${late} tests were skipped because ${TIME_IS_UP}.\n`);
+      if (late > 0) process.stdout.write(`\nSkipped because ${TIME_IS_UP}: ${late}\n`);
     },
   };
 }

@@ -623,12 +623,20 @@ describe('asp run --acp', () => {
 
     it.each([
       ['cannot close them', ''],
+      ['cannot close them, and takes long to end', 'lingers'],
       ['refuses to close them', 'refused'],
     ])('starts a program again that opens them slowly and %s', async (_, close) => {
       const { program, noted } = polite(350, close);
       const agent = await start(program);
-      const [first = ''] = await askInNew(OPEN_MAX + 1);
-      if (close !== '') await askInNew(1);
+      const [first = ''] = await askInNew(OPEN_MAX);
+      const last = await me.mustCreate({ invite: [BOT] });
+      const words = ['one', 'two', 'three', 'four'];
+      for (const word of words) await me.mustSend(last, word);
+      await until('all are answered', async () => (await contentsOf(last)).length === 2 * words.length, 30_000);
+      expect((await contentsOf(last)).slice(words.length)).toEqual(
+        words.map((word) => expect.stringMatching(`heard ${word}$`)),
+      );
+      if (close === 'refused') await askInNew(1);
       await agent.until('stderr', /The agent program starts again: it cannot close sessions, and had many open\./);
       expect(await ask(first, 'two')).toBe('s1 heard two');
       expect(new Set(noted().map(({ pid }) => pid)).size).toBe(2);

@@ -32,8 +32,9 @@ export interface Bus {
    */
   beat(processId: string, others: readonly string[], end: LogEnd): void;
   /**
-   * A recent position of the log. Every event up to there was committed by the time of this call. Undefined:
-   * notifications are reliable, or nothing is known yet.
+   * A recent position of the log. Every event up to there was committed by the time of this call, except in the first
+   * seconds of a process: then it is where the log was at its start. Undefined: notifications are reliable, or nothing
+   * is known yet.
    */
   settledPosition(): number | undefined;
   /** Something may have been committed without a notification: everyone must look. */

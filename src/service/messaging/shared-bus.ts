@@ -145,9 +145,12 @@ function createMarks(clock: Clock) {
   const isSettled = ({ atMs, writers }: Mark): boolean => clock.monotonic() - atMs >= COMMIT_MS && writers.length === 0;
   return {
     add({ position, writers }: LogEnd): void {
-      // A log that was restored is shorter.
-      if (position < (marks.at(-1)?.position ?? 0)) marks = [];
-      const known = marks.map((mark) => ({ ...mark, writers: mark.writers.filter((id) => writers.includes(id)) }));
+      const known = marks.map((mark) => ({
+        // A log is shorter after a restore, and when the newest session was deleted.
+        position: Math.min(mark.position, position),
+        writers: mark.writers.filter((id) => writers.includes(id)),
+        atMs: mark.atMs,
+      }));
       const [first, ...later] = known.slice(Math.max(0, known.findLastIndex(isSettled)));
       const latest = { position, writers, atMs: clock.monotonic() };
       // While a commit takes long, the later ones settle with it.

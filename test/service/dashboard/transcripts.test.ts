@@ -512,6 +512,7 @@ describe('A transcript, live', () => {
     const host = await createActor(own.desk.place, own.operator, 'host', { owner: 'ada' });
     const guest = await createActor(own.desk.place, own.operator, 'guest');
     const hidden = await createActor(own.desk.place, own.operator, 'hidden');
+    const createdMs = clock.monotonic();
     const session = await host.mustCreate({ topic: 'who', invite: [guest.handle, hidden.handle] });
     for (const actor of [guest, hidden]) await actor.mustJoin(session);
     const { accessToken } = await mustGrant(own.desk.place, own.operator, hidden.handle, {
@@ -544,6 +545,25 @@ describe('A transcript, live', () => {
     // Sooner than anyone looks without a notification.
     expect(clock.monotonic() - startMs).toBeLessThan(5_000);
     await socket.close();
+    // The head also says how old the session is. That must not change because of the hidden agent, either.
+    const statuses = (): number => alone.text().split('event: status\n').length - 1;
+    const untilAge = async (ms: number): Promise<void> => {
+      for (; clock.monotonic() < createdMs + ms; await new Promise((resolve) => setTimeout(resolve, 5)))
+        clock.advance(100);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    };
+    await untilAge(57_900);
+    // The next status without news is then due five seconds later.
+    const guestSocket = await guest.mustConnect();
+    await untilHeard('the guest is online again', isShown);
+    await untilAge(60_300);
+    const before = statuses();
+    const hiddenSocket = await hidden.mustConnect();
+    await untilAge(62_000);
+    expect(statuses()).toBe(before);
+    await untilAge(66_000);
+    expect(statuses()).toBe(before + 1);
+    for (const one of [guestSocket, hiddenSocket]) await one.close();
     for (const feed of [alone, shared]) feed.close();
     await own.close();
   });

@@ -7,6 +7,7 @@ import { Readable, Writable } from 'node:stream';
 import { agent, methods, ndJsonStream, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk/unstable';
 
 const [, , logFile, openMs = '0', close] = process.argv;
+if (close === 'lingers') process.on('SIGTERM', () => setTimeout(() => process.exit(), 1_000));
 const note = (entry) => appendFileSync(logFile, `${JSON.stringify({ pid: process.pid, at: Date.now(), ...entry })}\n`);
 const entries = () =>
   existsSync(logFile)
@@ -89,7 +90,7 @@ agent({ name: 'scripted' })
     protocolVersion: PROTOCOL_VERSION,
     agentCapabilities: {
       loadSession: true,
-      sessionCapabilities: close === undefined ? {} : { close: {} },
+      sessionCapabilities: close === undefined || close === 'lingers' ? {} : { close: {} },
     },
   }))
   .onRequest(methods.agent.session.new, async () => {

@@ -75,6 +75,8 @@ const UsageUpdate = z.looseObject({
   cost: maybe(z.looseObject({ amount: z.number(), currency: z.string() })),
 });
 
+/** The program was ended for no session: none is at fault. */
+const NO_SESSION = '';
 const STOPPED: AcpEnded = { kind: 'ended', why: 'it was stopped', exitCode: null };
 
 /** A turn in progress. */
@@ -271,7 +273,14 @@ class AcpAgent implements Responder {
       const { resume = null, close = null } = sessionCapabilities ?? {};
       const load = resume !== null ? 'session/resume' : loadSession === true ? 'session/load' : undefined;
       const abilities = { load, close: close !== null } as const;
-      const connection = { process, sessions: new OpenSessions(context, process, abilities, this.#sessions) };
+      const connection: Connection = {
+        process,
+        sessions: new OpenSessions(context, process, abilities, this.#sessions, () => {
+          connection.endedFor = NO_SESSION;
+          this.#forget(connection);
+          void process.end('it cannot close sessions, and had many open');
+        }),
+      };
       this.#running = connection;
       void process.ended.then(({ why }) => {
         this.#forget(connection);
@@ -383,10 +392,6 @@ class AcpAgent implements Responder {
       for (const stop of stops) stop();
       if (acpId !== undefined) this.#turns.delete(acpId);
       connection.sessions.release(sessionId);
-      if (connection.sessions.isTooFull()) {
-        connection.endedFor ??= sessionId;
-        void process.end('it cannot close sessions, and had many open');
-      }
     }
   }
 

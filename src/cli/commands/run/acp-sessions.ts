@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { putLast } from '../../../kit/bounded-map.js';
+import { wait } from '../../../kit/clock.js';
 
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { readIfPresent } from '../../../kit/private-file.js';
@@ -18,8 +19,10 @@ const RECENT_MS = 60 * 60_000;
 const RECENT_MAX = 3;
 /** A program that opens a session faster gains nothing from one that is opened ahead, and starts no program for each. */
 const SLOW_MS = 300;
-/** More stay open only while they all have a turn: each can hold a quarter of a gigabyte. */
+/** Beyond this many, those without a turn are closed: each can hold a quarter of a gigabyte. */
 const OPEN_MAX = 10;
+const CLOSE_WITHIN_MS = 5_000;
+const RETIRED: Failed = { kind: 'ended', why: 'it is being started again', exitCode: null };
 /** Stands for the spare session where the others have their own name. */
 const SPARE = 'spare';
 
@@ -136,24 +139,40 @@ export class OpenSessions {
   /** A session for the next of ours that is new. */
   #spare: Promise<string | Failed> | undefined;
   #isPreparing = false;
+  #isRetired = false;
+  readonly #retire: () => void;
 
-  constructor(context: Context, process: AcpProcess, { load, close }: SessionAbilities, kept: KeptSessions) {
+  /**
+   * `retire` ends a program that holds too many sessions, none of them in use, and can only get rid of them by a new
+   * start.
+   */
+  constructor(
+    context: Context,
+    process: AcpProcess,
+    { load, close }: SessionAbilities,
+    kept: KeptSessions,
+    retire: () => void,
+  ) {
     this.#context = context;
     this.#process = process;
     this.#canLoad = load;
     this.#canClose = close && load !== undefined;
     this.#kept = kept;
+    this.#retire = retire;
   }
 
-  /** Whether the program holds too many sessions, none in use, and gets rid of them only by a new start. */
-  isTooFull(): boolean {
+  #retireIfFull(): void {
     const isHeavy = this.#canLoad !== undefined && (this.#kept.openMs ?? 0) >= SLOW_MS;
-    return isHeavy && !this.#canClose && this.#open.size > OPEN_MAX && this.#used.size === 0;
+    const isUnused = this.#used.size === 0 && !this.#isPreparing;
+    if (this.#isRetired || !isHeavy || this.#canClose || this.#open.size <= OPEN_MAX || !isUnused) return;
+    this.#isRetired = true;
+    this.#retire();
   }
 
   /** The turn of a session is over. */
   release(sessionId: string): void {
     this.#used.delete(sessionId);
+    this.#retireIfFull();
     if (!this.#canClose) return;
     const surplus = Math.max(0, this.#open.size - OPEN_MAX);
     const unused = [...this.#open].filter(([id]) => !this.#used.has(id));
@@ -162,9 +181,16 @@ export class OpenSessions {
 
   #close(sessionId: string, acpId: string): void {
     this.#open.delete(sessionId);
-    const closing = this.#process.request('session/close', { sessionId: acpId }).then((reply) => {
+    const closed = this.#process.request('session/close', { sessionId: acpId });
+    const late = new AbortController();
+    const isLate = wait(this.#context.clock, CLOSE_WITHIN_MS, late.signal).then(
+      () => true,
+      () => false,
+    );
+    const closing = Promise.race([closed, isLate]).then((reply) => {
+      late.abort();
       this.#closing.delete(sessionId);
-      if (reply.kind === 'refused') this.#canClose = false;
+      if (reply === true || (typeof reply === 'object' && reply.kind === 'refused')) this.#canClose = false;
     });
     this.#closing.set(sessionId, closing);
   }
@@ -174,6 +200,7 @@ export class OpenSessions {
    * is released.
    */
   async open(sessionId: string): Promise<string | Failed> {
+    if (this.#isRetired) return RETIRED;
     this.#used.add(sessionId);
     await this.#closing.get(sessionId);
     const known = this.#open.get(sessionId);
@@ -211,7 +238,8 @@ export class OpenSessions {
     const method = this.#canLoad;
     if (method !== undefined)
       for (const [sessionId, acpId] of this.#kept.recent()) {
-        await this.#prepareOne(sessionId, !this.#open.has(sessionId), async () => {
+        const isMissing = !this.#open.has(sessionId) && this.#open.size < OPEN_MAX;
+        await this.#prepareOne(sessionId, isMissing, async () => {
           const { kind } = await this.#load(method, sessionId, acpId);
           return kind === 'result';
         });
@@ -219,6 +247,7 @@ export class OpenSessions {
         await this.#prepareSpare();
       }
     this.#isPreparing = false;
+    this.#retireIfFull();
   }
 
   #prepareSpare(): Promise<void> {
@@ -240,6 +269,7 @@ export class OpenSessions {
 
   #load(method: 'session/resume' | 'session/load', sessionId: string, acpId: string): Promise<AcpReply> {
     const load = async (): Promise<AcpReply> => {
+      await this.#closing.get(sessionId);
       const reply = await this.#request(method, { sessionId: acpId });
       this.#loading.delete(sessionId);
       if (reply.kind === 'result') this.#open.set(sessionId, acpId);

@@ -366,9 +366,11 @@ async function changeSessions(context: Context, names: readonly string[], action
   if (ids.length === 1) return changeSession(context, only, action);
   const failures: RequestError[] = [];
   let done = 0;
+  // --once names the session already, so it means the same whatever else is ended with it.
+  const isNumbered = context.globals.once === undefined;
   for (const [index, id] of ids.entries()) {
     try {
-      await changeSession(context, id, action, `/${index}`);
+      await changeSession(context, id, action, isNumbered ? `/${index}` : '');
       done += 1;
     } catch (error) {
       const { isNotFound } = await import('./refusal.js');
@@ -383,9 +385,11 @@ async function changeSessions(context: Context, names: readonly string[], action
   const untried = ids.length - done - failures.length;
   const reasons = failures.map((error) => findErrorContext(error)?.messages?.[error.code] ?? error.message);
   const message = `${PLAIN_CHANGE[action].note(`${done} of ${ids.length} sessions`)}.`;
-  const why = [...reasons, ...(untried > 0 ? ['The rest were not tried.'] : [])].join(' ');
+  const inDoubt = last.outcome === 'unknown' ? [`${ids[done + failures.length - 1]} may have changed.`] : [];
+  const why = [...reasons, ...inDoubt, ...(untried > 0 ? ['The rest were not tried.'] : [])].join(' ');
   if (done === 0 && untried === 0) throw await notFound(message, why, ['asp', 'session', 'list']);
-  throw new CliError('ASP_PARTIAL', { message, why, outcome: done > 0 ? 'applied' : last.outcome });
+  const outcome = last.outcome === 'unknown' || done === 0 ? last.outcome : 'applied';
+  throw new CliError('ASP_PARTIAL', { message, why, outcome, cause: last });
 }
 
 export const sessionJoin = command({

@@ -525,7 +525,6 @@ async function answerUnknown(
   });
 }
 
-/** Sends visitors who are not signed in to the sign-in page, and back here afterwards. */
 /** The page that has a form, or the nearest one above the form's address. */
 function findPageOf(address: string): string {
   let path = address.split('?', 1)[0] ?? '';

@@ -14,7 +14,7 @@ import type { PageBounds } from './page-bounds.js';
 import { followPresence } from './presence-news.js';
 import { createStreams, readAsker } from './streams.js';
 
-/** Each list is checked at most once in this time, no matter how much happens. */
+/** Events lead to at most one check of each list in this time, no matter how many there are. */
 const PAUSE_MS = 1_000;
 /** Checks happen this often without a notification, which can be lost. */
 const POLL_MS = 5_000;
@@ -55,7 +55,10 @@ function toSessionSubject(sessionId: string): Subject {
   let isOnlineDue = true;
   const readOnline = async (query: Query, { id, username }: Reader): Promise<void> => {
     isOnlineDue = false;
-    const handles = await listOnline(query, sessionId, { accountId: id, owner: username });
+    const handles = await listOnline(query, sessionId, { accountId: id, owner: username }).catch((error: unknown) => {
+      isOnlineDue = true;
+      throw error;
+    });
     const before = online;
     online = [...handles].sort().join(' ');
     if (before !== undefined && before !== online) moves += 1;
@@ -93,6 +96,7 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
     [...streams].flatMap(({ subjects }) => subjects.flatMap(({ sessionId = [] }) => sessionId));
   const streams = createStreams<ListStream>(server, POLL_MS, () => {
     lookSoon();
+    for (const { subjects } of streams) for (const subject of subjects) subject.presenceMoved?.();
     lookAtSessions(listFollowed());
   });
   let isStopping = false;
@@ -111,6 +115,7 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
       if (account?.id !== stream.accountId) return undefined;
       return Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account)] as const));
     });
+    if (stream.response.writableEnded) return;
     if (found === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
     // A reader who takes nothing for long gets it later.
     else if (!stream.response.writableNeedDrain) for (const [subject, data] of found) tell(stream, subject, data);

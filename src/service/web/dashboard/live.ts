@@ -4,6 +4,7 @@ import { ServiceError } from '../../core/errors.js';
 import { describeScope, scopeOf } from '../../core/request-scope.js';
 import { lastVisibleTo, readAccountRows, toVisibleEvents, type VisibleEvents } from '../../messaging/events.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
+import { listOnline } from '../../store/participants.js';
 import { type Browser, findAccountOf, type PageServer } from '../browser.js';
 import { renderComposer } from './compose.js';
 import type { PageBounds } from './page-bounds.js';
@@ -37,14 +38,18 @@ interface LiveStream {
   readonly sessionId: string;
   /** The number of the last event that was sent. */
   readonly after: number;
-  /** There may be new events, or the status is due: a message got further, or someone connected. */
+  /** There may be new events, or the status is due because a message got further. */
   look(isStatusDue?: boolean): void;
+  /** An agent of the session connected or disconnected. One whose presence is hidden from the viewer changes nothing. */
+  presenceMoved(): Promise<void>;
 }
 
 interface StreamParts {
   readonly response: ServerResponse;
   /** The number of the last event on the page. */
   readonly after: number;
+  /** Who is online on the page. */
+  readonly online: ReadonlySet<string>;
 }
 
 /** The new events, or the reason why the stream ends. */
@@ -63,7 +68,7 @@ interface News extends VisibleEvents {
 function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts): LiveStream {
   const { context } = server;
   const { response } = parts;
-  let { after } = parts;
+  let { after, online } = parts;
   let { own } = viewer;
   let statusDueAt = context.clock.now() + STATUS_MS;
   let status = '';
@@ -82,6 +87,7 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
       return false;
     }
     own = found.own;
+    online = found.status?.online ?? online;
     const before = status;
     const shown = renderStatus(server, found, viewer);
     if (shown !== undefined) status = JSON.stringify(shown);
@@ -118,6 +124,12 @@ function createLiveStream(server: PageServer, viewer: Viewer, parts: StreamParts
       if (isStatusDue) statusDueAt = 0;
       mustLookAgain = true;
       if (!isLooking) void lookAll();
+    },
+    async presenceMoved() {
+      const { accountId, username, sessionId } = viewer;
+      const now = await context.database.read((query) => listOnline(query, sessionId, { accountId, owner: username }));
+      const hasChanged = now.size !== online.size || [...now].some((handle) => !online.has(handle));
+      if (hasChanged && !isOver()) this.look(true);
     },
   };
 }
@@ -227,8 +239,8 @@ export function createLiveTranscripts(server: AuthorizationServer, bounds: PageB
   const stopFollowing = followPresence(
     server.context,
     () => (streams.size === 0 ? undefined : [...streams].map(({ sessionId }) => sessionId)),
-    ({ sessionIds }) => {
-      for (const stream of streams) if (sessionIds.has(stream.sessionId)) stream.look(true);
+    async ({ sessionIds }) => {
+      for (const stream of streams) if (sessionIds.has(stream.sessionId)) await stream.presenceMoved();
     },
   );
   return {
@@ -240,10 +252,13 @@ export function createLiveTranscripts(server: AuthorizationServer, bounds: PageB
       if (request.headers.accept === 'application/json')
         return bounds.forNews(accountId, (mustRender) => answerPoll(server, reply, viewer, { after, mustRender }));
       await limits.take('openStream', accountId);
-      const seen = await database.read((query) => findSeenSession(query, accountId, sessionId));
-      if (seen === undefined) throw new ServiceError('NOT_FOUND');
+      const online = await database.read(async (query) => {
+        const seen = await findSeenSession(query, accountId, sessionId);
+        return seen && listOnline(query, sessionId, { accountId, owner: viewer.username });
+      });
+      if (online === undefined) throw new ServiceError('NOT_FOUND');
       const create = (response: ServerResponse): LiveStream => {
-        const stream = createLiveStream(server, viewer, { response, after });
+        const stream = createLiveStream(server, viewer, { response, after, online });
         stream.look();
         return stream;
       };
