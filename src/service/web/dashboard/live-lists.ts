@@ -32,7 +32,12 @@ interface Subject {
   moved?(): void;
   /** An agent of the session connected or disconnected. */
   presenceMoved?(): void;
-  read(query: Query, account: Reader): Promise<string>;
+  /**
+   * Whether who is online must be read. Ask before the read begins: its snapshot can be older than what is announced
+   * after that.
+   */
+  takeOnlineDue?(): boolean;
+  read(query: Query, account: Reader, isOnlineDue: boolean): Promise<string>;
 }
 
 interface ListStream {
@@ -54,11 +59,7 @@ function toSessionSubject(sessionId: string): Subject {
   let online: string | undefined;
   let isOnlineDue = true;
   const readOnline = async (query: Query, { id, username }: Reader): Promise<void> => {
-    isOnlineDue = false;
-    const handles = await listOnline(query, sessionId, { accountId: id, owner: username }).catch((error: unknown) => {
-      isOnlineDue = true;
-      throw error;
-    });
+    const handles = await listOnline(query, sessionId, { accountId: id, owner: username });
     const before = online;
     online = [...handles].sort().join(' ');
     if (before !== undefined && before !== online) moves += 1;
@@ -72,10 +73,15 @@ function toSessionSubject(sessionId: string): Subject {
     presenceMoved() {
       isOnlineDue = true;
     },
-    async read(query, account) {
+    takeOnlineDue() {
+      const isDue = isOnlineDue;
+      isOnlineDue = false;
+      return isDue;
+    },
+    async read(query, account, isDue) {
       const view = await findAccountView(query, account.id, sessionId);
       const hasJoined = view?.participations.some(({ status }) => status === 'joined') === true;
-      if (hasJoined && isOnlineDue) await readOnline(query, account);
+      if (hasJoined && isDue) await readOnline(query, account);
       return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)} ${hasJoined ? moves : 0}`;
     },
   };
@@ -109,11 +115,29 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
     response.write(`event: ${subject.event}\ndata: ${data}\n\n`);
     told.set(subject, data);
   };
+  /** What each subject says to an account, read at one moment; undefined if there is no account. */
+  const readAll = async (
+    subjects: readonly Subject[],
+    findAccount: (query: Query) => Promise<Reader | undefined>,
+  ): Promise<readonly (readonly [Subject, string])[] | undefined> => {
+    const due = new Set(subjects.filter((subject) => subject.takeOnlineDue?.() === true));
+    try {
+      return await database.read(async (query) => {
+        const account = await findAccount(query);
+        if (account === undefined) return undefined;
+        return Promise.all(
+          subjects.map(async (subject) => [subject, await subject.read(query, account, due.has(subject))] as const),
+        );
+      });
+    } catch (error) {
+      for (const subject of due) subject.presenceMoved?.();
+      throw error;
+    }
+  };
   const lookAt = async (stream: ListStream, subjects: readonly Subject[]): Promise<void> => {
-    const found = await database.read(async (query) => {
+    const found = await readAll(subjects, async (query) => {
       const account = await findAccountOf(server, query, stream.browser);
-      if (account?.id !== stream.accountId) return undefined;
-      return Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account)] as const));
+      return account?.id === stream.accountId ? account : undefined;
     });
     if (stream.response.writableEnded) return;
     if (found === undefined) stream.response.end('event: end\ndata: signed-out\n\n');
@@ -196,11 +220,7 @@ export function createLiveLists(server: AuthorizationServer, bounds: PageBounds)
         ...(of.includes('needs') ? [needs] : []),
         ...sessions.map(toSessionSubject),
       ];
-      const found = await bounds.forNews(account.id, () =>
-        database.read((query) =>
-          Promise.all(subjects.map(async (subject) => [subject, await subject.read(query, account)] as const)),
-        ),
-      );
+      const found = (await bounds.forNews(account.id, () => readAll(subjects, async () => account))) ?? [];
       if (request.headers.accept === 'application/json') {
         reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
         return reply.send({ mark: found.find(([subject]) => subject === lists)?.[1] });
