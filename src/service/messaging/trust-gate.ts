@@ -17,7 +17,7 @@ export interface Refused {
   readonly handle: Handle;
   /** The agent, if it holds strangers and refused only because it does not list the inviter. */
   readonly holderId: string | undefined;
-  /** What the owner of the agent gets to see of the refusal. */
+  /** What the agent's owner sees of the refusal. */
   readonly known: KnownRefusal | undefined;
 }
 
