@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { createHome, type Home, json, jsonLines, startServe } from '../../acceptance/program.js';
 import { request } from '../../support/http.js';
+import { until } from '../../support/until.js';
 
 interface Line {
   line: string;
@@ -28,14 +29,18 @@ describe('asp serve logs', () => {
   };
   const folder = (): string => join(home.directory, 'run/asp-cli/serve');
 
+  /** A request is logged after it has been answered. */
+  const logged = (text: string): Promise<boolean> =>
+    until(text, async () => (await home.run(['serve', 'logs'])).stdout.includes(text));
+
   it('shows the log of the background service; -n limits it to the last N lines', async () => {
     const url = await detach('--log', 'json');
     for (const path of ['/health', '/openapi.json']) await request(`${new URL(url).origin}${path}`);
+    await logged('"route":"/openapi.json"');
     const all = await home.run(['serve', 'logs']);
     expect(all).toMatchObject({ status: 0, stderr: '' });
     expect(all.stdout).toContain('Ready.');
     expect(all.stdout).not.toContain('Ctrl-C');
-    expect(all.stdout).toContain('"route":"/openapi.json"');
     const last = all.stdout.trimEnd().split('\n').slice(-2);
     expect((await home.run(['serve', 'logs', '-n', '2'])).stdout).toBe(`${last.join('\n')}\n`);
     expect((await home.run(['serve', 'logs', '-n', '0'])).stdout).toBe('');
@@ -44,6 +49,7 @@ describe('asp serve logs', () => {
   it('--json prints one document per line, with the parsed entry if the line is JSON', async () => {
     const url = await detach('--log', 'json');
     await request(`${new URL(url).origin}/health`);
+    await logged('"route":"/health"');
     const lines = jsonLines<Line>((await home.run(['serve', 'logs', '--json'])).stdout);
     expect(lines.some(({ line, entry }) => line.startsWith('Ready.') && entry === null)).toBe(true);
     expect(lines.at(-1)?.entry).toMatchObject({ event: 'request', route: '/health' });
