@@ -95,18 +95,23 @@ async function giveBack(client: pg.Client, name: string): Promise<void> {
 
 /** Leaves what a new schema has: its version and a secret. Returns false if it was never created. */
 export async function emptySchema(client: pg.Client, name: string): Promise<boolean> {
-  const { rows } = await client.query<{ name: string; kind: string }>(
-    `SELECT c.oid::regclass::text AS name, c.relkind AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  const { rows } = await client.query<{ name: string; kind: string; pages: number }>(
+    `SELECT c.oid::regclass::text AS name, c.relkind AS kind, pg_relation_size(c.oid) / 8192 AS pages
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = $1 AND c.relkind IN ('r', 'S') AND c.relname <> 'schema_version'`,
     [name],
   );
   const tables = rows.filter(({ kind }) => kind === 'r');
   if (tables.length === 0) return false;
   if (!(await isUnchanged(client, name))) throw new Error(`a test changed the schema ${name} itself`);
-  const questions = tables.map((table) => `SELECT '${table.name}' AS name WHERE EXISTS (SELECT FROM ${table.name})`);
-  const { rows: filled } = await client.query<{ name: string }>(questions.join(' UNION ALL '));
   await client.query("SET lock_timeout = '2s'");
-  await client.query(`TRUNCATE ${filled.map((table) => table.name).join(', ')} CASCADE`);
+  // Without the triggers of foreign keys. TRUNCATE would make new files for each table, its partitions and their
+  // indexes, which takes 50 times as long.
+  await client.query('SET session_replication_role = replica');
+  const used = tables.filter(({ pages }) => Number(pages) > 0);
+  await client.query(used.map((table) => `DELETE FROM ${table.name}`).join(';'));
+  await client.query('RESET session_replication_role');
+  for (const table of used.filter(({ pages }) => Number(pages) > 32)) await client.query(`VACUUM ${table.name}`);
   for (const sequence of rows.filter(({ kind }) => kind === 'S'))
     await client.query(`ALTER SEQUENCE ${sequence.name} RESTART`);
   const secret = randomBytes(32).toString('base64url');
