@@ -82,6 +82,9 @@ describe('tables', () => {
     const items = [{ id: 'a', text: 'x'.repeat(20) }];
     expect(tableText(items, withIds, PLAIN, 45)).toContain('s'.repeat(31));
     expect(tableText(items, withIds, PLAIN, 44)).toBe(tableText(items, columns, PLAIN, 44));
+    const withTwo = [...withIds, { title: 'more', value: () => 'm'.repeat(9), isOptional: true }];
+    expect(tableText(items, withTwo, PLAIN, 55)).toBe(tableText(items, withIds, PLAIN, 55));
+    expect(tableText(items, withTwo, PLAIN, 44)).toBe(tableText(items, columns, PLAIN, 44));
   });
 
   it('can continue a text on the next line instead of cutting it', () => {

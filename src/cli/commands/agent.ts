@@ -226,7 +226,7 @@ export const agentList = command({
         value: reachText,
         paint: (state, _, style) => (state === 'online' ? style.green(state) : style.dim(state)),
       },
-      { title: 'policy', value: ({ inbound_policy: policy }) => policy ?? '' },
+      { title: 'policy', value: ({ inbound_policy: policy }) => policy ?? '', isOptional: true },
       { title: 'name', value: ({ display_name: name }) => name ?? '', isFlexible: true },
     ]);
     await notePage(context, page, 'No agents.');

@@ -263,7 +263,7 @@ export const knockList = command({
     const { knocks: items } = await read(context, 'listKnocks', { path: toHandlePath(handle) }, about);
     await context.output.list({ items, next_cursor: null }, [
       { title: 'sender', value: ({ sender }) => sender },
-      { title: 'times', value: ({ times }) => String(times) },
+      { title: 'times', value: ({ times }) => String(times), isOptional: true },
       timeColumn('last', ({ last_at: at }) => at, context.clock.now()),
       { title: 'text', value: ({ text }) => text ?? '', isFlexible: true },
     ]);

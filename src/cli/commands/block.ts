@@ -26,7 +26,7 @@ export const blockList = command({
     });
     await context.output.list(page, [
       { title: 'handle', value: ({ blocked_handle: handle }) => handle },
-      { title: 'agent', value: ({ blocked_agent_id: id }) => id ?? '' },
+      { title: 'agent', value: ({ blocked_agent_id: id }) => id ?? '', isOptional: true },
       timeColumn('since', ({ created_at: at }) => at, context.clock.now()),
     ]);
     await notePage(context, page, 'No blocks.');

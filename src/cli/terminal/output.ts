@@ -12,7 +12,7 @@ export interface Column<Item> {
   readonly paint?: (text: string, item: Item, style: Style) => string;
   /** Shrinks if the terminal is too narrow, the widest first; `last`: after the others; `wrap`: cuts no text. */
   readonly isFlexible?: boolean | 'last' | 'wrap';
-  /** Left out if the terminal is too narrow for the others. */
+  /** Left out if the terminal is too narrow for all columns, the last of these first. */
   readonly isOptional?: boolean;
   /** The value for machines, when output is piped. */
   readonly piped?: (item: Item) => string;
@@ -45,8 +45,8 @@ export function tableText<Item>(
   terminalWidth: number,
 ): string {
   const { text, excess } = layOut(items, columns, style, terminalWidth);
-  const needed = columns.filter(({ isOptional }) => isOptional !== true);
-  return excess > 0 && needed.length < columns.length ? layOut(items, needed, style, terminalWidth).text : text;
+  const last = columns.findLastIndex(({ isOptional }) => isOptional === true);
+  return excess > 0 && last !== -1 ? tableText(items, columns.toSpliced(last, 1), style, terminalWidth) : text;
 }
 
 /** The table, and by how much it is wider than the terminal. */

@@ -118,14 +118,15 @@ export const attachmentList = command({
     await context.output.list({ items, next_cursor: null }, [
       { title: 'attachment', value: ({ id }) => id },
       { title: 'name', value: ({ filename }) => filename ?? '-', isFlexible: true },
-      { title: 'type', value: ({ content_type: type }) => type ?? '-' },
+      { title: 'type', value: ({ content_type: type }) => type ?? '-', isOptional: true },
       {
         title: 'size',
         value: ({ size }) => (size === null ? '-' : formatBytes(size)),
         piped: ({ size }) => String(size ?? ''),
+        isOptional: true,
       },
-      { title: 'from', value: ({ sender }) => sender },
-      { title: 'sequence', value: ({ sequence }) => String(sequence) },
+      { title: 'from', value: ({ sender }) => sender, isOptional: true },
+      { title: 'sequence', value: ({ sequence }) => String(sequence), isOptional: true },
     ]);
     if (items.length === 0)
       await (await import('../session/refusal.js')).noteNone(context, sessionId, 'No attachments.');

@@ -94,8 +94,13 @@ export async function listLogins(context: Context): Promise<void> {
   const now = context.clock.now();
   await context.output.list({ items, next_cursor: null }, [
     { title: 'handle', value: ({ handle }) => handle ?? '(account)', paint: (text, _, style) => style.bold(text) },
-    { title: 'service', value: ({ profile, base_url }) => profile ?? base_url, piped: ({ base_url }) => base_url },
-    { title: 'store', value: ({ store }) => store },
+    {
+      title: 'service',
+      value: ({ profile, base_url }) => profile ?? base_url,
+      piped: ({ base_url }) => base_url,
+      isFlexible: true,
+    },
+    { title: 'store', value: ({ store }) => store, isOptional: true },
     {
       title: 'state',
       value: ({ state }) => STATE[state],
@@ -108,7 +113,7 @@ export async function listLogins(context: Context): Promise<void> {
         expires_at === null ? '-' : expires_at <= now ? 'expired' : relativeTime(expires_at, now),
       piped: ({ expires_at }) => isoTime(expires_at),
     },
-    { title: 'scopes', value: ({ scopes }) => scopes.join(' '), isFlexible: true },
+    { title: 'scopes', value: ({ scopes }) => scopes.join(' '), isFlexible: true, isOptional: true },
   ]);
   if (items.length === 0) await context.output.note('No logins. To sign in: asp login');
 }
@@ -153,11 +158,12 @@ export async function listClients(context: Context): Promise<void> {
   }));
   await context.output.list({ items, next_cursor: null }, [
     { title: 'client id', value: ({ client_id }) => client_id },
-    { title: 'authorization server', value: ({ issuer }) => issuer, isFlexible: true },
+    { title: 'issuer', value: ({ issuer }) => issuer, isFlexible: true },
     {
       title: 'registered',
       value: ({ registered_at }) => relativeTime(registered_at, context.clock.now()),
       piped: ({ registered_at }) => isoTime(registered_at),
+      isOptional: true,
     },
   ]);
   if (items.length === 0) await context.output.note('No client is registered yet; the first login registers one.');

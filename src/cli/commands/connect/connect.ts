@@ -225,7 +225,12 @@ async function listAgents(context: Context): Promise<void> {
     { title: 'agent', value: ({ agent }) => agent },
     { title: 'connected', value: ({ connected }) => (connected ? 'yes' : 'no') },
     { title: 'what wakes it', value: ({ wake }) => (wake === 'run' ? 'asp run --acp' : 'its monitor') },
-    { title: 'measured with', value: ({ measured_with: version }) => version ?? 'not measured', isFlexible: true },
+    {
+      title: 'measured with',
+      value: ({ measured_with: version }) => version ?? 'not measured',
+      isFlexible: true,
+      isOptional: true,
+    },
   ]);
   await context.output.note(
     'Without asp run --acp, a coding agent that has no monitor reads messages only while it works.',

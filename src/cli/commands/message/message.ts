@@ -77,7 +77,7 @@ export const messageList = command({
 function messageColumns(nowMs: number): readonly Column<Message>[] {
   return [
     { title: 'sequence', value: ({ sequence }) => String(sequence) },
-    timeColumn('when', ({ created_at: at }) => at, nowMs),
+    { ...timeColumn<Message>('when', ({ created_at: at }) => at, nowMs), isOptional: true },
     { title: 'from', value: ({ sender }) => sender, paint: (text, _, style) => style.cyan(text) },
     { title: 'text', value: messageText, isFlexible: true },
   ];
