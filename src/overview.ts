@@ -2,7 +2,7 @@ import { fstatSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { type Overview, overview } from './cli/help.js';
-import { isColoured, loadStyle } from './cli/terminal/style.js';
+import { isColored, loadStyle } from './cli/terminal/style.js';
 import { VERSION } from './cli/version.js';
 import { systemClock, wait } from './kit/clock.js';
 import { textWidth } from './kit/wrap.js';
@@ -21,7 +21,7 @@ export async function printOverview(): Promise<boolean> {
     const known = JSON.parse(readFileSync(join(__dirname, 'known-words.json'), 'utf8')) as Overview;
     // Asking process.stdout costs milliseconds, and a pipe has no columns.
     const terminal = fstatSync(STDOUT).isCharacterDevice() && process.stdout.isTTY ? process.stdout : undefined;
-    const style = await loadStyle(isColoured('auto', process.env, terminal !== undefined));
+    const style = await loadStyle(isColored('auto', process.env, terminal !== undefined));
     const width = textWidth({ columns: terminal?.columns || WIDTH_UNKNOWN });
     let rest = Buffer.from(overview(known, VERSION, style, width));
     while (rest.length > 0) rest = rest.subarray(await write(rest));

@@ -58,11 +58,11 @@ export interface Handover {
    * were killed or stopped count too.
    */
   begin(): Promise<number>;
-  /** Called once a handler has certainly got the message. */
+  /** Called once a handler has certainly received the message. */
   onTaken(): void;
 }
 
-/** What stands for a reply where replies are compared. */
+/** The text that stands for a reply when replies are compared. */
 export function toText(content: Message['content'] | Content): string {
   return typeof content === 'string' ? content : JSON.stringify(content);
 }
@@ -264,7 +264,9 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
 async function limited(answering: Answering, event: Incoming, limit: LimitName): Promise<RunResult> {
   const { context, advice, onLimit } = answering;
   if (onLimit === 'skip')
-    await context.output.note(`${event.session_id}: no reply, the limit ${limit} is reached. ${advice.limits[limit]}`);
+    await context.output.note(
+      `${event.session_id}: no reply, because the limit ${limit} is reached. ${advice.limits[limit]}`,
+    );
   return { ...aboutMessage(event), outcome: 'limited', code: limit, exit_code: null, tries: 0 };
 }
 

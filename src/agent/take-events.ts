@@ -340,7 +340,7 @@ class Agent {
     const joined = await persist(context, signal, () =>
       client.call('joinSession', { path: { session_id: sessionId }, signal }),
     );
-    const what = joined.kind === 'done' ? `joined ${sessionId}` : `could not join ${sessionId} anymore`;
+    const what = joined.kind === 'done' ? `joined ${sessionId}` : `could no longer join ${sessionId}`;
     await context.output.detail(what);
   }
 }

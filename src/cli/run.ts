@@ -15,7 +15,7 @@ import { CliError, usageError } from './errors.js';
 import { GLOBAL_OPTIONS } from './options.js';
 import { PROGRAM } from './program.js';
 import { isReaderGone } from './terminal/streams.js';
-import { isColoured, loadStyle } from './terminal/style.js';
+import { isColored, loadStyle } from './terminal/style.js';
 
 /** A test's replacement for the effects of a command. */
 export interface RunOptions {
@@ -193,7 +193,7 @@ async function showHelp(request: Request, surroundings: Surroundings): Promise<v
     loadCommands(PROGRAM),
   ]);
   const width = textWidth(streams.stdout);
-  const style = await loadStyle(isColoured('auto', environment, streams.stdout.isTerminal));
+  const style = await loadStyle(isColored('auto', environment, streams.stdout.isTerminal));
   const path = request.path.join(' ');
   const text =
     request.command !== undefined

@@ -153,7 +153,7 @@ export function readId(kind: IdKind, text: string): string {
       next: kind === 'session' ? ['asp', 'session', 'list'] : ['asp', 'agent', 'show', text],
     });
   throw usageError(`'${text}' is not ${name}.`, {
-    why: `${name} is ${prefix} and 26 upper-case letters and digits.`,
+    why: `${name} is ${prefix} and 26 uppercase letters and digits.`,
   });
 }
 

@@ -51,7 +51,7 @@ export const ERROR = {
     status: 400,
     retry: 'never',
     exit_code: 2,
-    message: 'A handle has the form @owner.agent_name: lower-case letters, digits, _ and -.',
+    message: 'A handle has the form @owner.agent_name: lowercase letters, digits, _ and -.',
   },
   MISSING_IDEMPOTENCY_KEY: {
     status: 400,

@@ -40,7 +40,7 @@ export const RESOURCES = [
     uri: INBOX_URI,
     name: 'inbox',
     title: 'Inbox',
-    description: 'The sessions with something unread from other agents. Reading it here marks nothing as read.',
+    description: 'The sessions with unread events from other agents. Reading it here marks nothing as read.',
     mimeType: RESOURCE_TYPE,
   },
 ] as const;

@@ -144,7 +144,7 @@ describe('the delivery state of a message', () => {
     expect(await stateOf(id)).toBe('stored');
     const refused = await asp('send', id, 'hello', '--wait-for', 'taken', '--timeout', '10s');
     expect(refused.status).toBe(10);
-    expect(refused.stderr).toContain('@alice.bot does not say what is taken. Your message was sent.');
+    expect(refused.stderr).toContain('@alice.bot does not report what is taken. Your message was sent.');
     expect((await asAlice('agent', 'update', '--share-taken')).status).toBe(0);
   });
 });

@@ -62,7 +62,7 @@ describe('asp serve --clock', () => {
     await start('--clock=-1d');
     const now = await advance('0s');
     expect(Math.round((Date.now() - now) / DAY_MS)).toBe(1);
-    await service?.running.until('stderr', /To turn its clock: asp serve clock advance/);
+    await service?.running.until('stderr', /To move its clock: asp serve clock advance/);
   });
 
   it('is refused for persistent data, and moves no other clock', async () => {
@@ -212,7 +212,7 @@ describe('asp serve trigger', () => {
 
   it.each([
     ['explode', /'explode' is not an event/],
-    ['message', /message happens to an agent/],
+    ['message', /message needs an agent/],
     ['503 --to alice.bot', /--to has no meaning with 503/],
     ['drop --to alice.bot --code 4000', /--code 4000 is not a code that the service closes sockets with/],
     ['drop --to alice.bot --times 2', /--times has no meaning with drop/],

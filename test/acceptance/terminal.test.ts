@@ -98,7 +98,7 @@ describe.skipIf(noPython !== undefined)('At a terminal and in a pipe,', () => {
     [`tail ${SESSION_ID} --no-follow --color always`, { FORCE_COLOR: '1' }, false, false],
   ];
   it.each(COLOURS)(
-    'asp %s with %j is coloured in a pipe: %s, at a terminal: %s',
+    'asp %s with %j is colored in a pipe: %s, at a terminal: %s',
     async (words, environment, pipe, terminal) => {
       const [piped, shown] = await Promise.all([inPipe(words, environment), atTerminal(words, environment)]);
       expect(piped.stdout.includes(ESCAPE)).toBe(pipe);
@@ -106,7 +106,7 @@ describe.skipIf(noPython !== undefined)('At a terminal and in a pipe,', () => {
     },
   );
 
-  it('colour of an error follows stderr, not stdout', async () => {
+  it('color of an error follows stderr, not stdout', async () => {
     const words = 'session show nonsense';
     const { stderr } = await atTerminal(words);
     expect(stderr).not.toContain(ESCAPE);

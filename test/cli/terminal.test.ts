@@ -11,7 +11,7 @@ import { failureText, quoteArgs } from '../../src/cli/terminal/failure.js';
 import { pick, tableText, tsvText } from '../../src/cli/terminal/output.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
-import { isColoured, PLAIN } from '../../src/cli/terminal/style.js';
+import { isColored, PLAIN } from '../../src/cli/terminal/style.js';
 import { systemRandom } from '../../src/kit/random.js';
 import { sanitize, sanitizeLine } from '../../src/kit/sanitize.js';
 import { stableKey } from '../../src/kit/stable-key.js';
@@ -40,7 +40,7 @@ describe('color: --color, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, and the term
   ];
   for (const [choice, environment, isTerminal, isOn] of table)
     it(`${choice} ${JSON.stringify(environment)} ${isTerminal ? 'at a terminal' : 'in a pipe'}: ${isOn}`, () =>
-      expect(isColoured(choice, environment, isTerminal)).toBe(isOn));
+      expect(isColored(choice, environment, isTerminal)).toBe(isOn));
 });
 
 describe('tables', () => {

@@ -139,7 +139,7 @@ describe('The security log goes', () => {
   const open = (format: 'errors' | 'json', file?: string) => {
     const streams = captureStreams({});
     const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: false } as const;
-    const output = createOutput(streams, { ...settings, isOutColoured: false, isErrColoured: false });
+    const output = createOutput(streams, { ...settings, isOutColored: false, isErrColored: false });
     return {
       streams,
       log: createServiceLog(

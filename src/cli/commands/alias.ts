@@ -5,7 +5,7 @@ import { usageError } from '../errors.js';
 import { ALIAS_NAME, type Config, readConfig } from '../profile/config.js';
 import { type Host, resolvePaths } from '../profile/paths.js';
 
-const NAME = { usage: '<name>', about: 'lower-case letters, digits and hyphens' } as const satisfies Argument;
+const NAME = { usage: '<name>', about: 'lowercase letters, digits and hyphens' } as const satisfies Argument;
 
 /** The alias as it is shown. */
 const toView = (name: string, words: readonly string[]) => ({ name, words: [...words] });
@@ -33,7 +33,7 @@ function findAlias({ aliases }: Config, name: string): readonly string[] | undef
 async function checkAlias(program: Program, name: string, words: readonly string[]): Promise<void> {
   if (!ALIAS_NAME.test(name))
     throw usageError(`'${name}' is not a valid alias.`, {
-      why: 'an alias has 1 to 50 lower-case letters, digits and hyphens, and begins with a letter.',
+      why: 'an alias has 1 to 50 lowercase letters, digits and hyphens, and begins with a letter.',
     });
   const taken = await findCommand(program, [name]);
   if (taken.unknownWord === undefined)

@@ -19,7 +19,7 @@ import {
 import { createOutput, type Filter, type Output } from '../terminal/output.js';
 import { createPrompts } from '../terminal/prompts.js';
 import { waitText } from '../terminal/relative-time.js';
-import { isColoured } from '../terminal/style.js';
+import { isColored } from '../terminal/style.js';
 import { agentChoice, buildCredential, describeSource } from './build-credential.js';
 import type { ClosableContext, Context, Surroundings } from './context.js';
 import type { ActingIdentity, Changes } from './describe-failure.js';
@@ -39,8 +39,8 @@ export function createContext(
     filter,
     isQuiet: globals.isQuiet,
     isVerbose: globals.isVerbose,
-    isOutColoured: isColoured(globals.color, environment, streams.stdout.isTerminal),
-    isErrColoured: isColoured(globals.color, environment, streams.stderr.isTerminal),
+    isOutColored: isColored(globals.color, environment, streams.stdout.isTerminal),
+    isErrColored: isColored(globals.color, environment, streams.stderr.isTerminal),
   });
   const prompts = createPrompts(streams, { ...globals, signal, interrupt });
   const changes: Changes = { count: 0, sessionId: undefined };

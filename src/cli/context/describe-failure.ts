@@ -10,7 +10,7 @@ import { localNotRunning } from '../profile/local-service.js';
 import { loginArgs, type ResolvedProfile } from '../profile/resolve-profile.js';
 import { type Failure, failureLine, failureText } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
-import { isColoured, loadStyle } from '../terminal/style.js';
+import { isColored, loadStyle } from '../terminal/style.js';
 import { durationText } from '../values.js';
 import type { Surroundings } from './context.js';
 import { type ErrorContext, findErrorContext, type ScopeOptions, withScopeOptions } from './explain.js';
@@ -343,7 +343,7 @@ export async function reportFailure(
   const failure = describeFailure(error, facts);
   const format = globals?.format ?? guessFormat(facts.argv, environment);
   if (format === 'human') {
-    const style = await loadStyle(isColoured(globals?.color ?? 'auto', environment, streams.stderr.isTerminal));
+    const style = await loadStyle(isColored(globals?.color ?? 'auto', environment, streams.stderr.isTerminal));
     const width = streams.stderr.isTerminal ? textWidth(streams.stderr) : undefined;
     await streams.stderr.write(failureText(failure, style, width));
   } else await streams.stderr.write(failureLine(failure));

@@ -141,8 +141,8 @@ export interface OutputSettings {
   readonly filter?: Filter | undefined;
   readonly isQuiet: boolean;
   readonly isVerbose: boolean;
-  readonly isOutColoured: boolean;
-  readonly isErrColoured: boolean;
+  readonly isOutColored: boolean;
+  readonly isErrColored: boolean;
 }
 
 /** Where a command writes its results and notes. stdout gets data only. */
@@ -216,8 +216,8 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
   const { stdout, stderr } = streams;
   const chosen = (value: unknown): unknown => (fields === undefined ? value : pick(value, fields));
   const toRecord = (value: object): string => `${toJsonLine(chosen(value))}\n`;
-  const style = once(() => loadStyle(settings.isOutColoured));
-  const errorStyle = once(() => loadStyle(settings.isErrColoured));
+  const style = once(() => loadStyle(settings.isOutColored));
+  const errorStyle = once(() => loadStyle(settings.isErrColored));
   const remark = async (text: string): Promise<void> =>
     stderr.write(
       format === 'human'

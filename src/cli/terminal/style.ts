@@ -13,8 +13,8 @@ const same = (text: string): string => text;
 export const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yellow: same, cyan: same };
 
 /** The colors of chalk, which is loaded only if colors are used. */
-export async function loadStyle(isColoured: boolean): Promise<Style> {
-  if (!isColoured) return PLAIN;
+export async function loadStyle(isColored: boolean): Promise<Style> {
+  if (!isColored) return PLAIN;
   const { Chalk } = await import('chalk');
   const chalk = new Chalk({ level: 1 });
   const { bold, dim, red, green, yellow, cyan } = chalk;
@@ -33,7 +33,7 @@ export type ColorChoice = 'auto' | 'always' | 'never';
 /**
  * Whether a stream is colored: the flag, then NO_COLOR, then variables that force color, then whether it is a terminal.
  */
-export function isColoured(
+export function isColored(
   choice: ColorChoice,
   environment: Readonly<Record<string, string | undefined>>,
   isTerminal: boolean,

@@ -351,7 +351,7 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     title: 'Send a message',
     description:
       SEND_TARGET +
-      'Returns session_id and the sequence to read after. Set once (a name of your own) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence.',
+      'Returns session_id and the sequence to read after. Set once (a name that you choose) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence.',
     effect: 'adds',
     input: SEND_INPUT,
     output: SentOutput,

@@ -46,7 +46,7 @@ export function advanceClock({ clock }: Rehearsal, ms: number): { now: number } 
   if (clock === undefined)
     throw new ServiceError(
       'FEATURE_NOT_AVAILABLE',
-      'Its clock cannot be turned. Start it with asp serve --data memory --clock controlled.',
+      'Its clock cannot be moved. Start it with asp serve --data memory --clock controlled.',
     );
   clock.advance(ms);
   return { now: clock.now() };

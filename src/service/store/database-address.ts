@@ -25,7 +25,7 @@ export function readDatabaseAddress(text: string): DatabaseAddress {
   if (schema !== undefined && !SCHEMA.test(schema))
     throw new OperatorError(
       'DATABASE_NOT_USABLE',
-      'The search_path of the database URL must be a single plain schema name (lower-case letters, digits and _).',
+      'The search_path of the database URL must be a single plain schema name (lowercase letters, digits and _).',
     );
   const role = first.searchParams.get(ROLE_PARAMETER);
   if (role !== null && !PRIMARY.includes(role))

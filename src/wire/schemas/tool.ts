@@ -41,13 +41,13 @@ export const TOOL_INPUT = {
   inReplyTo: z.optional(z.string().check(about('the id of the message that this answers: msg_…'))),
   data: z.optional(z.looseObject({}).check(about('a JSON object, sent as a data part'))),
   topic: Topic,
-  newSession: z.optional(z.boolean().check(about('start a new session although one is open with this agent'))),
+  newSession: z.optional(z.boolean().check(about('start a new session even if one is open with this agent'))),
   end: z.optional(z.boolean().check(about('end the session after this message'))),
 } as const;
 
 /** What `send` does with a handle, for its description. */
 export const SEND_TARGET =
-  'Sends a message to a session, or to agents. For one agent, it goes into the open session of only you two; if none is open, or with new_session, topic, end or once, it starts one. Several agents always get a new session. ';
+  'Sends a message to a session, or to agents. A message to one agent goes into your open session with only that agent; if none is open, or with new_session, topic, end or once, it starts one. Several agents always get a new session. ';
 
 /**
  * The handle whose open session a message goes into. A call with a key needs a new session: its repetition would find
@@ -75,7 +75,7 @@ export function describeSeveral(handle: string, sessions: readonly Session[]): {
 /** For a write: the argument that makes a repetition harmless. */
 export const TOOL_KEYS = {
   once: z.optional(
-    z.string().check(z.minLength(1), about('do this once: with the same name and arguments, it is done only one time')),
+    z.string().check(z.minLength(1), about('do this once: calls with the same name and arguments have one effect')),
   ),
   idempotency_key: z.optional(
     z.string().check(z.regex(/^[\x20-\x7e]{1,255}$/), about('repeat a call whose outcome is unknown with its key')),

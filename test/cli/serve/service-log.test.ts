@@ -25,7 +25,7 @@ const toSettings = (log: 'errors' | 'text' | 'json', level?: 'error' | 'warn' | 
 function logOf(format: 'errors' | 'text' | 'json', level?: 'error' | 'warn' | 'info' | 'debug') {
   const streams = captureStreams({});
   const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: true } as const;
-  const output = createOutput(streams, { ...settings, isOutColoured: false, isErrColoured: false });
+  const output = createOutput(streams, { ...settings, isOutColored: false, isErrColored: false });
   return { streams, log: createServiceLog({ clock: createTestClock(), streams, output }, toSettings(format, level)) };
 }
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
@@ -114,7 +114,7 @@ describe('a line of the service’s log', () => {
       };
       const gone = { ...streams, stderr: { ...streams.stderr, write } };
       const settings = { format: 'human', fields: undefined, isQuiet: false, isVerbose: true } as const;
-      const output = createOutput(gone, { ...settings, isOutColoured: false, isErrColoured: false });
+      const output = createOutput(gone, { ...settings, isOutColored: false, isErrColored: false });
       const log = createServiceLog({ clock: createTestClock(), streams: gone, output }, toSettings(format));
       log.info('request');
       log.error('request_failed', new Error('x'));

@@ -205,7 +205,7 @@ A program called asp-<name> in a folder of your PATH is the command asp <name>.
 
 It gets your arguments, input and environment unchanged, including credentials, and its exit code becomes that of asp. Completion offers its name.
 Built-in commands come first, then aliases. The name must come first; you cannot put options before it. Set ASP_PROFILE or ASP_AGENT instead.
-Names have lower-case letters, digits and hyphens. Relative folders in the PATH are skipped. On Windows, the program is a .exe, .cmd or .bat file.
+Names have lowercase letters, digits and hyphens. Relative folders in the PATH are skipped. On Windows, the program is a .exe, .cmd or .bat file.
 `,
   agents: `For coding agents and other programs
 

@@ -113,7 +113,7 @@ const TALK: readonly ToolDefinition[] = [
     title: 'Send a message',
     description:
       SEND_TARGET +
-      'Returns session_id and the sequence to wait or read after. Set once (a name of your own) for messages that must not be sent twice.',
+      'Returns session_id and the sequence to wait or read after. Set once (a name that you choose) for messages that must not be sent twice.',
     command: 'message send',
     effect: 'adds',
     hints: {

@@ -31,9 +31,8 @@ export const ask = command({
   summary: 'ask a question and print the answer',
   details: [
     'Sends the question, waits for the answer, and prints it. A question to a handle starts a new session, which ends',
-    'with the answer. With --choices, only one of the choices counts as the answer, in upper or lower case; stderr',
-    'shows other messages. The',
-    'dashboard shows the choices as buttons, so a person can answer from a phone.',
+    'with the answer. With --choices, only one of the choices counts as the answer, in upper or lower case; stderr shows',
+    'other messages. The dashboard shows the choices as buttons, so a person can answer from a phone.',
     '',
     'If no answer comes in time, the question stays open: the error names the command that continues waiting.',
   ].join('\n'),

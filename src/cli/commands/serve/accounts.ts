@@ -150,8 +150,9 @@ export const serveAccountExport = command({
   path: 'serve account export',
   summary: 'save all data of a local account to a file',
   details: [
-    'The JSON document that its owner can download in the settings: the account, its agents, and every event that they',
-    'may see, including messages from others. It contains no secrets and no attachments. The action log records the export.',
+    'Writes the JSON document that its owner can download in the settings: the account, its agents, and every event that',
+    'they may see, including messages from others. It contains no secrets and no attachments. The log of actions records',
+    'the export.',
   ].join('\n'),
   arguments: [ACCOUNT, { usage: '<file>', about: 'the file to write, readable only by you' }],
   options: [{ flags: '--force', about: 'replace an existing file' }],

@@ -180,7 +180,7 @@ export const serveMigrate = command({
   summary: 'bring the data of a service to the schema that this version of asp uses',
   details: [
     'asp serve does this itself when it starts with data in a folder. With PostgreSQL, run it before you start the first',
-    'service of a new version. Services of the version before keep serving meanwhile and afterwards, so you can replace',
+    'service of a new version. Services of the previous version keep serving during and after that, so you can replace',
     'them one at a time. If it is interrupted, run it again.',
   ].join('\n'),
   options: [

@@ -64,7 +64,7 @@ export const serveTrigger = command({
     'lost        the next call is carried out, and answered with 500',
     'cut         the next call is carried out, and its connection ends without an answer',
     '',
-    'All but the first three need a service for tests, which was started with --demo, --inject or --data memory. To fail calls',
+    'All but the first three need a service for tests: one started with --demo, --inject or --data memory. To fail calls',
     'at random, start it with --inject.',
   ].join('\n'),
   arguments: TRIGGER_ARGUMENTS,
@@ -75,7 +75,7 @@ export const serveTrigger = command({
     { line: 'asp serve trigger 503 --times 2', about: 'does it try again?' },
   ],
   effect: 'local',
-  stdout: 'the session, or how many sockets, tokens or calls are concerned',
+  stdout: 'the session, or how many sockets, tokens or calls are affected',
   parse: parseTrigger,
   run: trigger,
 });
@@ -98,7 +98,7 @@ function parseTrigger(args: Args<(typeof TRIGGER_OPTIONS)[number], (typeof TRIGG
   refuse('times', fault !== undefined);
   const to = args.text('to');
   if (to === undefined && fault === undefined)
-    throw usageError(`${event} happens to an agent.`, { why: 'name it with --to.' });
+    throw usageError(`${event} needs an agent.`, { why: 'name the one that it happens to with --to.' });
   const codeText = args.text('code');
   const code = CLOSE_CODES.find((candidate) => String(candidate) === codeText);
   if (codeText !== undefined && code === undefined)

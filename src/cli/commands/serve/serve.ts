@@ -122,7 +122,7 @@ const OPTIONS = [
   {
     flags: '--clock <controlled|time>',
     about:
-      'for tests, with --data memory: a clock that asp serve clock advance turns; it begins now, at 2027-01-01T00:00:00Z, or at +30d',
+      'for tests, with --data memory: a clock that asp serve clock advance moves; it starts now, at 2027-01-01T00:00:00Z, or at +30d',
   },
   { flags: '--config <path>', about: 'read settings from this JSON file; flags and ASP_SERVE_… variables override it' },
   { flags: '--print-config', about: 'print the effective settings and where each comes from, then exit' },

@@ -372,7 +372,7 @@ export async function readSettings(
   const database = environment[DATABASE_VARIABLE];
   const path = configPath ?? (environment[CONFIG_VARIABLE] || undefined);
   const file: Layer[] = path === undefined ? [] : [await readConfigFile(path)];
-  await noteMisspelt(context);
+  await noteMisspelled(context);
   return settle([
     { supplied: flags, toName: (name) => `--${name}` },
     { supplied: readVariables(environment), toName: toVariable },
@@ -382,7 +382,7 @@ export async function readSettings(
 }
 
 /** A note and not an error: an orchestrator may set variables with this prefix for a service of this name. */
-async function noteMisspelt({ environment, output }: Context): Promise<void> {
+async function noteMisspelled({ environment, output }: Context): Promise<void> {
   const known = [...SETTING_NAMES.map(toVariable), CONFIG_VARIABLE];
   for (const name of Object.keys(environment)) {
     if (!name.startsWith(ENVIRONMENT_PREFIX) || known.includes(name)) continue;
@@ -541,11 +541,11 @@ export function readBucket({ environment }: Context, settings: Settings): Servic
   return { address, credentials: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) } };
 }
 
-/** Events and accounts from a time that never was must not get into data that stay. */
+/** Events and accounts with made-up times must not get into data that is kept. */
 export function requireUseOfClock({ clock, data, database }: Settings): void {
   if (clock === undefined || (data === 'memory' && database === undefined)) return;
   throw usageError('--clock needs --data memory.', {
-    why: 'what happens at a turned clock is not kept: it would be in the past or the future of data that stay.',
+    why: 'otherwise events would be stored with wrong times, and would keep them.',
   });
 }
 

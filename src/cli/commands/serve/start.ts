@@ -472,7 +472,7 @@ async function announce(
     await output.note('Messages sent while search is off are not found later, after it is on again.');
   if (settings.clock !== undefined)
     await output.note(
-      `It is ${new Date(service.startedAt).toISOString()} at the service. To turn its clock: asp serve clock advance 1h`,
+      `It is ${new Date(service.startedAt).toISOString()} at the service. To move its clock: asp serve clock advance 1h`,
     );
   if (settings['public-url'] !== undefined) await output.note(`Listening on ${service.host}:${service.port}.`);
   if (service.isAddressShared)

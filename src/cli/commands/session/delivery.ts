@@ -82,7 +82,7 @@ export function deliveryText({ sequence, recipients }: DeliveryReply, style: Sty
   const describe = ({ state, taken_at: at, answered_sequence: answer, reports_taken: reports }: Recipient): string => {
     if (state === 'answered') return `${paint[state](state)} (sequence ${answer})`;
     if (state === 'taken' && at !== null) return `${paint[state](state)} ${relativeTime(at, nowMs)}`;
-    return `${paint[state](state)}${reports ? '' : style.dim(' (does not say what it takes)')}`;
+    return `${paint[state](state)}${reports ? '' : style.dim(' (does not report what it takes)')}`;
   };
   return [
     `message ${sequence}`,
@@ -117,7 +117,7 @@ export async function waitForState(
       const silent = wanted === 'taken' && missing.filter(({ reports_taken: reports }) => !reports);
       if (silent !== false && silent.length === missing.length)
         throw new CliError('ASP_PARTIAL', {
-          message: `${joinHandles(silent)} ${silent.length === 1 ? 'does' : 'do'} not say what is taken. Your message was sent.`,
+          message: `${joinHandles(silent)} ${silent.length === 1 ? 'does' : 'do'} not report what is taken. Your message was sent.`,
           why: 'wait for delivery or for the reply instead.',
           outcome: 'applied',
           next,

@@ -26,7 +26,7 @@ async function join(context: Context, sessionId: string): Promise<void> {
     await context.output.detail(`joined ${sessionId}`);
   } catch (error) {
     if (!(error instanceof RequestError) || error.code !== 'NOT_FOUND') throw error;
-    await context.output.detail(`could not join ${sessionId} anymore`);
+    await context.output.detail(`could no longer join ${sessionId}`);
   }
 }
 
