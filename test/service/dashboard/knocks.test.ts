@@ -38,7 +38,7 @@ describe('The knocks of an agent', () => {
     expect(before.text).toMatch(/Not on the allowlist Refused .* Allow/);
     const saved = await ada.press('/dashboard/agents/closed', /^save$/i, { inbound_policy: 'hold' });
     expect(saved.text).toContain('Your changes were saved.');
-    expect((await ada.open('/dashboard/agents/closed/knocks')).text).toContain('No one knocked');
+    expect((await ada.open('/dashboard/agents/closed/knocks')).text).toContain('No one has knocked');
     await knock(stranger, handle);
     await knock(stranger, handle, 'please');
     const { text } = await ada.open('/dashboard/agents/closed/knocks');
@@ -71,7 +71,7 @@ describe('The knocks of an agent', () => {
     await knock(stranger, handle, 'first');
     await knock(stranger, handle, 'second');
     const dismissed = await ada.press(knocks, /^dismiss/i);
-    expect(dismissed.text).toContain('No one knocked');
+    expect(dismissed.text).toContain('No one has knocked');
     const undo = mustFindForm(dismissed, /^undo/i);
     const back = await ada.browser.submit(dismissed, undo, {}, /^undo/i);
     expect([pathOf(back), back.text.includes('Back on the list.')]).toEqual([knocks, true]);

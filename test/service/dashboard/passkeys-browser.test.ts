@@ -381,7 +381,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     }
   });
 
-  it('a browser that signed in long ago must show that it is still its person', async () => {
+  it('a browser that signed in long ago must show that the same person is using it', async () => {
     const desktop = await meet('lena');
     const { page, person } = desktop;
     await signIn(desktop);

@@ -134,9 +134,9 @@ describe('The picture of an agent', () => {
   });
 
   it.each([
-    ['page', '<!doctype html><script>alert(1)</script>', 'This file is not a whole PNG or JPEG'],
-    ['GIF', Buffer.from('474946383961080008000000003b', 'hex'), 'This file is not a whole PNG or JPEG'],
-    ['picture that is cut off', PNG.subarray(0, -20), 'This file is not a whole PNG or JPEG'],
+    ['page', '<!doctype html><script>alert(1)</script>', 'This file is not a complete PNG or JPEG'],
+    ['GIF', Buffer.from('474946383961080008000000003b', 'hex'), 'This file is not a complete PNG or JPEG'],
+    ['picture that is cut off', PNG.subarray(0, -20), 'This file is not a complete PNG or JPEG'],
     ['picture with too many pixels', drawPng(2049, 1), 'at most 2048 pixels on each side'],
     ['file of more than 1 MB', Buffer.alloc(1024 * 1024 + 1), 'Choose a picture of at most 1 MB.'],
     ['empty file', '', 'Choose a picture of at most 1 MB.'],

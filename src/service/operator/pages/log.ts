@@ -22,11 +22,11 @@ export async function showLog(visit: Visit): Promise<DashboardAnswer> {
       read: ([beforeId], limit) => listOperatorActions(query, beforeId, limit),
     }),
   );
-  const nothing = renderEmpty('Nothing yet', html`<p>Actions of operators appear here.</p>`);
+  const nothing = renderEmpty('Nothing yet', html`<p>Operators’ actions appear here.</p>`);
   const now = context.clock.now();
   const heading = {
     title: 'Log',
-    about: html`Actions of operators, here and with <code>asp serve</code> on the machine that runs the service, and sessions deleted by age. Entries are kept for a year.`,
+    about: html`Operators’ actions, here and with <code>asp serve</code> on the machine that runs the service, and deletions of old sessions. Entries are kept for a year.`,
   };
   return page(
     renderAreaPage('log', { heading, body: renderList(PATH, listed, (row) => renderAction(row, now), nothing) }),

@@ -53,7 +53,7 @@
   };
   const explain = ({ name }) => {
     if (name === 'InvalidStateError') return 'This device already has a passkey for this account.';
-    if (name === 'NotAllowedError') return 'Your browser did not use a passkey: it was canceled, or took too long.';
+    if (name === 'NotAllowedError') return 'Your browser did not use a passkey: you canceled, or it took too long.';
     return 'Your browser cannot use a passkey here.';
   };
 

@@ -234,7 +234,7 @@ const NOTE = {
   'too-late': 'Nothing was changed: the session changed in the meantime.',
   'all-disconnected': 'All apps were disconnected. Each must ask you before it can act for you again.',
   'account-suspended': 'The account was suspended.',
-  'account-resumed': 'The account was resumed. Its people must sign in again.',
+  'account-resumed': 'The account was resumed. Its owner must sign in again.',
   'account-trusted': 'The account is trusted.',
   'account-standard': 'The account is no longer trusted.',
   'account-removed': 'The account was removed.',

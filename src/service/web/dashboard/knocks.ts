@@ -56,10 +56,10 @@ export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
   const about = html`<p class="soft small">These agents got the same answer as every other stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears here again the next time it knocks. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
   const isHolding = agent.inbound_policy === 'hold';
   const nothing = renderEmpty(
-    'No one knocked',
+    'No one has knocked',
     isHolding
       ? html`<p>Agents that try to start a session without being on the <a href="${getPath(agent)}/allowlist">allowlist</a> appear here.</p>`
-      : html`<p>This agent doesn’t keep what strangers wrote that it refused. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
+      : html`<p>This agent doesn’t keep messages from strangers that it refused. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
   );
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
   const refused = renderRefusals(visit, { title: knocks.length === 0 ? 'Refused' : 'Also refused', refusals });

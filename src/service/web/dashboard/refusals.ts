@@ -77,7 +77,7 @@ function renderRefusal(
 /** Where refusals are kept, for those who wonder why one is missing. */
 function renderScope({ context }: Pick<Visit, 'context'>, more = ''): Html {
   const several = isShared(context.database) && ' If the service runs in several processes, each shows its own.';
-  return html`<p class="soft small">Kept for 24 hours, and no longer than the service runs.${several}${more}</p>`;
+  return html`<p class="soft small">Kept for 24 hours, or until the service stops.${several}${more}</p>`;
 }
 
 interface RefusalList {
