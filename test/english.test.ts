@@ -174,7 +174,7 @@ describe('The English', () => {
     expect(filesBelow('examples', /\.mjs$/).flatMap(wholeFile)).toEqual([]);
   });
 
-  it.each(['cli', 'client', 'kit', 'service', 'wire'])(
+  it.each(['agent', 'cli', 'client', 'kit', 'library', 'service', 'testing', 'wire'])(
     'of help, errors, pages and comments in src/%s is plain',
     (folder) => {
       const found = filesBelow(`src/${folder}`, /\.(?:ts|js|css)$/).flatMap((path) => {

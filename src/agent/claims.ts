@@ -13,8 +13,8 @@ const RENEWED_EVERY_MS = 5_000;
 const CLOSE_MS = 5_000;
 
 /**
- * Who handles a message. `ours`: this worker; `attempt` counts the workers that may have begun, with this one. `done`:
- * nobody needs to. `answered`: another worker has sent this reply. `later`: another worker has the session until `over`.
+ * Who handles a message. `ours`: this worker; `attempt` counts the workers that may have begun, including this one. `done`:
+ * no one has to. `answered`: another worker has sent this reply. `later`: another worker has the session until `over`.
  */
 export type Turn =
   | { readonly kind: 'ours'; readonly attempt: number }
@@ -29,7 +29,7 @@ interface Held {
   stopRenewing: () => void;
 }
 
-/** What is known about a session while some of its messages wait. */
+/** The known facts about a session while some of its messages wait. */
 interface Watched {
   /** The replies to these messages, as far as they were seen. */
   readonly replies: Map<string, Message | undefined>;

@@ -47,7 +47,7 @@ export class BegunEvents {
     this.#begun = new Map(Object.entries(begun));
   }
 
-  /** Returns how many times this event was given to a handler, with this time. */
+  /** Returns how many times this event was given to a handler, including this time. */
   count({ session_id: sessionId, event_id: event }: Pick<EventEnvelope, 'session_id' | 'event_id'>): number {
     const earlier = this.#begun.get(sessionId);
     const times = (earlier?.event === event ? earlier.times : 0) + 1;

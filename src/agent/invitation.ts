@@ -15,8 +15,8 @@ export const isInvited = ({ participants }: Session, me: string): boolean =>
   participants.some(({ handle, status }) => handle === me && status === 'invited');
 
 /**
- * Who invited this agent with an event, if anyone did; `by` is undefined if that is not known. What the event does not
- * say, its session does: who is invited now, and who could have invited if there is only one.
+ * Who invited this agent with an event, if anyone did; `by` is undefined if that is not known. If the event does not say,
+ * the session does: it shows who is invited now, and who could have invited if there is only one.
  * @throws RequestError
  */
 export async function findInvitation(

@@ -206,7 +206,7 @@ class AwaitedReplies {
   /**
    * Takes every event of a session in order, and returns whether it is such a reply. A message that names the question
    * always is. One that names none is the reply if it is the first one after the question, and `isAmongTwo`: no one else
-   * is in the session. With choices, it is also what was said before one of them.
+   * is in the session. With choices, so are the messages before one of them.
    */
   async take(event: EventEnvelope, me: string, isAmongTwo: (message: Message) => Promise<boolean>): Promise<boolean> {
     if (!isMessageEvent(event)) return false;
@@ -247,7 +247,7 @@ class AwaitedReplies {
     if (questions.some((one) => one.message === message.id)) return;
     const latest = questions.at(-1);
     const isOpen = latest !== undefined && latest.last === undefined && latest.sequence < sequence;
-    // Whatever is said next is about the later message.
+    // Later messages are about this one.
     if (isOpen) latest.last = sequence;
     const isQuestion = message.metadata?.[AWAITS_REPLY] === true;
     if (isQuestion) {

@@ -5,7 +5,7 @@ import type { Random } from './random.js';
 
 /** Generates ids that sort by creation time. */
 export interface Ids {
-  /** 26 characters of upper-case Crockford base 32: time, then randomness; each id is greater than the one before. */
+  /** 26 characters of uppercase Crockford base 32: time, then randomness; each id is greater than the one before. */
   ulid(): string;
 }
 

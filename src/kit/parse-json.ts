@@ -1,4 +1,4 @@
-/** The value of a JSON text; undefined, which no JSON text means, if it is not one or there is none. */
+/** The value of a JSON text; undefined, which is never such a value, if the text is missing or not JSON. */
 export function parseIfJson(text: string | undefined): unknown {
   try {
     return JSON.parse(text ?? '');

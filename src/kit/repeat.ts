@@ -31,8 +31,8 @@ export function repeat(
 }
 
 /**
- * Runs `beat` every `pauseMs` in the background; the returned function stops it. The next beat is scheduled only after
- * the event loop has gone around, so events that arrived meanwhile come first, and a process that was frozen beats once
+ * Runs `beat` every `pauseMs` in the background; the returned function stops it. The next beat is scheduled only in
+ * the next turn of the event loop, so events that arrived meanwhile come first, and a process that was frozen beats once
  * for all that time.
  */
 export function beatEvery(clock: Clock, pauseMs: number, beat: () => void): () => void {

@@ -28,13 +28,13 @@ export type Duration = string | number;
 export interface CreateAgentOptions extends IdentityOptions {
   /** Acts through this client instead of credentials that `asp` finds. Set `progressFile` too, or progress ends with the process. */
   readonly client?: Client | undefined;
-  /** Who may invite the agent and gets answers (default: agents of the same owner, and the allowlist of the agent). */
+  /** The agents that may invite this one and get answers (default: agents of the same owner, and its allowlist). */
   readonly from?: readonly string[] | 'anyone' | undefined;
   /** Whether the agent joins the sessions it is invited to (default: true). */
   readonly joins?: boolean | undefined;
   /**
    * Whether other programs, here or on other machines, answer as the same agent (default: false). Each message goes to
-   * one of them. Each needs a progress file of its own.
+   * one of them. Each needs its own progress file.
    */
   readonly shared?: boolean | undefined;
   /** Whether a session ends after the reply (default: false). */

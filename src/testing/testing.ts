@@ -49,7 +49,7 @@ export interface TestClock {
   now(): number;
   /**
    * Jumps ahead, for example by `15m`, `1d` or a number of milliseconds: tokens, signed addresses and limits expire.
-   * The service catches up at once: everything that became due runs one time. Clients keep the time of this machine.
+   * The service catches up at once: everything that became due runs once. Clients keep the time of this machine.
    */
   advance(duration: string | number): void;
 }
@@ -122,7 +122,7 @@ export interface TestService extends AsyncDisposable {
   /** Injects a fault from now on. Call the returned function to stop it. */
   inject(fault: TestFault | TestStreamFault): () => void;
   /**
-   * Breaks the event streams of an agent, as a network that fails does. Its clients connect again. Returns how many
+   * Breaks the event streams of an agent, as a failing network would. Its clients connect again. Returns how many
    * there were.
    */
   cut(handle: string): Promise<number>;

@@ -21,7 +21,7 @@ export interface EndpointRow {
   readonly reply: 'session' | 'event' | 'delivery' | 'attachment' | 'agent' | 'markdown' | 'nothing';
   /** The endpoint's own limit, in addition to the general one (spec: Rate limits). */
   readonly limit: RateLimitName;
-  /** Of a write: a repeated call has its effect again, because its answer says how things are now. */
+  /** Of a write: a repeated call takes effect again, because its answer says how things are now. */
   readonly isFresh?: true;
   /** Of an addition: the specification does not have it, or does not show its path, so another service may not have it. */
   readonly absence?: Absence;

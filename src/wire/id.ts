@@ -1,4 +1,4 @@
-/** Prefix of each kind of id; what follows it is a 26-character upper-case Crockford ULID (spec: What the service does, rule 8). */
+/** Prefix of each kind of id; what follows it is a 26-character uppercase Crockford ULID (spec: What the service does, rule 8). */
 export const ID_PREFIX = {
   session: 'sess_',
   message: 'msg_',

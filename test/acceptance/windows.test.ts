@@ -129,7 +129,7 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     expect(filtered).toMatchObject({ status: 0, stdout: 'ended\n' });
   });
 
-  it('asp tail ends when its reader leaves, and goes on from its cursor file after it was killed', async () => {
+  it('asp tail ends when its reader leaves, and continues from its cursor file after it was killed', async () => {
     const sid = await meet('1');
     const words = ['tail', sid, '--type', 'message', '--text', '--cursor-file', 'cursor.json'];
     const killed = anna.start(words);

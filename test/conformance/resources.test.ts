@@ -120,7 +120,7 @@ rule(
   },
 );
 
-rule(['spec/Service/rule-8', 'wire/Common/ids'], 'ids consist of their prefix and an upper-case ULID', async () => {
+rule(['spec/Service/rule-8', 'wire/Common/ids'], 'ids consist of their prefix and an uppercase ULID', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();
   const message = await alice.mustSend(id, 'x');

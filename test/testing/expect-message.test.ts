@@ -141,7 +141,7 @@ describe('the list of events', () => {
 });
 
 describe('reset', () => {
-  it('deletes what happened and stops all faults, and agents, clients and open streams go on', async () => {
+  it('deletes what happened and stops all faults, and agents, clients and open streams keep running', async () => {
     const service = await start();
     const alice = service.client('@alice.bot', { retries: 0 });
     await using bob = createAgent({ client: service.client('@bob.bot'), from: 'anyone' });

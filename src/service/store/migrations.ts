@@ -40,7 +40,7 @@ export type Step = {
 export interface Migration {
   /** The version that it leads to, from the one before. */
   readonly to: number;
-  /** The oldest version whose services can go on using the data. A lower one than `to` makes a rolling upgrade possible. */
+  /** The oldest version whose services can still use the data. A lower one than `to` makes a rolling upgrade possible. */
   readonly readableFrom: number;
   readonly steps: readonly Step[];
 }

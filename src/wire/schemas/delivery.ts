@@ -49,7 +49,7 @@ export const ClaimReply = z.looseObject({
   is_done: z.boolean(),
   /** Until the session is free, unless its worker renews the claim. */
   expires_in_ms: z.int(),
-  /** How many workers have claimed the session for this event, with this one. */
+  /** How many workers have claimed the session for this event, including this one. */
   attempt: z.int(),
 });
 

@@ -110,7 +110,7 @@ export type UpdateOperatorAccountRequest = z.infer<typeof UpdateOperatorAccountR
 
 /** Ended sessions that are older than some age, which is null if nothing is deleted by age. */
 export const OperatorRetention = z.looseObject({
-  /** How long the service keeps ended sessions; null: for good. */
+  /** How long the service keeps ended sessions; null: forever. */
   retention_ms: z.nullable(z.int()),
   age_ms: z.nullable(z.int()),
   sessions: z.int(),
@@ -216,7 +216,7 @@ export const TriggerEventRequest = z.discriminatedUnion('event', [
   }),
 ]);
 
-/** How many sockets, tokens or calls are concerned. */
+/** How many sockets, tokens or calls are affected. */
 const TriggeredEvent = z.looseObject({ count: z.int() });
 
 /**

@@ -29,8 +29,8 @@ import { SessionState } from './session.js';
 const DIGITS = /^(0|[1-9]\d{0,15})$/;
 
 /**
- * The last check of a schema whose values come in arrays. The service stops at the first issue of a body, but zod goes
- * on to the next element of an array after issues that do not abort, such as a pattern that does not match or an
+ * The last check of a schema whose values come in arrays. The service stops at the first issue of a body, but zod continues
+ * with the next element of an array after issues that do not abort, such as a pattern that does not match or an
  * unknown member.
  */
 function abortOnIssue<Value>(): z.core.$ZodCheck<Value> {

@@ -2,7 +2,7 @@
 export const WIRE = {
   // 1 Common rules
   'wire/Common/handle': 'lower case, digits, _ and -, exactly one dot; else 400 INVALID_HANDLE',
-  'wire/Common/ids': 'prefix and 26 upper-case Crockford characters',
+  'wire/Common/ids': 'prefix and 26 uppercase Crockford characters',
   'wire/Common/time': 'whole epoch milliseconds everywhere',
   'wire/Common/null': 'nullable fields are null, never absent; optional keys of payloads are absent, never null',
   'wire/Common/unknown-fields': 'an unknown request field is 400',
