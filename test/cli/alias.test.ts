@@ -153,7 +153,7 @@ describe('config edit', () => {
     const { asp, edit, file } = editing(`echo '{}' > "$2"; echo '{"settings":{"local_agent":"@b.bot"}}' > "$1"`);
     await asp('config set local_agent a.bot');
     const { err } = await edit();
-    expect(err).toContain('Someone else changed the settings meanwhile. Nothing was changed.');
+    expect(err).toContain('Someone else changed the settings in the meantime. Nothing was changed.');
     expect(keptText(err)).toBe('{}\n');
     expect(readFileSync(file, 'utf8')).toContain('@b.bot');
   });

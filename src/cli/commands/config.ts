@@ -255,7 +255,7 @@ export const configEdit = command({
   path: 'config edit',
   summary: 'change the settings file in your editor',
   details:
-    'VISUAL or EDITOR names the editor. The file is replaced only if the new text is valid and nothing else changed the file meanwhile; ' +
+    'VISUAL or EDITOR names the editor. The file is replaced only if the new text is valid and nothing else has changed the file in the meantime; ' +
     'otherwise your text is kept, and the error says where.',
   examples: [
     { line: 'asp config edit', about: 'works even if the file is broken' },
@@ -304,7 +304,9 @@ async function editSettings(context: Context, path: string): Promise<boolean> {
     const edited = config;
     await withConfigLock(context, path, async () => {
       if ((await readIfPresent(path)) !== before)
-        throw usageError(`Someone else changed the settings meanwhile. ${unchanged}`, { why: `they are in ${path}.` });
+        throw usageError(`Someone else changed the settings in the meantime. ${unchanged}`, {
+          why: `they are in ${path}.`,
+        });
       await writeConfig(path, edited);
     });
   } catch (error) {

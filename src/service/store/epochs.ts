@@ -66,7 +66,7 @@ export async function beginEpoch(query: Query, origin: string, now: number): Pro
   );
   const rows = await listEpochs(query);
   const row = rows.find((one) => one.id === id);
-  if (row === undefined) throw new Error('An epoch was begun that is not there.');
+  if (row === undefined) throw new Error('The epoch that was just begun is missing.');
   return toEpoch(rows, row);
 }
 

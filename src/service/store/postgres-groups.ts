@@ -260,7 +260,7 @@ async function runMember(shared: Shared, member: Member): Promise<() => void> {
     ...query,
     async lock(names) {
       if (names.every((name) => member.holds.includes(name))) return;
-      shared.failure ??= new Error('A write locked more than it had said.');
+      shared.failure ??= new Error('A write locked more than it had announced.');
       throw shared.failure;
     },
     send(sql, ...parameters) {

@@ -99,7 +99,7 @@ function mustMigrate(found: number, migrations: readonly Migration[]): OperatorE
   return new OperatorError(
     'DATABASE_NOT_USABLE',
     `The database has schema version ${found}; this asp uses ${versionAfter(migrations)}. Run this first, with the ` +
-      'same settings: asp serve migrate. Services of the older version can go on meanwhile.',
+      'same settings: asp serve migrate. Services of the older version can keep running in the meantime.',
   );
 }
 

@@ -77,7 +77,7 @@ describe('the data in a folder', () => {
     await isRefused(`by a newer asp (schema version ${NEXT_VERSION + 1}; this one uses ${SCHEMA_VERSION})`);
   });
 
-  it('is migrated when it is opened, and the program of the version before can still use it', async () => {
+  it('is migrated when it is opened, and a program of the previous version can still use it', async () => {
     const before = await startTestService({ data: { directory } });
     await openSession(before);
     await before.stop();

@@ -193,7 +193,7 @@ async function carryOut(plans: readonly Plan[]): Promise<void> {
       if (plan.before === plan.after) continue;
       if (readText(plan.path).text !== plan.before)
         throw new CliError('ASP_CONFIG', {
-          message: `${plan.path} was changed by another program meanwhile.`,
+          message: `Another program changed ${plan.path} in the meantime.`,
           why: 'nothing was changed. Run the command again.',
           isRetryable: true,
         });

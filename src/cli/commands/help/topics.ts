@@ -52,7 +52,7 @@ export interface ExitCodeRow {
 
 /** Every exit code of the program. */
 export const EXIT_CODES: readonly ExitCodeRow[] = [
-  { code: 0, means: 'success; also if the reader closed the pipe, or a list is empty' },
+  { code: 0, means: 'success, even if the reader closed the pipe or a list is empty' },
   {
     code: 1,
     means: 'a bug in asp; doctor found a problem; you answered no; the output could not be written',
@@ -176,16 +176,16 @@ A script of asp mock is JSON; comments are allowed:
 
 The first rule that fits a message is used. Its members:
   when       conditions that must all hold; without it, every message fits
-  do         the actions, in this order; an empty list says nothing
+  do         the actions, in this order; an empty list sends nothing
   times      the rule is used at most N times; after that, the next one that fits
   required   if true, the rule must be used (as often as times says), or the exit code is 13
-  name       what notes and records call the rule
+  name       the name of the rule in notes and records
   on         "message", or "invitation" for a rule about invitations; those without a rule are accepted
 
 Conditions:
   from       a handle, or a list of handles
-  contains   text that is in the message, in the same case; in the topic of an invitation
-  matches    a regular expression of JavaScript; one that takes longer than a second does not match
+  contains   text that the message, or the topic of an invitation, contains; upper and lower case are different
+  matches    a JavaScript regular expression; one that takes longer than a second does not match
   data       members that a data part has, whatever else is in it
   nth        which message of its session it is, counted from the start of asp mock
 

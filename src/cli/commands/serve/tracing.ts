@@ -101,7 +101,7 @@ function readSampling(read: Read): TraceOptions['sampling'] {
   const [, parent, kind] = SAMPLER.exec(text) ?? [];
   if (kind === undefined)
     throw usageError(`OTEL_TRACES_SAMPLER '${text}' is not known.`, {
-      why: 'samplers: always_on, always_off, traceidratio, each also with parentbased_ before it.',
+      why: 'samplers: always_on, always_off, traceidratio, each also with the prefix parentbased_.',
     });
   const ratio = kind === 'always_on' ? 1 : kind === 'always_off' ? 0 : readRatio(read('TRACES_SAMPLER_ARG') ?? '1');
   return { ratio, isCallerIgnored: parent === undefined };

@@ -340,7 +340,7 @@ export async function showEraseAccount(visit: Visit): Promise<DashboardAnswer> {
   const { username, agents } = await requireOrdinary(visit);
   const consequences = [
     'Sessions in which only its agents ever took part are deleted, with their attachments, and so is what was written about its agents.',
-    'Messages that the agents of others received stay with them.',
+    'Messages that other people’s agents received stay with them.',
   ];
   return page(renderEnd(visit, { username, agents, verb: 'Erase', path: 'erase', consequences }));
 }

@@ -232,7 +232,7 @@ function renderBackups(backups: readonly BackupRecord[], now: number): Html {
   });
   const body =
     rows.length === 0
-      ? html`<p class="soft">No backup yet. <code class="mono wrap">asp serve backup</code> makes one, also while the service is running.</p>`
+      ? html`<p class="soft">No backup yet. <code class="mono wrap">asp serve backup</code> makes one, even while the service is running.</p>`
       : html`<ul class="grants">${rows}</ul>`;
   return renderCard('backups', 'Backups', body);
 }

@@ -111,7 +111,7 @@ describe('the data in PostgreSQL', () => {
     expect(await ask('SELECT version FROM schema_version')).toEqual([{ version: SCHEMA_VERSION }]);
   });
 
-  it('is migrated while a service of the version before goes on, and no request fails', async () => {
+  it('is migrated while a service of the previous version keeps running, and no request fails', async () => {
     const { alice, sessionId } = await start();
     await addEvents(5_000);
     await client.query('ANALYZE event');
@@ -129,7 +129,7 @@ describe('the data in PostgreSQL', () => {
     expect(await sending.stop()).toMatchObject({ failures: [] });
     expect(steps).toEqual(NEXT.steps.map(({ what }) => `${NEXT_VERSION} ${what}`));
     await expectMigrated();
-    // The new program opens it, and so does another one of the version before.
+    // The new program opens it, and so does another one of the previous version.
     await (await openPostgres(schema.url, { migrations: [NEXT] })).close();
     await (await openPostgres(schema.url)).close();
   });
