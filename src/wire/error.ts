@@ -42,7 +42,7 @@ export const ERROR = {
     status: 403,
     retry: 'never',
     exit_code: 5,
-    message: 'This feature is not available on the current plan.',
+    message: 'This feature is not available to this account.',
   },
   NOT_FOUND: { status: 404, retry: 'never', exit_code: 3, message: 'Not found.' },
   AGENT_NOT_FOUND: { status: 404, retry: 'never', exit_code: 3, message: 'No agent matches.' },

@@ -15,8 +15,8 @@ export const mcp = command({
     '',
     'A model that answers everything would never stop, so messages have the same limits as in asp run: --max-replies',
     'in a session until an agent in --human writes there, --max-replies-per-hour, --max-hops in a chain of automatic',
-    'replies, and the same text to automatic replies twice in a row. At a limit, the tool fails with ASP_LIMIT, names',
-    'the limit, and says how to continue. The counts survive a restart.',
+    'replies, and the same text to automatic replies: twice in a row at most, not a third time. At a limit, the tool',
+    'fails with ASP_LIMIT, names the limit, and says how to continue. The counts survive a restart.',
   ].join('\n'),
   options: [
     { flags: '--read-only', about: 'offer only the tools that change nothing' },
