@@ -462,6 +462,16 @@ describe('A transcript, live', () => {
     again.close();
   });
 
+  it('waits for no one who has written since your last message, even without proof that they read it', async () => {
+    const session = await openSession('written since');
+    await mine.mustSend(session, 'for you');
+    expect((await get(pathOf(session))).text).toContain(`Message 3: waiting for ${other.handle}.`);
+    await other.mustSend(session, 'a reply that names no message');
+    expect((await get(pathOf(session))).text).not.toContain('waiting for');
+    const { json } = await mine.get(`/sessions/${session}/delivery?sequence=3`);
+    expect(field(list(json, 'recipients')[0], 'state')).toBe('stored');
+  });
+
   it('says at once how far your last message got, although nothing was written to the session', async () => {
     const clock = createTestClock();
     const own = await openStage({ clock });

@@ -837,15 +837,24 @@ export async function readStatus(
   const { session } = seen;
   const online = await listOnline(query, session.id, { accountId: account.id, owner: account.username });
   const delivery = own === undefined ? undefined : await findDelivery(context, account.id, seen, own, query);
-  return { online, receipt: delivery === undefined ? html`` : renderReceipt(delivery) };
+  if (delivery === undefined) return { online, receipt: html`` };
+  const since = await listEvents(query, session.id, delivery.sequence, lastVisibleTo(seen.view), WRITTEN_SINCE_MAX);
+  const messages = since.map(toEnvelope).filter(isMessageEvent);
+  const writers = new Set(messages.map(({ payload }) => payload.sender));
+  return { online, receipt: renderReceipt(delivery, writers) };
 }
+
+/** Events after the account's last message in which a recipient may have written. */
+const WRITTEN_SINCE_MAX = 50;
 
 const RECEIPT_NAMES_MAX = 3;
 
-/** In one line: who has received a message, and who has not. */
-function renderReceipt({ sequence, recipients }: ReplyOf<'getDelivery'>): Html {
+/** In one line: who has received a message, and who has neither proved that nor written since. */
+function renderReceipt({ sequence, recipients }: ReplyOf<'getDelivery'>, writers: ReadonlySet<string>): Html {
   const groups = RECEIPT.flatMap(([state, words]) => {
-    const handles = recipients.filter((one) => one.state === state).map(({ handle }) => handle);
+    const handles = recipients
+      .filter((one) => one.state === state && !(state === 'stored' && writers.has(one.handle)))
+      .map(({ handle }) => handle);
     const more = handles.length - RECEIPT_NAMES_MAX;
     const names = handles.slice(0, RECEIPT_NAMES_MAX).join(', ');
     return handles.length === 0 ? [] : [`${words} ${names}${more > 0 ? ` and ${more} more` : ''}`];
