@@ -466,6 +466,19 @@ export function lastVisibleTo({ participations, through, invited, agent }: Accou
   return Math.min(participations[0].last_sequence, Math.max(...ends));
 }
 
+/** The last event that the account may see, and never a hidden one after it; 0 if there is none. */
+export async function findLastVisibleTo(
+  query: Query,
+  { participations, through, agent }: AccountView,
+): Promise<number> {
+  if (agent !== undefined) return findLastVisible(query, agent);
+  const end = participations[0].last_sequence;
+  let last = Math.min(through, end);
+  if (last === end) return last;
+  for (const one of participations.filter(isOutsider)) last = Math.max(last, await findLastVisible(query, one));
+  return last;
+}
+
 /** The events after `afterSequence` that the account may see, in order. */
 export function readAccountRows(
   query: Query,

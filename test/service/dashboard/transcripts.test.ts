@@ -228,6 +228,43 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(hidden)}?number=1`)).status).toBe(404);
   });
 
+  it('tells the page of someone who is only invited nothing about hidden messages', async () => {
+    const session = await other.mustCreate({ invite: [mine.handle] });
+    const shared = await createFeed(`${stage.web}/dashboard/live?of=${session}`, { cookie: cookieOf(ada) });
+    const told = (): string[] =>
+      [...shared.text().matchAll(/event: session\ndata: (.+)\n/g)].map(([, data = '']) => data);
+    await until('the first state', async () => told().length === 1);
+    for (let index = 0; index < 3; index += 1) await other.mustSend(session, `hidden ${index}`);
+    await other.mustEnd(session);
+    await until('the end', async () => told().at(-1) === `${session} 5 0`);
+    expect(told()).toEqual([`${session} 1 0`, `${session} 5 0`]);
+    shared.close();
+  });
+
+  it('leads someone who is only invited to no hidden message, whatever they jump to', async () => {
+    const own = await openStage({ areLimitsOn: false });
+    const { place, clock } = own.desk;
+    const guest = await createActor(place, own.operator, 'guest');
+    let host = await createActor(place, own.operator, 'host');
+    const owner = await own.enterLocally(guest.owner);
+    const path = pathOf(await host.mustCreate({ invite: [guest.handle] }));
+    const session = path.split('/').at(-1) ?? '';
+    for (let index = 0; index < 3; index += 1) await host.mustSend(session, `hidden ${index}`);
+    const ask = (query: string) => request(`${own.web}${path}?${query}`, { headers: { cookie: cookieOf(owner) } });
+    const leadsTo = async (query: string) => (await ask(query)).headers['location'];
+    for (const query of ['number=9999', 'date=2999-01-01']) expect(await leadsTo(query)).toBe(`${path}?around=1#e1`);
+    const shownBefore = async (sequence: number) =>
+      (await ask(`before=${sequence}`)).text.replaceAll(`before=${sequence}`, '').replace(/value="[\w-]{22,43}"/g, '');
+    expect(await shownBefore(3)).toBe(await shownBefore(9));
+    clock.advance(2 * 24 * 60 * 60_000);
+    host = actorOf(place, host.handle, host.credentials);
+    await host.mustSend(session, 'hidden on another day');
+    await host.mustEnd(session);
+    const day = new Date(clock.now()).toISOString().slice(0, 10);
+    expect(await leadsTo(`date=${day}`)).toBe(`${path}?around=6#e6`);
+    await own.close();
+  });
+
   it('shows participants one message with its delivery and its JSON', async () => {
     const session = await openSession('details');
     await mine.mustSend(session, 'asked');

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isId } from '../../../wire/id.js';
 import type { Query } from '../../core/database.js';
-import { findAccountView, lastVisibleTo } from '../../messaging/events.js';
+import { findAccountView, findLastVisibleTo } from '../../messaging/events.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import type { AccountRow } from '../../store/accounts.js';
@@ -82,7 +82,8 @@ function toSessionSubject(sessionId: string): Subject {
       const view = await findAccountView(query, account.id, sessionId);
       const hasJoined = view?.participations.some(({ status }) => status === 'joined') === true;
       if (hasJoined && isDue) await readOnline(query, account);
-      return `${sessionId} ${view === undefined ? 0 : lastVisibleTo(view)} ${hasJoined ? moves : 0}`;
+      const last = view === undefined ? 0 : await findLastVisibleTo(query, view);
+      return `${sessionId} ${last} ${hasJoined ? moves : 0}`;
     },
   };
 }

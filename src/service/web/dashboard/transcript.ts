@@ -27,6 +27,7 @@ import { getDelivery } from '../../messaging/delivery-states.js';
 import {
   type AccountView,
   findAccountView,
+  findLastVisibleTo,
   lastVisibleTo,
   listNarrower,
   narrowTo,
@@ -780,13 +781,14 @@ export async function transcriptWith(
 ): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const before = readBefore(query);
-  const { seen, latest, status, answered } = await context.database.read(async (view) => {
+  const { seen, latest, isNewest, status, answered } = await context.database.read(async (view) => {
     const found = await requireSeen(visit, view);
     const latest = await readLatest(view, found.view, { before, count: PER_PAGE });
     const own = findOwnMessage(latest.events, account.username);
     return {
       seen: found,
       latest,
+      isNewest: before > (await findLastVisibleTo(view, found.view)),
       status: await readStatus(context, view, found, { account, own }),
       answered: replyTo === undefined ? undefined : await findAnswered(view, found.view, replyTo),
     };
@@ -801,7 +803,7 @@ export async function transcriptWith(
     entries: toEntries(latest.events, where),
     hasEarlier: latest.hasEarlier,
     pageSize: PER_PAGE,
-    isNewest: before > lastVisibleTo(seen.view),
+    isNewest,
     now: context.clock.now(),
     note: visit.note,
     composer,
@@ -876,22 +878,26 @@ async function findTarget(visit: Visit, query: Query): Promise<number | undefine
   const start = day !== undefined && DAY.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
   if (number === undefined && Number.isNaN(start)) return undefined;
   const { view } = await requireSeen(visit, query);
-  const last = lastVisibleTo(view);
-  return Math.min(number ?? (await findFirstSince(query, view, start)), last);
+  const last = await findLastVisibleTo(query, view);
+  return Math.min(number ?? (await findFirstSince(query, view, start, last)), last);
 }
 
-/** Numbers and times of a session grow together, so halving finds the first event of a day in a few reads. */
-async function findFirstSince(query: Query, view: AccountView, start: number): Promise<number> {
+/**
+ * Numbers and times of a session grow together, so halving finds the first event of a day in a few reads. An event that
+ * the account may not see stands for the next one that it may.
+ */
+async function findFirstSince(query: Query, view: AccountView, start: number, last: number): Promise<number> {
   const sessionId = view.participations[0].session_id;
   let low = 1;
-  let high = lastVisibleTo(view);
+  let high = last;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     const [event] = await listEvents(query, sessionId, middle - 1, middle, 1);
     if (event !== undefined && event.created_at < start) low = middle + 1;
     else high = middle;
   }
-  return low;
+  const { events } = await readAccountRows(query, view, low - 1, 1);
+  return events[0]?.sequence ?? low;
 }
 
 /** What these events need beside their text: the sizes of their pictures, and how their code is highlighted. */
