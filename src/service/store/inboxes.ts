@@ -418,8 +418,9 @@ export function listRecentSessions(
   limit: number,
 ): Promise<RecentSessionRow[]> {
   return query.all<RecentSessionRow>(
-    `SELECT inbox.session_id, CASE participant.status WHEN 'joined' THEN inbox.last_sequence
-         WHEN 'left' THEN COALESCE(participant.left_sequence, 0) ELSE COALESCE(participant.joined_through, 0) END AS through,
+    `SELECT inbox.session_id, CASE WHEN participant.status = 'joined' THEN inbox.last_sequence
+         WHEN participant.status = 'left' AND participant.joined_at IS NOT NULL THEN COALESCE(participant.left_sequence, 0)
+         ELSE COALESCE(participant.joined_through, 0) END AS through,
        inbox.changed_at
      FROM inbox JOIN participant ON participant.session_id = inbox.session_id AND participant.agent_id = inbox.agent_id
      WHERE inbox.agent_id = $1 AND inbox.changed_at > $2

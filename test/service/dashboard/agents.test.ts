@@ -140,6 +140,20 @@ describe('The overview of an agent', () => {
     await own.close();
   });
 
+  it('counts no messages of a session whose invitation was declined', async () => {
+    const own = await openStage({ areLimitsOn: false });
+    const [mine, other] = [
+      await createActor(own.desk.place, own.operator, 'mine'),
+      await createActor(own.desk.place, own.operator, 'other'),
+    ];
+    const owner = await own.enterLocally(mine.owner);
+    const session = await other.mustCreate({ invite: [mine.handle], initial_message: { content: 'not joined' } });
+    await other.mustSend(session, 'nor later');
+    await owner.press(`/dashboard/sessions/${session}`, /^decline/i);
+    expect(labelsOf(await owner.open(`/dashboard/agents/${mine.name}`))).toEqual([]);
+    await own.close();
+  });
+
   it('has a page for all agents together, which counts a message between two of them once and lists the most active first', async () => {
     const own = await openStage({ areLimitsOn: false });
     const { place } = own.desk;
