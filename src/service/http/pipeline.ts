@@ -11,7 +11,7 @@ import type { Transaction } from '../core/database.js';
 import { isOutage, ServiceError } from '../core/errors.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import { ReplyText } from '../messaging/events.js';
-import { isKeyKnown, withIdempotency } from '../messaging/idempotency.js';
+import { isKeyKnown, type KeyedRequest, withIdempotency } from '../messaging/idempotency.js';
 import { sessionLock } from '../store/lock-names.js';
 import { type Answer, answerWith, JSON_TYPE } from './answers.js';
 import type { Exchanges } from './app.js';
@@ -154,7 +154,7 @@ async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key
 async function answerOnce(
   context: ServiceContext,
   call: CallToAnswer,
-  { key, fingerprint }: { readonly key: string; readonly fingerprint: string },
+  { key, fingerprint, isDerived }: Pick<KeyedRequest, 'key' | 'fingerprint' | 'isDerived'>,
   effect: (transaction: Transaction) => Promise<unknown>,
 ): Promise<AnsweredCall> {
   if (call.row.isFresh === true) {
@@ -163,7 +163,7 @@ async function answerOnce(
   }
   const limit = findOwnLimit(call);
   let isReplay = true;
-  const request = { ...toKeyScope(call), key, fingerprint, holds: listHolds(call) };
+  const request = { ...toKeyScope(call), key, fingerprint, isDerived, holds: listHolds(call) };
   const recorded = await withIdempotency(context, request, async (transaction) => {
     isReplay = false;
     if (limit !== undefined) await context.limits.check(limit, getSubject(call.actor));
@@ -268,6 +268,8 @@ interface WriteAs<Name extends PersonalWrite> {
   readonly path: PathOf<Name>;
   readonly body: unknown;
   readonly key: string;
+  /** The key follows from what is written, so a repetition cannot have another one. */
+  readonly isKeyDerived?: boolean;
 }
 
 /**
@@ -287,7 +289,7 @@ export async function writeAs<Name extends PersonalWrite>(
 export async function writeCounted<Name extends PersonalWrite>(
   context: ServiceContext,
   actor: AgentActor,
-  { operation, path, body, key }: WriteAs<Name>,
+  { operation, path, body, key, isKeyDerived: isDerived }: WriteAs<Name>,
 ): Promise<ReplyOf<Name>> {
   const row: EndpointRow = endpointRow(operation);
   checkPath(path);
@@ -297,7 +299,7 @@ export async function writeCounted<Name extends PersonalWrite>(
   const { answer } = await answerOnce(
     context,
     call,
-    { key, fingerprint: computeFingerprint(input.body) },
+    { key, fingerprint: computeFingerprint(input.body), isDerived },
     (transaction) => handle(context, actor as never, input as never, transaction as never),
   );
   return JSON.parse(answer.body);

@@ -273,7 +273,8 @@ async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof 
     const metadata = { ...marks, ...(waits && { [AWAITS_REPLY]: true }) };
     const path = { session_id: sessionId };
     const body = { content, metadata };
-    return writeCounted(ground.context, caller.actor, { operation: 'sendMessage', path, body, key });
+    const write = { operation: 'sendMessage', path, body, key, isKeyDerived: true } as const;
+    return writeCounted(ground.context, caller.actor, write);
   };
   const { message_id, sequence } = await write(waitS > 0).catch((error: unknown) => {
     // An earlier call sent it with the other mark.

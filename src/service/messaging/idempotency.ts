@@ -29,6 +29,8 @@ export interface KeyedRequest extends KeyedOperation {
   readonly fingerprint: string;
   /** The locks of the work, if all of them are known before it begins. */
   readonly holds?: readonly string[] | undefined;
+  /** The caller cannot choose another key, so a refusal must not outlast its reason: it leaves the key unused. */
+  readonly isDerived?: boolean | undefined;
 }
 
 export interface KeyedAnswer {
@@ -50,7 +52,7 @@ export async function withIdempotency(
   work: (transaction: Transaction) => Promise<KeyedAnswer>,
 ): Promise<KeyedAnswer> {
   const keyHash = hashKey(request.key);
-  const { actorId, endpoint, fingerprint, holds } = request;
+  const { actorId, endpoint, fingerprint, holds, isDerived } = request;
   const result = await context.database.write(
     async (transaction) => {
       const now = context.clock.now();
@@ -60,6 +62,7 @@ export async function withIdempotency(
         return readResult(known.status, known.body);
       }
       const fresh = await runOnce(transaction, work);
+      if (fresh.kind === 'refusal' && isDerived === true) return fresh;
       putIdempotencyRecord(transaction, {
         actor_id: actorId,
         endpoint,

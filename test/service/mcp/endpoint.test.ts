@@ -145,6 +145,23 @@ describe('the tools for models at a URL', () => {
     await one.close();
   });
 
+  it('reply sends what was refused before, once the agent may write again', async () => {
+    const one = await toolsOf(alice);
+    const session = await bob.mustCreate({ invite: [alice.handle], initial_message: { content: 'Deploy?' } });
+    await alice.mustJoin(session);
+    await bob.mustEnd(session);
+    const answer = () => one.call('reply', { session_id: session, text: 'Yes' });
+    for (let tries = 0; tries < 2; tries += 1) expect((await answer()).isError).toBe(true);
+    mustSucceed(await bob.call('POST', `/sessions/${session}/reopen`));
+    await alice.mustJoin(session);
+    const sent = await answer();
+    expect(sent).toMatchObject({ isError: false });
+    expect((await answer()).value).toEqual(sent.value);
+    const messages = (await bob.mustReplay(session)).filter((event) => field(event, 'type') === 'session.message');
+    expect(messages.map((event) => field(event, 'payload.content'))).toEqual(['Deploy?', 'Yes']);
+    await one.close();
+  });
+
   it('in a group, a message that names no question is not the reply', async () => {
     const carol = await service.createAgent('carol');
     const one = await toolsOf(alice);
