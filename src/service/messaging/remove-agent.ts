@@ -12,7 +12,7 @@ import { releasePictures } from '../store/attachments.js';
 import { listClientIdsOfAccount, revokeGrantsOfAgent, revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions } from '../store/browser-sessions.js';
 import { deleteKnocksOfAgent } from '../store/knocks.js';
-import { agentLock, sessionLock } from '../store/lock-names.js';
+import { accountLock, agentLock, sessionLock } from '../store/lock-names.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { clearPushQueue, deleteNotified } from '../store/push.js';
 import { closeSockets } from './close-sockets.js';
@@ -56,6 +56,7 @@ export async function suspendAccount(
   accountId: string,
 ): Promise<void> {
   const now = context.clock.now();
+  await transaction.lock([accountLock(accountId)]);
   await markAccountSuspended(transaction, accountId, now);
   await deleteAccountSessions(transaction, accountId, undefined);
   const families = await revokeSignInsOfAccount(transaction, accountId, now);

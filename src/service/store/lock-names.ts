@@ -10,7 +10,7 @@ export const knockLock = (handle: string): string => `knock ${handle}`;
 /** All refusals of one inviter. */
 export const inviterLock = (agentId: string): string => `inviter ${agentId}`;
 
-/** The words by which an account and its agents are found. */
+/** Who can sign in to an account, and the words by which it and its agents are found. */
 export const accountLock = (accountId: string): string => `account ${accountId}`;
 
 /** The push notifications of an account. */

@@ -14,6 +14,7 @@ import { type AccountRow, findAccountByUsername, updatePasswordHash } from '../s
 import { hasActivitySince } from '../store/activities.js';
 import { revokeSignInsOfAccount } from '../store/authorizations.js';
 import { deleteAccountSessions, listSignInAddresses } from '../store/browser-sessions.js';
+import { accountLock } from '../store/lock-names.js';
 
 /** The words in the most popular passwords, and popular passwords without a pattern; in lower case. */
 const COMMON_PASSWORDS: ReadonlySet<string> = new Set(
@@ -323,6 +324,8 @@ export async function setPassword(
   transaction: Transaction,
   { accountId, passwordHash, keptBrowserHash, areApplicationsKept = false }: NewPassword,
 ): Promise<void> {
+  // Whoever signs in with the old one at this moment comes before, and is signed out, or after, and is refused.
+  await transaction.lock([accountLock(accountId)]);
   await updatePasswordHash(transaction, accountId, passwordHash);
   await deleteAccountSessions(transaction, accountId, keptBrowserHash);
   if (areApplicationsKept) return;

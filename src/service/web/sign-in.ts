@@ -20,6 +20,7 @@ import {
 } from '../store/accounts.js';
 import { rebindAuthorizationRequests } from '../store/authorizations.js';
 import { deleteAccountSession, insertAccountSession } from '../store/browser-sessions.js';
+import { accountLock } from '../store/lock-names.js';
 import { findOAuthClient } from '../store/oauth-clients.js';
 import { listLocalAccounts } from '../store/operator.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
@@ -185,19 +186,25 @@ export function parseBrowserName(userAgent = ''): string {
   return system === undefined ? browser : `${browser} on ${system}`;
 }
 
-/** Signs an account in. The browser gets a new secret: one from before the sign-in is worthless after it. */
+/**
+ * Signs an account in. The browser gets a new secret: one from before the sign-in is worthless after it. False: the account
+ * was suspended or removed, or got another password, since the person in front of the browser proved who they are.
+ */
 async function enterAs(
   server: PageServer,
   reply: FastifyReply,
   before: Browser | undefined,
   account: AccountRow,
   passkeyName = '',
-): Promise<void> {
+): Promise<boolean> {
   const { clock, database, log } = server.context;
   const { ip, headers } = reply.request;
   const now = clock.now();
   const browser = renewBrowser(server, reply, ACCOUNT_SESSION_LIFETIME_MS);
-  await database.write(async (transaction) => {
+  const isEntered = await database.write(async (transaction) => {
+    await transaction.lock([accountLock(account.id)]);
+    const current = await findAccount(transaction, account.id);
+    if (current?.password_hash !== account.password_hash) return false;
     if (before !== undefined) {
       await rebindPushSubscription(transaction, account.id, before.hash, browser.hash);
       await deleteAccountSession(transaction, before.hash);
@@ -218,8 +225,13 @@ async function enterAs(
       kind: 'signed-in',
       detail: passkeyName === '' ? '' : `Passkey: ${passkeyName}`,
     });
+    return true;
   });
-  log.security?.('signed_in', { account: account.username, address: ip, outcome: 'done' });
+  if (!isEntered) reply.removeHeader('set-cookie');
+  const facts = { account: account.username, address: ip };
+  if (isEntered) log.security?.('signed_in', { ...facts, outcome: 'done' });
+  else log.security?.('sign_in_failed', { ...facts, outcome: 'changed_meanwhile' });
+  return isEntered;
 }
 
 /** Where a request came from, for the activity log. */
@@ -419,8 +431,14 @@ async function enter(
   account: AccountRow,
   passkeyName?: string,
 ): Promise<FastifyReply> {
-  await enterAs(server, reply, sent.browser, account, passkeyName);
-  return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
+  if (await enterAs(server, reply, sent.browser, account, passkeyName))
+    return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
+  const message = 'This account has changed while you signed in. Sign in again.';
+  return showAgain(server, reply.code(403), sent, {
+    form: 'sign-in',
+    mistakes: [{ message }],
+    filled: { username: account.username },
+  });
 }
 
 /** To the app's request, if one is waiting. */
@@ -548,8 +566,8 @@ export async function enterByLink(
   if (accountId === undefined) return refuseLink(server, reply, 'signIn');
   const account = await database.read((query) => findAccount(query, accountId));
   if (account?.is_local !== 1) return refuseLink(server, reply, 'signIn');
-  await enterAs(server, reply, readBrowser(server, request), account);
-  return redirect(reply, PATH.dashboard);
+  const isEntered = await enterAs(server, reply, readBrowser(server, request), account);
+  return isEntered ? redirect(reply, PATH.dashboard) : refuseLink(server, reply, 'signIn');
 }
 
 function refuseLink({ context }: AuthorizationServer, reply: FastifyReply, kind: keyof typeof USED_UP): FastifyReply {
@@ -618,7 +636,7 @@ export async function setNewPassword(
     return true;
   });
   if (!isSet) return refuseLink(server, reply, 'password');
-  await enterAs(server, reply, browser, account);
+  await enterAs(server, reply, browser, { ...account, password_hash: passwordHash });
   return redirect(reply, PATH.dashboard);
 }
 

@@ -1,10 +1,13 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { text as textOf } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { hashPassword } from '../../../src/service/web/passwords.js';
 import { callApi, createActor, operate } from '../../support/actors.js';
 import { type FormValues, openBrowser, type Page, type Person } from '../../support/browser.js';
 import { formBody } from '../../support/http.js';
+import { text } from '../../support/json.js';
 import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn, signUp } from '../../support/person.js';
 import { createVerbs, type Verbs } from '../../support/verbs.js';
@@ -31,6 +34,7 @@ const browserIds = (page: Page): string[] =>
   [...page.answer.text.matchAll(/name="id" value="([^"]+)"/g)].map(([, id = '']) => id);
 
 const CHANGE = /^change password$/i;
+const SET = /^set password$/i;
 const FRESH = 'an unlikely phrase';
 const changed = (visitor: Visitor, values: FormValues): Promise<Page> => visitor.press(SETTINGS, CHANGE, values);
 const isAlive = async ({ clientId, refreshToken }: { clientId: string; refreshToken: string }): Promise<boolean> =>
@@ -57,6 +61,24 @@ describe('Changing the password', () => {
     const page = await changed(ada, values);
     expect(page.text).toContain('Your password was changed. All other browsers were signed out. ');
     expect([await isSignedIn(other), await isAlive(app)]).toEqual([false, true]);
+  });
+
+  it('refuses whoever was signing in with the old one at that moment', async () => {
+    const ada = await stage.enter('ada');
+    const begunAt = performance.now();
+    await hashPassword('how long this takes');
+    const tookMs = performance.now() - begunAt;
+    const link = await operate(stage.operator, 'POST', `/accounts/${ada.username}/password-links`);
+    const [owner, intruder] = [openBrowser(), openBrowser()];
+    const again = { open: (path: string) => intruder.open(`${stage.web}${path}`) };
+    const [page, gate] = [await owner.open(text(link, 'url')), await intruder.open(`${stage.web}/dashboard`)];
+    const setting = owner.submit(page, mustFindForm(page, SET), { password: FRESH }, SET);
+    await pause(tookMs / 3);
+    const tried = await signIn(intruder, gate, ada);
+    await setting;
+    expect(await isSignedIn(again)).toBe(false);
+    await signIn(intruder, tried, { ...ada, password: FRESH });
+    expect(await isSignedIn(again)).toBe(true);
   });
 
   it('reports an error at its field, keeps the choice but no password, and changes nothing', async () => {
