@@ -1,3 +1,7 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Actor, createActor } from '../../support/actors.js';
 import type { FormValues, Page } from '../../support/browser.js';
@@ -145,6 +149,35 @@ describe('A person who writes in a session', () => {
     );
     expect(refused.answer.status).toBe(400);
     expect([await messagesOf(session), await messagesOf(uninvited)]).toEqual([[], []]);
+  });
+
+  it('sends nothing once they are signed out, even if a file of the message was on its way', async () => {
+    const session = await other.mustCreate({ invite: [mine.handle] });
+    await mine.mustJoin(session);
+    const late = await stage.enterLocally(mine.owner);
+    const { values } = mustFindForm(await late.open(at(session)), /^send$/i);
+    const fields = Object.entries({ ...values, text: 'from the past' }).filter(([name]) => name !== 'file');
+    const sent = httpRequest(`${stage.web}${at(session)}`, {
+      method: 'POST',
+      headers: {
+        cookie: cookieOf(late),
+        'content-type': 'multipart/form-data; boundary=a-boundary',
+        'sec-fetch-site': 'same-origin',
+      },
+    });
+    for (const [name, value] of fields)
+      sent.write(`--a-boundary\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`);
+    sent.write(
+      '--a-boundary\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\ncontent-type: text/plain\r\n\r\nbegun',
+    );
+    await pause(500);
+    await ada.press('/dashboard/settings', /^sign out others$/i);
+    sent.end(' and done\r\n--a-boundary--\r\n');
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    answer.resume();
+    expect([answer.statusCode, answer.headers.location]).toEqual([303, at(session)]);
+    expect(await messagesOf(session)).toEqual([]);
+    expect(new URL((await late.open(at(session))).url).pathname).toBe('/oauth/sign-in');
   });
 
   it('attaches files: the text and up to five of them are one message', async () => {

@@ -56,6 +56,7 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
   const text = readText(form.one('text'));
   const mayWrite = findRoles(seen.view).writers.some(({ handle }) => handle === actor.handle);
   const received = mayWrite ? await receiveFiles(visit, actor, form) : { parts: [] };
+  if (!(await visit.isStillSignedIn())) return moved(pathOfSession(seen.session.id));
   if ('message' in received) return sendAgain(visit, form, mistaken(received));
   if (text.trim() === '' && received.parts.length === 0) return sendAgain(visit, form, mistaken(EMPTY));
   const replyTo = readSequence(form.one('reply_to'));

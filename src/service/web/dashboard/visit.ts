@@ -79,6 +79,8 @@ export interface Visit extends ShownNote {
   /** A token that every form of the page must carry. */
   readonly csrf: string;
   readonly request: FastifyRequest;
+  /** Whether its browser is still signed in: files can take longer to arrive than that lasts. */
+  isStillSignedIn(): Promise<boolean>;
   /** The problem with the typed account password; undefined: none. */
   findMistakeIn(password: string, field: string): Promise<Refusal | undefined>;
   /** The problem with the answer of one of the account's passkeys; undefined: none. */
@@ -235,6 +237,9 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
     request,
+    async isStillSignedIn() {
+      return (await context.database.read((query) => findAccountOf(server, query, browser)))?.id === account.id;
+    },
     async findMistakeIn(password, field) {
       const checked = await checkPassword(server, request, { username: account.username, password });
       if (checked.kind === 'right') return undefined;
