@@ -251,6 +251,29 @@ describe('new events', () => {
     expect(sequences).toEqual([1, 2, 3, 4, 5]);
   });
 
+  it('--cursor-file: -n with a filter chooses where the first run begins, and skips nothing later', async () => {
+    const path = join(folder, 'last-cursors.json');
+    const id = await sessionWith('a', 'b', 'c');
+    const texts = async () =>
+      textsOf((await runAs(bob, `tail ${id} --cursor-file ${path} --no-follow --type message -n 1`)).out);
+    expect(await texts()).toEqual(['c']);
+    for (const text of ['d', 'e', 'f']) await runAs(alice, ['send', id, text, '-q']);
+    expect(await texts()).toEqual(['d', 'e', 'f']);
+    expect(await texts()).toEqual([]);
+  });
+
+  it('--cursor-file: a filter that keeps nothing at first still marks where the first run ended', async () => {
+    const path = join(folder, 'none-cursors.json');
+    const id = await sessionWith('a');
+    const sequences = async () =>
+      linesOf(
+        (await runAs(bob, `tail ${id} --cursor-file ${path} --no-follow --from ${bob.handle} --type message -n 1`)).out,
+      ).map(({ sequence }) => sequence);
+    expect(await sequences()).toEqual([]);
+    for (const text of ['b', 'c']) await runAs(bob, ['send', id, text, '-q']);
+    expect(await sequences()).toEqual([4, 5]);
+  });
+
   it('--cursor-file does not write through a link placed beside it', async () => {
     const path = join(folder, 'shared-cursors.json');
     const victim = join(folder, 'victim.txt');

@@ -94,10 +94,11 @@ function isWanted(event: EventEnvelope, filter: Filter): boolean {
 
 type EventItem = Extract<TailItem, { kind: 'event' }>;
 
-/** The last N events of each session. */
+/** The last N wanted events of each session, while its history is read. */
 class Recent {
   readonly #count: number;
   readonly #kept = new Map<string, EventItem[]>();
+  readonly #passed = new Map<string, EventItem>();
 
   constructor(count: number) {
     this.#count = count;
@@ -111,11 +112,17 @@ class Recent {
     this.#kept.set(sessionId, items);
   }
 
-  /** The buffered events, session by session; then empties the buffer. */
-  drain(): readonly EventItem[] {
-    const items = [...this.#kept.values()].flat();
+  /** An event that is not wanted: what is kept comes before it. */
+  pass(item: EventItem): void {
+    this.#passed.set(item.event.session_id, item);
+  }
+
+  /** The buffered events, session by session, and the last unwanted one of each; then empties the buffer. */
+  drain(): { readonly kept: readonly EventItem[]; readonly passed: readonly EventItem[] } {
+    const drained = { kept: [...this.#kept.values()].flat(), passed: [...this.#passed.values()] };
     this.#kept.clear();
-    return items;
+    this.#passed.clear();
+    return drained;
   }
 }
 
@@ -325,9 +332,12 @@ function takeItem(tail: Tail, item: TailItem): void | Promise<void> {
 }
 
 function takeWanted(tail: Tail, item: EventItem): void | Promise<void> {
-  if (!isWanted(item.event, tail.filter)) return noteTaken(tail, item);
-  if (tail.recent !== undefined && item.isReplay && !tail.isReady) return tail.recent.add(item);
-  return takeEvent(tail, item);
+  const { recent, cursorFile } = tail;
+  // A session that an earlier run has read goes on where that ended.
+  const isNew = cursorFile?.cursors[item.event.session_id] === undefined;
+  const held = item.isReplay && !tail.isReady && isNew ? recent : undefined;
+  if (isWanted(item.event, tail.filter)) return held === undefined ? takeEvent(tail, item) : held.add(item);
+  return held === undefined ? noteTaken(tail, item) : held.pass(item);
 }
 
 async function takeChange(tail: Tail, item: Exclude<TailItem, EventItem>): Promise<void> {
@@ -439,7 +449,9 @@ async function tellFollowing({ context, options, isReady, me }: Tail, count: num
 }
 
 async function flushRecent(tail: Tail): Promise<void> {
-  for (const item of tail.recent?.drain() ?? []) await takeEvent(tail, item);
+  const { kept = [], passed = [] } = tail.recent?.drain() ?? {};
+  for (const item of kept) await takeEvent(tail, item);
+  if (tail.printed !== tail.options.count) for (const item of passed) noteTaken(tail, item);
   await tail.printer.flush();
 }
 
