@@ -6,6 +6,7 @@ import type { Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import {
   deleteIdempotencyRecords,
+  deleteIdempotencyRecordsOf,
   findIdempotencyRecord,
   type IdempotencyRow,
   putIdempotencyRecord,
@@ -142,4 +143,13 @@ export async function forgetOldKeys(context: Pick<ServiceContext, 'clock' | 'dat
     forgotten += count;
     if (count < FORGOTTEN_PER_BATCH) return forgotten;
   }
+}
+
+/** Deletes what an agent, or an account that acts itself, was answered. */
+export async function forgetKeysOf({ database }: Pick<ServiceContext, 'database'>, actorId: string): Promise<void> {
+  let forgotten = FORGOTTEN_PER_BATCH;
+  while (forgotten === FORGOTTEN_PER_BATCH)
+    forgotten = await database.write((transaction) =>
+      deleteIdempotencyRecordsOf(transaction, actorId, FORGOTTEN_PER_BATCH),
+    );
 }

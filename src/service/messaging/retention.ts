@@ -2,7 +2,7 @@ import { isSearchOn, type SearchSetting, type ServiceContext } from '../core/con
 import type { Transaction } from '../core/database.js';
 import type { DeletedKind } from '../core/meter.js';
 import { deleteActivitiesOfAccount } from '../store/activities.js';
-import { eraseAgent, listEveryAgentOfAccount } from '../store/agents.js';
+import { eraseAgent, eraseMarks, listEveryAgentOfAccount } from '../store/agents.js';
 import { deleteAttachmentsOfSession, listAttachmentsOfSession } from '../store/attachments.js';
 import {
   deleteRowsOfSession,
@@ -18,8 +18,10 @@ import {
 } from '../store/deleted-sessions.js';
 import { isUnspread } from '../store/inboxes.js';
 import { sessionLock } from '../store/lock-names.js';
+import { eraseClientNames } from '../store/oauth-clients.js';
 import { listSessionIdsOfSibling } from '../store/participants.js';
 import { deleteWordsOfSession, FIRST_WORD, isUnindexed, type WordPosition } from '../store/search.js';
+import { forgetKeysOf } from './idempotency.js';
 import { indexMessages } from './search-messages.js';
 
 /** How much was deleted. */
@@ -79,7 +81,8 @@ export async function deleteOldSessions(context: RetentionContext, ageMs: number
 
 /**
  * Deletes what a removed account leaves that no one else can see: sessions in which only its agents have ever taken part,
- * the texts about its agents, its activity. Messages that others received stay with them.
+ * the texts about its agents, the names of its API credentials, what its calls were answered, its activity. Messages that
+ * others received stay with them.
  */
 export async function eraseAccount(
   context: RetentionContext & Pick<ServiceContext, 'inboxes'>,
@@ -101,11 +104,17 @@ export async function eraseAccount(
         await eraseSessions(context, accountId, ids, deleted);
         after = ids.length < pageRows ? undefined : ids.at(-1);
       }
+      await forgetKeysOf(context, agentId);
       await database.write((transaction) => eraseAgent(transaction, agentId));
     }
     afterAgent = agents.length < pageRows ? undefined : agents.at(-1)?.id;
   }
-  await database.write((transaction) => deleteActivitiesOfAccount(transaction, accountId));
+  await forgetKeysOf(context, accountId);
+  await database.write(async (transaction) => {
+    await eraseClientNames(transaction, accountId);
+    await eraseMarks(transaction, accountId);
+    await deleteActivitiesOfAccount(transaction, accountId);
+  });
 }
 
 /** Its agents have just left these sessions, so inboxes and the search index may have to follow first. */

@@ -270,8 +270,14 @@ export async function eraseAgent(transaction: Transaction, agentId: string): Pro
      WHERE id = $1`,
     agentId,
   );
-  for (const table of ['allowlist_entry', 'block'])
+  for (const table of ['allowlist_entry', 'block', 'unanswered'])
     await transaction.run(`DELETE FROM ${table} WHERE agent_id = $1`, agentId);
+}
+
+/** Deletes what an account has read and dismissed in the sessions of its agents. */
+export async function eraseMarks(transaction: Transaction, accountId: string): Promise<void> {
+  for (const table of ['seen_session', 'dismissed_question'])
+    await transaction.run(`DELETE FROM ${table} WHERE account_id = $1`, accountId);
 }
 
 /** What the lists of an account depend on, for each of its agents. */

@@ -52,3 +52,14 @@ export function deleteIdempotencyRecords(transaction: Transaction, moment: numbe
     limit,
   );
 }
+
+/** Deletes at most `limit` of the records of an agent, or of an account that acts itself; returns how many. */
+export function deleteIdempotencyRecordsOf(transaction: Transaction, actorId: string, limit: number): Promise<number> {
+  return transaction.run(
+    `DELETE FROM idempotency_record WHERE (actor_id, endpoint, key_hash) IN
+       (SELECT actor_id, endpoint, key_hash FROM idempotency_record WHERE actor_id = $1
+        ORDER BY endpoint, key_hash LIMIT $2)`,
+    actorId,
+    limit,
+  );
+}

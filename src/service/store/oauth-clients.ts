@@ -175,6 +175,11 @@ export async function markOAuthClientRevoked(
   return changed === 1;
 }
 
+/** Deletes the names that an account chose for its clients. */
+export async function eraseClientNames(transaction: Transaction, accountId: string): Promise<void> {
+  await transaction.run("UPDATE oauth_client SET name = '' WHERE account_id = $1", accountId);
+}
+
 /** At most `limit` that were registered before `epochMs` and never approved since, oldest first. */
 export function deleteUnusedOAuthClients(transaction: Transaction, epochMs: number, limit: number): Promise<number> {
   return transaction.run(

@@ -4,7 +4,7 @@ import type { AgentActor, ServiceContext } from '../../../src/service/core/conte
 import type { Query, Transaction, Work } from '../../../src/service/core/database.js';
 import { unmetered } from '../../../src/service/core/meter.js';
 import { claimSession } from '../../../src/service/messaging/claims.js';
-import { reportTaken } from '../../../src/service/messaging/delivery-states.js';
+import { reportTaken, reportUnanswered } from '../../../src/service/messaging/delivery-states.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
 import { listSessions } from '../../../src/service/messaging/list-sessions.js';
 import { removeAccount } from '../../../src/service/messaging/remove-agent.js';
@@ -15,6 +15,7 @@ import {
   nothingDeleted,
 } from '../../../src/service/messaging/retention.js';
 import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
+import { createConfidentialClient } from '../../../src/service/oauth/clients.js';
 import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
 import { findAccountByUsername } from '../../../src/service/store/accounts.js';
@@ -393,6 +394,18 @@ describe('An account that is erased', () => {
         "UPDATE agent SET description = 'secret plans', card_body = 'secret plans', display_name = 'secret plans'",
       ),
     );
+    const answered = { status: 200, body: '{"description":"secret plans"}' };
+    for (const actorId of [alice.agentId, alice.accountId])
+      for (let key = 0; key < 2; key += 1) {
+        const request = { actorId, endpoint: 'PATCH /agents/me', key: `${key}`, fingerprint: '' };
+        await withIdempotency(stage.context, request, async () => answered);
+      }
+    await stage.write((transaction) =>
+      createConfidentialClient(stage.context, transaction, {
+        ...{ name: 'secret plans', accountId: alice.accountId, agentId: alice.agentId },
+        ...{ scopes: [], secret: 'secret', expiresAt: null },
+      }),
+    );
     expect(await erase()).toEqual({ sessions: 2, events: 9, attachments: 2 });
     for (const id of own) expect(await tracesOf(id)).toEqual([]);
     expect(await countOf('message_word')).toBe(0);
@@ -406,6 +419,24 @@ describe('An account that is erased', () => {
     expect(aboutOf(alice.accountId)).toEqual([null, null, null]);
     expect(aboutOf(bob.accountId)).toEqual(['secret planssecret planssecret plans']);
     expect(await tracesOf('secret plans')).toEqual(['agent']);
+  });
+
+  it('leaves nothing of what it has read, dismissed and reported in sessions with others', async () => {
+    const { id } = await converse();
+    const about = { path: { session_id: id }, body: { sequence: 4, reason: 'failed' } } as const;
+    await stage.write(async (transaction) => {
+      await reportUnanswered(stage.context, alice, about, transaction);
+      await putSeen(transaction, alice.accountId, id, 4);
+      await dismissQuestion(transaction, alice.accountId, { session_id: id, sequence: 4 });
+    });
+    const marks = async () => [
+      await countOf('seen_session'),
+      await countOf('dismissed_question'),
+      await countOf('unanswered'),
+    ];
+    expect(await marks()).toEqual([2, 2, 1]);
+    await erase();
+    expect(await marks()).toEqual([1, 1, 0]);
   });
 
   it('leaves others what they received, unchanged', async () => {
