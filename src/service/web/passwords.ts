@@ -324,7 +324,7 @@ export async function setPassword(
   transaction: Transaction,
   { accountId, passwordHash, keptBrowserHash, areApplicationsKept = false }: NewPassword,
 ): Promise<void> {
-  // Whoever signs in with the old one at this moment comes before, and is signed out, or after, and is refused.
+  // A sign-in with the old one comes before this, and is ended, or after it, and is refused.
   await transaction.lock([accountLock(accountId)]);
   await updatePasswordHash(transaction, accountId, passwordHash);
   await deleteAccountSessions(transaction, accountId, keptBrowserHash);

@@ -63,7 +63,7 @@ describe('Changing the password', () => {
     expect([await isSignedIn(other), await isAlive(app)]).toEqual([false, true]);
   });
 
-  it('refuses whoever was signing in with the old one at that moment', async () => {
+  it('refuses someone who was signing in with the old one at that moment', async () => {
     const ada = await stage.enter('ada');
     const begunAt = performance.now();
     await hashPassword('how long this takes');
