@@ -11,6 +11,7 @@ import {
   type KnockRow,
   listKnockRows,
   listKnocksOfAccount,
+  nobodyFor,
   putKnock,
 } from '../store/knocks.js';
 import { inviterLock, knockLock } from '../store/lock-names.js';
@@ -37,12 +38,12 @@ export async function recordRefusals(
   const text = content === undefined ? null : readBeginning(content);
   const { owner } = splitHandle(inviter.handle);
   for (const { holderId } of refused) {
-    const agentId = holderId ?? `none ${inviter.agentId}`;
+    const agentId = holderId ?? nobodyFor(inviter.agentId);
     putKnock(transaction, { agent_id: agentId, sender: inviter.handle, text, last_at: clock.now() }, owner);
   }
   transaction.afterCommit(() => {
     for (const { known } of refused)
-      refusals.invitation(known?.agentId ?? `none ${inviter.agentId}`, inviter.handle, known?.reason ?? 'unlisted');
+      refusals.invitation(known?.agentId ?? nobodyFor(inviter.agentId), inviter.handle, known?.reason ?? 'unlisted');
   });
 }
 

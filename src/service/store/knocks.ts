@@ -134,8 +134,12 @@ export function forgetKnocks(
   forget(`EXISTS (${listed} WHERE sender >= '@' || asked.value || '.' AND sender < '@' || asked.value || '/')`, owners);
 }
 
+/** In place of an agent: what an inviter sent to those that do not hold strangers. No one reads it. */
+export const nobodyFor = (inviterId: string): string => `none ${inviterId}`;
+
+/** Deletes what an agent held, and what is kept of its own refused messages. */
 export function deleteKnocksOfAgent(transaction: Transaction, agentId: string): Promise<number> {
-  return transaction.run('DELETE FROM knock WHERE agent_id = $1', agentId);
+  return transaction.run('DELETE FROM knock WHERE agent_id IN ($1, $2)', agentId, nobodyFor(agentId));
 }
 
 /** At most `limit` of those that are older. */

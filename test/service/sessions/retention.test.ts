@@ -15,6 +15,7 @@ import {
   nothingDeleted,
 } from '../../../src/service/messaging/retention.js';
 import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
+import { createSession } from '../../../src/service/messaging/sessions.js';
 import { createConfidentialClient } from '../../../src/service/oauth/clients.js';
 import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
@@ -437,6 +438,21 @@ describe('An account that is erased', () => {
     expect(await marks()).toEqual([2, 2, 1]);
     await erase();
     expect(await marks()).toEqual([1, 1, 0]);
+  });
+
+  it('leaves nothing of the messages that no one accepted', async () => {
+    const account = await stage.read((query) => findAccountByUsername(query, 'bob'));
+    const closed = await stage.addAgent(account as never, 'closed');
+    const refused = { invite: [closed.handle], initial_message: { content: 'secret plans' } };
+    const request = { actorId: alice.agentId, endpoint: 'POST /sessions', key: 'k', fingerprint: '' };
+    const work = async (transaction: Transaction) => ({
+      status: 201,
+      body: JSON.stringify(await createSession(stage.context, alice, { body: refused }, transaction)),
+    });
+    await expect(withIdempotency(stage.context, request, work)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect(await tracesOf('secret plans')).toEqual(['knock']);
+    await erase();
+    expect(await tracesOf('secret plans')).toEqual([]);
   });
 
   it('leaves others what they received, unchanged', async () => {
