@@ -68,6 +68,11 @@ async function admit({ context, verify, bounds }: Rest, call: Call): Promise<Adm
   return { ...call, row, actor, path, key: isWrite(row) ? readKey(headers['idempotency-key']) : undefined };
 }
 
+/** A body can take two minutes to arrive. Meanwhile, the agent may be removed, or its account suspended. */
+async function admitAgain({ context, verify }: Rest, { request }: AdmittedCall): Promise<void> {
+  await verify(readBearer(request.headers.authorization), context.settings.addresses.baseUrl);
+}
+
 /**
  * New requests are refused while they would have to wait longer than this. Requests that are already waiting get their
  * answer.
@@ -212,7 +217,8 @@ function computeFingerprint(body: unknown): string {
  * An upload goes to disk before its transaction, if its budget allows it; one agent has only a few at once, and the
  * others wait with their bodies unread. A file that did not become an attachment is removed again.
  */
-async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+async function answerUpload(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+  const { context, uploads } = rest;
   const { key, actor, request } = call;
   if (key === undefined) throw new ServiceError('MISSING_IDEMPOTENCY_KEY');
   if (actor.kind !== 'agent') throw new ServiceError('FORBIDDEN');
@@ -225,6 +231,10 @@ async function answerUpload({ context, uploads }: Rest, call: AdmittedCall): Pro
     // If a body broke off before it was read, no event would report its end.
     if (request.raw.destroyed) throw new ServiceError('VALIDATION_ERROR', 'The upload is incomplete.');
     const staged = await receiveUpload(context, request.parts({ limits: UPLOAD_LIMITS }));
+    await admitAgain(rest, call).catch(async (error: unknown) => {
+      await staged.release();
+      throw error;
+    });
     return await answerStaged(context, { ...call, actor }, key, staged);
   } finally {
     release();
@@ -394,9 +404,11 @@ async function runRead(
   return await context.database.read((view) => handle(context, call.actor as never, input as never, view as never));
 }
 
-async function answerWrite({ context, bounds }: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+async function answerWrite(rest: Rest, call: AdmittedCall): Promise<AnsweredCall> {
+  const { context, bounds } = rest;
   const receive = (request: IncomingMessage): Promise<Buffer> => bounds.receive(call.actor, request);
   const { key, json } = await readKeyAndJson(call, receive);
+  await admitAgain(rest, call);
   const query = readQuery(call.operation, call.request.url);
   const body = checkBody(call.operation, json);
   const handle: AnyHandler = HANDLER[call.operation];

@@ -101,6 +101,8 @@ export function registerMcp({ fastify, otherMethods }: AddressBook, rest: Rest, 
         gone: over.signal,
         recheck: async () => void (await rest.verify(readBearer(authorization), mcpUrl)),
       };
+      // The body may have taken long to arrive.
+      await caller.recheck();
       const handler = await load();
       const asked = toWebRequest(mcpUrl, request, gone.signal);
       if (!('method' in message) || message.method !== 'subscriptions/listen')

@@ -1,9 +1,14 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Actor, actorOf, callApi } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list, text } from '../../support/json.js';
+import { tokenFor } from '../../support/mcp-tools.js';
 import {
   askClientToken,
   authorizationUrl,
@@ -18,6 +23,9 @@ import { createBrowser, type TestBrowser } from '../authorization-server/browser
 
 const PASSWORD = 'correct horse battery';
 const SIGN_IN = '/oauth/sign-in';
+/** What a model sends into a session. */
+const MESSAGE = (session: string): string =>
+  JSON.stringify({ name: 'send', arguments: { to: session, text: 'from a model' } });
 
 let service: TestService;
 beforeAll(async () => {
@@ -124,6 +132,44 @@ describe('a suspended account', () => {
     const again = await signIn(member.username);
     expect([again.status, again.text]).toEqual([403, expect.stringContaining('suspended')]);
     expect(await stateOf(member.username)).toBe('suspended');
+  });
+
+  it('writes nothing, even if the body of a request was on its way', async () => {
+    const member = await join();
+    const { agent, peer, session } = await joined(member.username);
+    const boundary = '--a-boundary\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n';
+    const bodies = [
+      [`/sessions/${session}/messages`, 'application/json', '{"content":', '"from the past"}'],
+      ['/attachments', 'multipart/form-data; boundary=a-boundary', `${boundary}\r\nbegun`, '\r\n--a-boundary--\r\n'],
+      ['/mcp', 'application/json', '{"jsonrpc":"2.0","id":1,', `"method":"tools/call","params":${MESSAGE(session)}}`],
+    ] as const;
+    const begun = bodies.map(async ([path, type, first, rest]) => {
+      const isTool = path === '/mcp';
+      const token = isTool ? await tokenFor(service.place, agent, service.mcpUrl) : await agent.token();
+      const sent = httpRequest(isTool ? service.mcpUrl : `${service.baseUrl}${path}`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${token}`,
+          accept: 'application/json, text/event-stream',
+          'content-type': type,
+          'idempotency-key': path,
+        },
+      });
+      sent.write(first);
+      return { sent, rest };
+    });
+    const open = await Promise.all(begun);
+    await pause(500);
+    await ask('PATCH', `/accounts/${member.username}`, { suspended: true });
+    const statuses = open.map(async ({ sent, rest }) => {
+      sent.end(rest);
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+      answer.resume();
+      return answer.statusCode;
+    });
+    expect(await Promise.all(statuses)).toEqual([401, 401, 401]);
+    const types = (await peer.mustReplay(session)).map((event) => field(event, 'type'));
+    expect(types).not.toContain('session.message');
   });
 
   it('reveals this only to people who know its password', async () => {
