@@ -147,7 +147,8 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
   if (question === undefined || content === undefined || actor === undefined)
     return movedWithNote(visit, back, 'too-late');
   const body = { content, metadata: { [SENT_BY]: DASHBOARD, [IN_REPLY_TO]: question.id } };
-  const write = { path: { session_id: seen.session.id }, body, key: hashText(`answer ${question.id}`) };
+  const key = hashText(`answer ${question.id}`);
+  const write = { path: { session_id: seen.session.id }, body, key, isKeyDerived: true };
   try {
     await writeAs(context, actor, { operation: 'sendMessage', ...write });
   } catch (error) {
