@@ -3,6 +3,7 @@ import { LIST_LIMIT_MAX } from '../wire/limit.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Session } from '../wire/schemas/session.js';
 import type { Cursor } from './cursors.js';
+import { isInvited } from './invitation.js';
 import type { Progress } from './progress-file.js';
 
 /** Where each session continues, and which later events are already done. */
@@ -32,14 +33,15 @@ export async function findStartPoints(
   const known = new Map(sessions);
   const cursors: Record<string, Cursor> = {};
   const invitations: string[] = [];
-  for await (const page of listPages(client, 'active', signal))
-    for (const { id, participants } of page) {
-      const isInvited = participants.some(({ handle, status }) => handle === me && status === 'invited');
-      if (isInvited) invitations.push(id);
+  for await (const { sessions: page } of listPages(client, 'active', signal))
+    for (const session of page) {
+      const { id } = session;
+      const isWaiting = isInvited(session, me);
+      if (isWaiting) invitations.push(id);
       // After an invitation that was read but not accepted, only the invitation itself appears again.
-      cursors[id] = isInvited ? { after: 0 } : (known.get(id) ?? { after: 0 });
+      cursors[id] = isWaiting ? { after: 0 } : (known.get(id) ?? { after: 0 });
     }
-  for await (const page of listPages(client, 'ended', signal)) {
+  for await (const { sessions: page } of listPages(client, 'ended', signal)) {
     const recent = page.filter(({ ended_at: endedAt }) => (endedAt ?? sinceMs) >= sinceMs);
     for (const { id } of recent) cursors[id] = known.get(id) ?? { after: 0 };
     if (recent.length === 0) break;
@@ -55,12 +57,5 @@ export async function findStartPoints(
 }
 
 /** The sessions of an agent in one state, most recently changed first. */
-async function* listPages(client: Client, state: Session['state'], signal: AbortSignal): AsyncGenerator<Session[]> {
-  let cursor: string | undefined;
-  do {
-    const query = { state, limit: LIST_LIMIT_MAX, ...(cursor !== undefined && { cursor }) };
-    const { reply } = await client.call('listSessions', { query, signal });
-    yield reply.sessions;
-    cursor = reply.next_cursor ?? undefined;
-  } while (cursor !== undefined);
-}
+const listPages = (client: Client, state: Session['state'], signal: AbortSignal) =>
+  client.pages('listSessions', { query: { state, limit: LIST_LIMIT_MAX }, signal });

@@ -47,11 +47,10 @@ export async function collectInbox(context: Context, options: InboxOptions): Pro
   const marks = await openReadMarks(context, me);
   const items: InboxItem[] = [];
   let scanned = 0;
-  let cursor: string | null = null;
   let isFull = false;
-  do {
-    const query = { limit: LIST_LIMIT_MAX, ...(cursor !== null && { cursor }) };
-    const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
+  const client = await context.client();
+  const query = { limit: LIST_LIMIT_MAX };
+  for await (const page of client.pages('listSessions', { query, signal: context.signal })) {
     for (let at = 0; at < page.sessions.length && !isFull; at += AT_A_TIME) {
       const some = page.sessions.slice(at, at + AT_A_TIME);
       const found = await Promise.all(some.map((session) => findNews(context, session, me, marks)));
@@ -60,8 +59,8 @@ export async function collectInbox(context: Context, options: InboxOptions): Pro
       const isLast = page.next_cursor === null && at + AT_A_TIME >= page.sessions.length;
       isFull = !isLast && !options.isAll && (items.length >= options.limit || scanned >= SCANNED_MAX);
     }
-    cursor = page.next_cursor;
-  } while (cursor !== null && !isFull);
+    if (isFull) break;
+  }
   await marks.save();
   const kept = options.isAll ? items : items.slice(0, options.limit);
   return { items: kept, isCut: isFull || kept.length < items.length };

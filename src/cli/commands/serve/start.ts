@@ -76,12 +76,8 @@ async function react(client: Client, handle: string, event: EventEnvelope, signa
   if (event.type !== 'session.invited' || event.payload['invitee'] !== handle) return;
   await client.call('joinSession', { path: { session_id }, idempotencyKey: `echo-join-${event.event_id}`, signal });
   // Messages from before it joined are only in the replay.
-  for (let after: number | undefined = 0; after !== undefined; ) {
-    const query: { after_sequence: number } = { after_sequence: after };
-    const { reply } = await client.call('replayEvents', { path: { session_id }, query, signal });
-    for (const earlier of reply.events) await answer(client, handle, earlier, signal);
-    after = reply.next_cursor === null ? undefined : Number(reply.next_cursor);
-  }
+  for await (const { events } of client.pages('replayEvents', { path: { session_id }, signal }))
+    for (const earlier of events) await answer(client, handle, earlier, signal);
 }
 
 async function answer(client: Client, handle: string, event: EventEnvelope, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
+import { isInvited } from '../../../agent/invitation.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session, SessionState } from '../../../wire/schemas/session.js';
-import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { notFound } from '../../context/explain.js';
 import { type CliError, usageError } from '../../errors.js';
@@ -63,10 +63,8 @@ export async function findSessionsWith(
   for (const state of states) {
     let found: Session[] = [];
     for await (const session of listSessions(context, state)) if (isBetween(session, me, handle)) found.push(session);
-    const isInvited = ({ participants }: Session): boolean =>
-      participants.some((one) => one.handle === me && one.status === 'invited');
     for (const isBetter of [
-      ...(wanted === 'invited' ? [isInvited] : []),
+      ...(wanted === 'invited' ? [(session: Session) => isInvited(session, me)] : []),
       ({ participants }: Session) => participants.length <= 2,
     ]) {
       const better = found.filter(isBetter);
@@ -86,17 +84,13 @@ function isBetween({ state, participants }: Session, me: string, handle: string)
 
 /** The latest sessions, at most about {@link SCANNED_MAX}. */
 async function* listSessions(context: Context, state?: SessionState): AsyncGenerator<Session> {
-  let cursor: string | null = null;
-  for (let scanned = 0; scanned < SCANNED_MAX; scanned += LIST_LIMIT_MAX) {
-    const query: { limit: number; state?: SessionState; cursor?: string } = {
-      limit: LIST_LIMIT_MAX,
-      ...(state !== undefined && { state }),
-      ...(cursor !== null && { cursor }),
-    };
-    const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
-    yield* page.sessions;
-    cursor = page.next_cursor;
-    if (cursor === null) return;
+  const client = await context.client();
+  const query = { limit: LIST_LIMIT_MAX, ...(state !== undefined && { state }) };
+  let scanned = 0;
+  for await (const { sessions } of client.pages('listSessions', { query, signal: context.signal })) {
+    yield* sessions;
+    scanned += LIST_LIMIT_MAX;
+    if (scanned >= SCANNED_MAX) return;
   }
 }
 

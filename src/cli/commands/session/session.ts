@@ -1,3 +1,4 @@
+import { isInvited } from '../../../agent/invitation.js';
 import type { RequestError } from '../../../client/http/request-error.js';
 import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
@@ -108,10 +109,10 @@ function inState(state: ListOptions['state']): { state?: 'active' | 'ended' } {
 }
 
 /** `invited`: the user must name an agent to invite. */
-function isListed({ participants }: Session, handle: string | undefined, invited: string | undefined): boolean {
+function isListed(session: Session, handle: string | undefined, invited: string | undefined): boolean {
   return (
-    (handle === undefined || participants.some((one) => one.handle === handle)) &&
-    (invited === undefined || participants.some((one) => one.handle === invited && one.status === 'invited'))
+    (handle === undefined || session.participants.some((one) => one.handle === handle)) &&
+    (invited === undefined || isInvited(session, invited))
   );
 }
 

@@ -5,6 +5,7 @@ import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
 import { formatQuantity } from '../../../kit/format.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
+import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
@@ -43,14 +44,10 @@ export async function joinWaiting(
   for (const sessionId of sessionIds)
     await joinInvited(await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId }));
   if (sessionIds.length > 0) return;
-  let cursor: string | null = null;
-  do {
-    const query: { state: 'active'; limit: number; cursor?: string } = { state: 'active', limit: 100 };
-    if (cursor !== null) query.cursor = cursor;
-    const page: { sessions: Session[]; next_cursor: string | null } = await read(context, 'listSessions', { query });
-    for (const session of page.sessions) await joinInvited(session);
-    cursor = page.next_cursor;
-  } while (cursor !== null);
+  const client = await context.client();
+  const query = { state: 'active', limit: LIST_LIMIT_MAX } as const;
+  for await (const { sessions } of client.pages('listSessions', { query, signal: context.signal }))
+    for (const session of sessions) await joinInvited(session);
 }
 
 /** `session events` has none of the options that only a tail takes. */
