@@ -1,5 +1,5 @@
 import { type Client, RequestError } from '../client/client.js';
-import { splitHandle } from '../wire/handle.js';
+import { splitHandle, toOwnerGlob } from '../wire/handle.js';
 import { type AgentContext, persist } from './persist.js';
 
 /** The relation of an agent to ours. A model learns nothing more about trust: the service proves the handle, not the intent. */
@@ -45,6 +45,6 @@ export function createRelations({ context, client, me, signal }: RelationParts):
       entries = await readEntries();
       readAtMs = clock.monotonic();
     }
-    return entries.includes(handle) || entries.includes(`@${owner}.*`) ? 'on your allowlist' : 'anyone';
+    return entries.includes(handle) || entries.includes(toOwnerGlob(handle)) ? 'on your allowlist' : 'anyone';
   };
 }

@@ -1,4 +1,6 @@
 import { durationMs, UNIT_MS } from '../kit/duration.js';
+import { isHandle, OWNER_GLOB_PATTERN } from '../wire/handle.js';
+import { ID_PREFIX, type IdKind, isId } from '../wire/id.js';
 import { usageError } from './errors.js';
 
 /** Milliseconds as people write them: `1ms`, `30s`, `5m`. */
@@ -52,26 +54,16 @@ export function readCount(option: string, text: string, range: { min?: number; m
   return value;
 }
 
-const HANDLE = /^@[a-z0-9_-]+\.[a-z0-9_-]+$/;
-
 /** `@owner.name` from `@owner.name` or `owner.name`, or undefined. */
 export function parseHandle(text: string): string | undefined {
   const handle = text.startsWith('@') ? text : `@${text}`;
-  return handle.length <= 130 && HANDLE.test(handle) ? handle : undefined;
+  return isHandle(handle) ? handle : undefined;
 }
-
-const OWNER_GLOB = /^@?([a-z0-9_-]+\.\*)$/;
 
 /** Every agent of an owner, `@owner.*`; undefined when the text is not that. */
 export function parseOwnerGlob(text: string): string | undefined {
-  const glob = OWNER_GLOB.exec(text)?.[1];
-  return glob === undefined ? undefined : `@${glob}`;
-}
-
-/** The `{owner}` and `{name}` of an endpoint's path. */
-export function toHandlePath(handle: string): { owner: string; name: string } {
-  const dot = handle.indexOf('.');
-  return { owner: handle.slice(1, dot), name: handle.slice(dot + 1) };
+  const glob = text.startsWith('@') ? text : `@${text}`;
+  return OWNER_GLOB_PATTERN.test(glob) ? glob : undefined;
 }
 
 export function readHandle(text: string): string {
@@ -110,38 +102,36 @@ export function readSearchText(text: string): string {
   throw usageError(`A search has ${SEARCH_TEXT_LENGTHS.min} to ${SEARCH_TEXT_LENGTHS.max} characters.`);
 }
 
-type IdKind = 'session' | 'message' | 'event' | 'attachment' | 'agent' | 'account' | 'oauthClient';
-
-const KINDS: Readonly<Record<IdKind, { prefix: string; name: string; help: readonly string[] }>> = {
-  session: { prefix: 'sess_', name: 'a session id', help: ['asp', 'session', 'show'] },
-  message: { prefix: 'msg_', name: 'a message id', help: ['asp', 'message', 'search', '--help'] },
-  event: { prefix: 'evt_', name: 'an event id', help: ['asp', 'session', 'events', '--help'] },
-  attachment: { prefix: 'att_', name: 'an attachment id', help: ['asp', 'attachment', 'show'] },
-  agent: { prefix: 'agt_', name: 'an agent id', help: ['asp', 'agent', 'show', '--help'] },
-  account: { prefix: 'acct_', name: 'an account id', help: ['asp', 'whoami'] },
-  oauthClient: { prefix: 'oac_', name: 'an OAuth client id', help: ['asp', 'auth', 'clients'] },
+const KINDS: Readonly<Record<IdKind, { name: string; help: readonly string[] }>> = {
+  session: { name: 'a session id', help: ['asp', 'session', 'show'] },
+  message: { name: 'a message id', help: ['asp', 'message', 'search', '--help'] },
+  event: { name: 'an event id', help: ['asp', 'session', 'events', '--help'] },
+  attachment: { name: 'an attachment id', help: ['asp', 'attachment', 'show'] },
+  agent: { name: 'an agent id', help: ['asp', 'agent', 'show', '--help'] },
+  account: { name: 'an account id', help: ['asp', 'whoami'] },
+  oauthClient: { name: 'an OAuth client id', help: ['asp', 'auth', 'clients'] },
 };
-const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
 /** The kind of id that a text claims to be by its prefix. */
 export function findIdKind(text: string): IdKind | undefined {
   // `sess_a.bot` is a handle: its owner has that name.
   if (parseHandle(text) !== undefined) return undefined;
-  for (const [kind, { prefix }] of Object.entries(KINDS)) if (text.startsWith(prefix)) return kind as IdKind;
+  for (const [kind, prefix] of Object.entries(ID_PREFIX)) if (text.startsWith(prefix)) return kind as IdKind;
   return undefined;
 }
 
 /** The command that an id belongs to, with the id if it takes one. */
 function commandAbout(kind: IdKind, text: string): readonly string[] {
-  const { prefix, help } = KINDS[kind];
+  const { help } = KINDS[kind];
   const takesId = !help.includes('--help') && help.length > 2 && kind !== 'oauthClient';
-  return takesId && ULID.test(text.slice(prefix.length)) ? [...help, text] : help;
+  return takesId && isId(kind, text) ? [...help, text] : help;
 }
 
 /** An id of `kind`. Any other text gets an error that names the command it belongs to. */
 export function readId(kind: IdKind, text: string): string {
-  const { prefix, name } = KINDS[kind];
-  if (text.startsWith(prefix) && ULID.test(text.slice(prefix.length))) return text;
+  if (isId(kind, text)) return text;
+  const { name } = KINDS[kind];
+  const prefix = ID_PREFIX[kind];
   const other = findIdKind(text);
   if (other !== undefined && other !== kind) {
     throw usageError(`'${text}' is ${KINDS[other].name}, but ${name} (${prefix}…) belongs here.`, {
@@ -179,7 +169,7 @@ export function readSessionName(text: string): string {
     });
   }
   const prefix = SESSION_PREFIX.exec(text)?.[1];
-  if (prefix !== undefined) return `${KINDS.session.prefix}${prefix.toUpperCase()}`;
+  if (prefix !== undefined) return `${ID_PREFIX.session}${prefix.toUpperCase()}`;
   if (/^-\d+$/.test(text))
     throw usageError(`'${text}' is not an option.`, { why: `the last events are -n ${text.slice(1)}.` });
   const end = SESSION_END.exec(text)?.[1];
@@ -189,10 +179,4 @@ export function readSessionName(text: string): string {
     why: `a session is ${SESSION_ABOUT}.`,
     next: ['asp', 'session', 'list'],
   });
-}
-
-/** Whether a session's name is a whole id. */
-export function isSessionId(name: string): boolean {
-  const { prefix } = KINDS.session;
-  return name.startsWith(prefix) && ULID.test(name.slice(prefix.length));
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { splitHandle } from '../../wire/handle.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, SEARCH_LIMIT_DEFAULT, SEARCH_LIMIT_MAX } from '../../wire/limit.js';
 import type { AgentAnswer, AgentSummaryAnswer } from '../../wire/schemas/agent.js';
 import type { UpdateAgentRequest } from '../../wire/schemas/requests.js';
@@ -16,7 +17,7 @@ import { type Config, LOCAL_AGENT_SETTING, PROFILE_NAME } from '../profile/confi
 import { changeProjectFile, PROJECT_FILE_NAME } from '../profile/project-file.js';
 import type { ResolvedProfile } from '../profile/resolve-profile.js';
 import type { Style } from '../terminal/style.js';
-import { readHandle, readSearchText, toHandlePath } from '../values.js';
+import { readHandle, readSearchText } from '../values.js';
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
 const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
@@ -137,7 +138,7 @@ export const agentShow = command({
       const own = await read(context, 'getActingAgent', {});
       return context.output.document(own, (safe, style) => agentText(safe, style));
     }
-    const view = await read(context, 'getAgent', { path: toHandlePath(handle) }, unknownAgent(handle));
+    const view = await read(context, 'getAgent', { path: splitHandle(handle) }, unknownAgent(handle));
     await context.output.document(view.agent, (safe, style) => agentText(safe, style));
     const length = view.shared_sessions?.length ?? 0;
     if (length > 0) await context.output.note(`You share ${length === 1 ? 'a session' : `${length} sessions`}.`);
@@ -196,7 +197,7 @@ export const agentCard = command({
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
     const about = unknownAgent(handle, { ASP_NOT_OFFERED: `The service offers no cards, so ${handle} has none here.` });
-    const card = await read(context, 'getAgentCard', { path: toHandlePath(handle) }, about);
+    const card = await read(context, 'getAgentCard', { path: splitHandle(handle) }, about);
     await context.output.document({ handle, card }, (safe) => safe.card);
   },
 });
@@ -332,7 +333,7 @@ export const agentCreate = command({
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')), fields: readFields(args) }),
   async run(context, { handle, fields }) {
-    const { owner, name } = toHandlePath(handle);
+    const { owner, name } = splitHandle(handle);
     const request = await toRequest(context, fields);
     const body = { ...request, display_name: request.display_name ?? name, local_name: name };
     if (context.globals.isDryRun) return printRequest(context, 'createAgent', { body }, ACCOUNT_ACTOR);
@@ -418,7 +419,7 @@ export const agentUpdate = command({
       return context.output.document(reply, (safe) => safe.canonical_handle);
     }
     const body = { ...request, ...(paused !== undefined && { paused }) };
-    const path = toHandlePath(handle);
+    const path = splitHandle(handle);
     if (context.globals.isDryRun) return printRequest(context, 'updateAgent', { path, body }, ACCOUNT_ACTOR);
     const { reply } = await callAsAccount(context, 'updateAgent', { path, body }, unknownAgent(handle));
     await context.output.document(reply, (safe) => safe.canonical_handle);
@@ -439,7 +440,7 @@ export const agentRemove = command({
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
-    const path = toHandlePath(handle);
+    const path = splitHandle(handle);
     if (context.globals.isDryRun) return printRequest(context, 'removeAgent', { path }, ACCOUNT_ACTOR);
     const question = `Remove ${handle} for good? It leaves its sessions, and its handle can never be used again.`;
     if (!(await context.prompts.confirm(question, '--yes')))

@@ -1,3 +1,4 @@
+import { splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { type Argument, command, describeTable } from '../command.js';
 import { printRequest, read, write } from '../context/calls.js';
 import { remember } from '../context/completion-memory.js';
@@ -6,7 +7,7 @@ import { type ErrorContext, notFound } from '../context/explain.js';
 import { isUsageError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
 import { timeColumn } from '../terminal/relative-time.js';
-import { parseHandle, parseOwnerGlob, readHandle, readHandles, readList, toHandlePath } from '../values.js';
+import { parseHandle, parseOwnerGlob, readHandle, readHandles, readList } from '../values.js';
 
 const ENTRIES = {
   usage: '<entries...>',
@@ -35,7 +36,7 @@ export const allowlistList = command({
 /** The acting agent as the path of its list, and the object of its errors. */
 async function findOwnList(context: Context) {
   const handle = await context.actingHandle();
-  return { path: toHandlePath(handle), errorContext: { subject: `the allowlist of ${handle}` } };
+  return { path: splitHandle(handle), errorContext: { subject: `the allowlist of ${handle}` } };
 }
 
 async function readOwnEntries(context: Context): Promise<readonly string[]> {
@@ -226,7 +227,7 @@ export const allowlistCheck = command({
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   async run(context, { handle }) {
     const { inbound_policy: policy, canonical_handle: own } = await read(context, 'getActingAgent', {});
-    const admitting = [handle, `@${toHandlePath(handle).owner}.*`];
+    const admitting = [handle, toOwnerGlob(handle)];
     const entries = policy === 'open' ? [] : await readOwnEntries(context);
     const by = policy === 'open' ? 'open' : (admitting.find((entry) => entries.includes(entry)) ?? null);
     // A service that does not say the policy may still have a list.
@@ -260,7 +261,7 @@ export const knockList = command({
   async run(context) {
     const handle = await context.actingHandle();
     const about = { ...NO_KNOCKS, subject: `the knocks of ${handle}` };
-    const { knocks: items } = await read(context, 'listKnocks', { path: toHandlePath(handle) }, about);
+    const { knocks: items } = await read(context, 'listKnocks', { path: splitHandle(handle) }, about);
     await context.output.list({ items, next_cursor: null }, [
       { title: 'sender', value: ({ sender }) => sender },
       { title: 'times', value: ({ times }) => String(times), isOptional: true },
@@ -284,7 +285,7 @@ export const knockDismiss = command({
   stdout: 'the handles, one per line',
   parse: (args) => ({ senders: readHandles(args.argument('handles')) }),
   async run(context, { senders }) {
-    const own = toHandlePath(await context.actingHandle());
+    const own = splitHandle(await context.actingHandle());
     const items = [];
     for (const sender of senders) {
       const input = { path: { ...own, sender } };
@@ -302,7 +303,7 @@ export const knockDismiss = command({
 });
 
 /** A service without knocks does not have their list either. @throws The error, or `ASP_NOT_OFFERED` */
-async function explainAbsence(context: Context, own: ReturnType<typeof toHandlePath>, error: unknown): Promise<never> {
+async function explainAbsence(context: Context, own: ReturnType<typeof splitHandle>, error: unknown): Promise<never> {
   const { RequestError } = await import('../../client/http/request-error.js');
   const hasCode = (one: unknown, code: string): boolean => one instanceof RequestError && one.code === code;
   if (hasCode(error, 'NOT_FOUND'))

@@ -3,7 +3,8 @@ import { dirname, join } from 'node:path';
 
 import { replaceUnsafe } from '../../kit/json-line.js';
 import { makeDirectory } from '../../kit/private-file.js';
-import { parseHandle, parseOwnerGlob } from '../values.js';
+import { isHandle, OWNER_GLOB_PATTERN } from '../../wire/handle.js';
+import { isId } from '../../wire/id.js';
 import { credentialKind } from './build-credential.js';
 import type { Context } from './context.js';
 
@@ -25,14 +26,11 @@ const KEPT: Record<RememberedKind, number> = {
 };
 const ABOUT_LENGTH = 60;
 
-const isHandle = (text: string): boolean => parseHandle(text) === text;
-const isEntry = (text: string): boolean => isHandle(text) || parseOwnerGlob(text) === text;
-const isId = (prefix: string, text: string): boolean =>
-  text.startsWith(prefix) && /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(text.slice(prefix.length));
+const isEntry = (text: string): boolean => isHandle(text) || OWNER_GLOB_PATTERN.test(text);
 const IS_NAME: Record<RememberedKind, (text: string) => boolean> = {
   handles: isHandle,
-  sessions: (text) => isId('sess_', text),
-  attachments: (text) => isId('att_', text),
+  sessions: (text) => isId('session', text),
+  attachments: (text) => isId('attachment', text),
   entries: isEntry,
   blocked: isEntry,
 };

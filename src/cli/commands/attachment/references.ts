@@ -1,3 +1,4 @@
+import { isId } from '../../../wire/id.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { ErrorContext } from '../../context/explain.js';
 
@@ -14,8 +15,6 @@ export interface AttachmentReference {
   readonly created_at: number;
 }
 
-const ATTACHMENT = /^att_[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
-
 /** The attachments that a message refers to. */
 export function listReferences({
   id: message_id,
@@ -27,7 +26,7 @@ export function listReferences({
   if (!Array.isArray(content)) return [];
   return content.flatMap((part) => {
     const { attachment_id: id, name, mime_type, size } = part;
-    if (typeof id !== 'string' || !ATTACHMENT.test(id)) return [];
+    if (typeof id !== 'string' || !isId('attachment', id)) return [];
     const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
     return [
       {

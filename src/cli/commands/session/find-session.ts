@@ -1,10 +1,10 @@
 import { isInvited } from '../../../agent/invitation.js';
+import { isId } from '../../../wire/id.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session, SessionState } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { notFound } from '../../context/explain.js';
 import { type CliError, usageError } from '../../errors.js';
-import { isSessionId } from '../../values.js';
 import { participantNames } from './facts.js';
 
 /** How many sessions are searched for a name. */
@@ -16,7 +16,7 @@ type Wanted = 'any' | 'invited' | 'ended';
 
 /** The id of a session that the user named (see `readSessionName`); a whole id is not looked up. */
 export async function findSession(context: Context, name: string, wanted: Wanted = 'any'): Promise<string> {
-  if (isSessionId(name)) return name;
+  if (isId('session', name)) return name;
   return name.startsWith('@') ? findByHandle(context, name, wanted) : findByPart(context, name);
 }
 

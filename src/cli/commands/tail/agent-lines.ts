@@ -4,11 +4,11 @@ import { formatQuantity } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
+import { isId } from '../../../wire/id.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { type ScopeOptions, withScopeOptions } from '../../context/explain.js';
 import { quoteArgs } from '../../terminal/failure.js';
-import { isSessionId } from '../../values.js';
 import { collectInbox, findText, openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
 import { describeSender } from '../run/frame.js';
@@ -218,7 +218,7 @@ class PacedLines implements AgentLines {
 
   #lineFor(shown: EventEnvelope, { senders, messages }: News, relation: Relation): string {
     const { session_id: id } = shown;
-    if (!isSessionId(id)) return '[asp] a message in a session with a malformed id.';
+    if (!isId('session', id)) return '[asp] a message in a session with a malformed id.';
     const sender = `${describeSender(getHandle(shown), relation)}, not your user,`;
     const message = findText(shown, this.#me);
     if (message === undefined) {
