@@ -6,3 +6,8 @@ export function parseIfJson(text: string | undefined): unknown {
     return undefined;
   }
 }
+
+/** Whether a value of a JSON text is an object. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,5 +1,6 @@
 import type { LockContext } from '../../client/credentials/process-lock.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
+import { isObject } from '../../kit/parse-json.js';
 import { fileFault, readIfPresent, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
 import { parseHandle } from '../values.js';
@@ -33,10 +34,6 @@ export const LOCAL_AGENT_SETTING = 'local_agent';
 export const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
 export const ALIAS_NAME = /^[a-z][a-z0-9-]{0,49}$/;
 const EMPTY: Config = { profiles: {}, settings: {}, aliases: {} };
-
-type Members = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** `https`, or `http` on this machine; without credentials, query or trailing slash. Throws the problem. */
 export function readServiceUrl(text: string, protocols: readonly string[] = WEB): string {

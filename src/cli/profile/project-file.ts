@@ -1,7 +1,7 @@
 import { promises } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { parseIfJson } from '../../kit/parse-json.js';
 
+import { isObject, parseIfJson } from '../../kit/parse-json.js';
 import { isFileError, isUnsafeFile, readTrustedFile, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
 import { parseHandle } from '../values.js';
@@ -49,10 +49,10 @@ export function parseProjectFile(path: string, text: string): ProjectFile {
   const refuse = (why: string): CliError => unusable(path, why);
   const value = parseIfJson(text);
   if (value === undefined) throw refuse('it is not JSON');
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('it must contain an object');
+  if (!isObject(value)) throw refuse('it must contain an object');
   if (Object.keys(value).some((key) => key !== 'profile' && key !== 'agent'))
     throw refuse('it may contain only profile and agent');
-  const { profile, agent } = value as { profile?: unknown; agent?: unknown };
+  const { profile, agent } = value;
   if (profile !== undefined && (typeof profile !== 'string' || !PROFILE_NAME.test(profile)))
     throw refuse('profile must be a name');
   const handle = typeof agent === 'string' ? parseHandle(agent) : undefined;

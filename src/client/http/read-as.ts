@@ -1,6 +1,8 @@
 import * as z from 'zod/mini';
 import type { $ZodObjectDef, $ZodType, $ZodTypes } from 'zod/v4/core';
 
+import { isObject } from '../../kit/parse-json.js';
+
 /** The value is not like its schema. */
 export const MISFIT = Symbol('misfit');
 
@@ -65,10 +67,6 @@ function createReader(schema: $ZodType): Reader {
 function kindOf(schema: $ZodType | undefined): string | undefined {
   const def = schema?._zod.def;
   return (def?.checks?.length ?? 0) > 0 ? undefined : def?.type;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const orElse =

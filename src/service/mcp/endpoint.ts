@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isObject } from '../../kit/parse-json.js';
 import { MCP_PATH, SUBSCRIPTIONS_MAX } from '../../wire/mcp.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
@@ -86,7 +87,7 @@ export function registerMcp({ fastify, otherMethods }: AddressBook, rest: Rest, 
       const { actor, release } = await admit(request, reply);
       const message = await readJsonBody(request.raw, (body) => rest.bounds.receive(actor, body));
       // Several calls in one request would cost one call of the rate limit.
-      if (typeof message !== 'object' || message === null || Array.isArray(message)) return refuseMessage(reply);
+      if (!isObject(message)) return refuseMessage(reply);
       const gone = new AbortController();
       const over = new AbortController();
       if (isStopping) over.abort();

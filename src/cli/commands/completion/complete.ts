@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseIfJson } from '../../../kit/parse-json.js';
+import { isObject, parseIfJson } from '../../../kit/parse-json.js';
 import { readSmallFile, recall } from '../../context/completion-memory.js';
 import { ALIAS_NAME, isStrings, LOCAL, PROFILE_NAME } from '../../profile/config.js';
 import { type Host, type Paths, resolvePaths } from '../../profile/paths.js';
@@ -68,26 +68,22 @@ function readMemory({ configFile, stateDirectory }: Paths, name: MemoryName): re
   ];
 }
 
-type Members = Readonly<Record<string, unknown>>;
-
 /** The members of a JSON file; none if it cannot be read. */
-function readMembers(path: string): Members {
-  const value = parseIfJson(readSmallFile(path));
-  return typeof value === 'object' && value !== null ? { ...value } : {};
-}
+const readMembers = (path: string): Readonly<Record<string, unknown>> => membersOf(parseIfJson(readSmallFile(path)));
+
+const membersOf = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {});
 
 function readAliases(configFile: string | undefined): [name: string, words: string[]][] {
   const { aliases } = configFile === undefined ? {} : readMembers(configFile);
-  return Object.entries(typeof aliases === 'object' && aliases !== null ? aliases : {}).filter(
+  return Object.entries(membersOf(aliases)).filter(
     (entry): entry is [string, string[]] => ALIAS_NAME.test(entry[0]) && isStrings(entry[1]),
   );
 }
 
 function readProfiles(configFile: string | undefined): Candidate[] {
   const { profiles } = configFile === undefined ? {} : readMembers(configFile);
-  const entries = Object.entries(typeof profiles === 'object' && profiles !== null ? profiles : {});
   return [
-    ...entries.flatMap(([name, entry]: [string, unknown]): Candidate[] =>
+    ...Object.entries(membersOf(profiles)).flatMap(([name, entry]): Candidate[] =>
       PROFILE_NAME.test(name) ? [[name, textIn(entry, 'base_url')]] : [],
     ),
     [LOCAL, 'the service on this machine'],
@@ -95,7 +91,7 @@ function readProfiles(configFile: string | undefined): Candidate[] {
 }
 
 function textIn(value: unknown, member: string): string {
-  const text = typeof value === 'object' && value !== null ? (value as Members)[member] : undefined;
+  const text = membersOf(value)[member];
   return typeof text === 'string' ? text : '';
 }
 

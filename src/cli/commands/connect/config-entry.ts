@@ -3,6 +3,7 @@ import { applyEdits, modify, type ParseError, parse, printParseErrorCode } from 
 import { parse as parseToml, TomlError, stringify as toToml } from 'smol-toml';
 import * as z from 'zod/mini';
 
+import { isObject } from '../../../kit/parse-json.js';
 import { CliError } from '../../errors.js';
 
 /** One entry in a settings file that also contains other settings. */
@@ -94,7 +95,7 @@ export function changeBetween(before: string, after: string): Change {
 function addToJson(text: string, { path, value }: Entry, values: Values): string | undefined {
   if (text.trim() === '') return `${JSON.stringify(nested(path, value), null, 2)}\n`;
   const around = path.slice(0, -1).map((_, at) => findAt(values, path.slice(0, at + 1)));
-  if (around.some((each) => each !== undefined && !isValues(each))) return undefined;
+  if (around.some((each) => each !== undefined && !isObject(each))) return undefined;
   const [mark, rest] = text.startsWith('\ufeff') ? ['\ufeff', text.slice(1)] : ['', text];
   return mark + applyEdits(rest, modify(rest, [...path], value, detectLayout(rest)));
 }
@@ -147,7 +148,7 @@ function parseValues(text: string, format: Entry['format'], file: string): Value
     const lines = text.slice(0, first.offset).split('\n');
     refuse(`:${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`, printParseErrorCode(first.error));
   }
-  return isValues(values) ? values : refuse('', 'it is not an object');
+  return isObject(values) ? values : refuse('', 'it is not an object');
 }
 
 const JSON_RULES = { allowTrailingComma: true, allowEmptyContent: true };
@@ -160,20 +161,16 @@ function tryParse(text: string, format: Entry['format']): Values | undefined {
   }
 }
 
-function isValues(value: unknown): value is Values {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function findAt(values: unknown, [name, ...rest]: readonly string[]): unknown {
-  if (name === undefined) return isValues(values) ? { ...values } : values;
-  return isValues(values) && Object.hasOwn(values, name) ? findAt(values[name], rest) : undefined;
+  if (name === undefined) return isObject(values) ? { ...values } : values;
+  return isObject(values) && Object.hasOwn(values, name) ? findAt(values[name], rest) : undefined;
 }
 
 /** Without the entry, and without the objects around it that it leaves empty. */
 function without(values: unknown, [name, ...rest]: readonly string[]): unknown {
-  if (name === undefined || !isValues(values)) return values;
+  if (name === undefined || !isObject(values)) return values;
   const inner = rest.length === 0 ? undefined : without(values[name], rest);
-  const isEmpty = inner === undefined || (isValues(inner) && Object.keys(inner).length === 0);
+  const isEmpty = inner === undefined || (isObject(inner) && Object.keys(inner).length === 0);
   const others = Object.entries(values).filter(([key]) => key !== name);
   return Object.fromEntries(isEmpty ? others : [...others, [name, inner]]);
 }

@@ -20,6 +20,7 @@ import { persist } from '../../../agent/persist.js';
 import { putLast } from '../../../kit/bounded-map.js';
 import { wait } from '../../../kit/clock.js';
 import { durationMs } from '../../../kit/duration.js';
+import { isObject } from '../../../kit/parse-json.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { stableKey } from '../../../kit/stable-key.js';
 import { findActor } from '../../../wire/event.js';
@@ -437,9 +438,6 @@ function includes(found: unknown, wanted: unknown): boolean {
     Object.entries(wanted).every(([name, value]) => Object.hasOwn(found, name) && includes(found[name], value))
   );
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A message, as rules see it. */
 const happeningOf = (message: Message, nth: number): Happening => ({

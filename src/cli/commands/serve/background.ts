@@ -4,7 +4,7 @@ import { type FileHandle, lstat, open, readFile, rename, rm } from 'node:fs/prom
 import { basename, join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { wait } from '../../../kit/clock.js';
-import { parseIfJson } from '../../../kit/parse-json.js';
+import { isObject, parseIfJson } from '../../../kit/parse-json.js';
 import { listPrivateFiles, makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import type { Context } from '../../context/context.js';
@@ -222,5 +222,5 @@ async function print({ output }: Context, line: string): Promise<void> {
 /** With `--log json`, each line is a document. */
 function parseEntry(line: string): object | null {
   const value = parseIfJson(line);
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
+  return isObject(value) ? value : null;
 }
