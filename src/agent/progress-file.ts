@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { RequestError } from '../client/client.js';
 import { putLast } from '../kit/bounded-map.js';
+import { messageOf } from '../kit/format.js';
 import { parseIfJson } from '../kit/parse-json.js';
 import { isFileError, readIfPresent } from '../kit/private-file.js';
 import { createSavedFile } from '../kit/saved-file.js';
@@ -130,7 +131,7 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
 
 function unwritable(path: string | undefined, error: unknown): unknown {
   if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR', 'EEXIST')) return error;
-  const why = error instanceof Error ? error.message : String(error);
+  const why = messageOf(error);
   return new RequestError({ code: 'ASP_CONFIG', message: `Cannot write ${path}: ${why}`, cause: error });
 }
 

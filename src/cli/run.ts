@@ -1,3 +1,4 @@
+import { messageOf } from '../kit/format.js';
 import { suggest } from '../kit/suggest.js';
 import { findCommand, listSpellings, type Request } from './argv.js';
 import {
@@ -149,11 +150,9 @@ async function findExtensionOf(
     });
   return () =>
     runExtension(file, args, { environment, signal, lendTerminal }).catch((cause: unknown) => {
-      throw usageError(`asp-${name} could not be run.`, { why: reasonOf(cause), cause });
+      throw usageError(`asp-${name} could not be run.`, { why: `${messageOf(cause)}.`, cause });
     });
 }
-
-const reasonOf = (cause: unknown): string => `${cause instanceof Error ? cause.message : String(cause)}.`;
 
 /** `--version`: the bare number, or the document of `asp version` if JSON is requested. */
 async function showVersion(

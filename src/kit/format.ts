@@ -11,3 +11,6 @@ export const formatQuantity = (count: number, noun: string): string => `${count}
 
 /** A sentence that begins with a capital letter. */
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
+/** What an error says, or whatever else was thrown. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

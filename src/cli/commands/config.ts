@@ -1,3 +1,4 @@
+import { messageOf } from '../../kit/format.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { readIfPresent } from '../../kit/private-file.js';
 import { suggest } from '../../kit/suggest.js';
@@ -96,7 +97,7 @@ function withSetting(config: Config, key: Key, value: string | undefined): Confi
   try {
     return parseConfig(JSON.stringify(next));
   } catch (error) {
-    throw usageError(`Invalid value: ${error instanceof Error ? error.message : ''}.`, {
+    throw usageError(`Invalid value: ${messageOf(error)}.`, {
       cause: error,
     });
   }

@@ -1,3 +1,4 @@
+import { messageOf } from '../../kit/format.js';
 import { suggest } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
@@ -40,7 +41,7 @@ function readAddresses(args: Args<(typeof ADDRESS_OPTIONS)[number]>): Addresses 
     try {
       addresses[key] = text === '' && key !== 'base_url' ? '' : readServiceUrl(text, protocols);
     } catch (error) {
-      throw usageError(`--${option} '${text}' ${error instanceof Error ? error.message : 'is not valid'}.`);
+      throw usageError(`--${option} '${text}' ${messageOf(error)}.`);
     }
   }
   return addresses;

@@ -1,5 +1,6 @@
 import type { HttpAnswer } from '../../client/http/transport.js';
 import { abortAfter } from '../../kit/clock.js';
+import { messageOf } from '../../kit/format.js';
 import { command } from '../command.js';
 import { credentialKind, describeSource } from '../context/build-credential.js';
 import type { Context } from '../context/context.js';
@@ -77,7 +78,7 @@ async function lookAround(context: Context): Promise<Omit<Status, 'local_service
     return { ...known, signed_in: isGood, problem };
   } catch (error) {
     if (error instanceof CliError) return { ...known, problem: error.message };
-    return { ...known, problem: error instanceof Error ? error.message : String(error) };
+    return { ...known, problem: messageOf(error) };
   }
 }
 

@@ -1,4 +1,5 @@
 import { certificateAdvice, isRefusedConnection, type Outcome, RequestError } from '../../client/http/request-error.js';
+import { messageOf } from '../../kit/format.js';
 import { fileFault } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
@@ -128,7 +129,7 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     };
   return {
     code: 'ASP_BUG',
-    message: `This is a bug in asp: ${error instanceof Error ? error.message : String(error)}`,
+    message: `This is a bug in asp: ${messageOf(error)}`,
     exitCode: OWN_ERROR.ASP_BUG,
     isRetryable: false,
     outcome: 'unknown',

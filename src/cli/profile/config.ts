@@ -1,4 +1,5 @@
 import type { LockContext } from '../../client/credentials/process-lock.js';
+import { messageOf } from '../../kit/format.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { isObject } from '../../kit/parse-json.js';
 import { fileFault, readIfPresent, replaceFile } from '../../kit/private-file.js';
@@ -56,7 +57,7 @@ function readUrl(where: string, text: string, protocols: readonly string[] = WEB
   try {
     return readServiceUrl(text, protocols);
   } catch (error) {
-    throw new TypeError(`${where} ${error instanceof Error ? error.message : 'is not valid'}`);
+    throw new TypeError(`${where} ${messageOf(error)}`);
   }
 }
 
@@ -141,7 +142,7 @@ export async function readConfig(path: string | undefined): Promise<Config> {
   } catch (error) {
     throw new CliError('ASP_CONFIG', {
       message: `Could not use ${path}.`,
-      why: `${error instanceof Error ? error.message : String(error)}.`,
+      why: `${messageOf(error)}.`,
       next: ['asp', 'config', 'edit'],
       cause: error,
     });

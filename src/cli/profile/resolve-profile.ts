@@ -1,4 +1,5 @@
 import type { Login } from '../../client/credentials/login.js';
+import { messageOf } from '../../kit/format.js';
 import { hidePasswords } from '../../kit/sanitize.js';
 import { suggest } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
@@ -67,7 +68,7 @@ export async function survey<Value>(
 
 function getReason(error: unknown): string {
   if (error instanceof CliError && error.why !== undefined) return error.why;
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** The service to talk to, and the reason for the choice. */
@@ -170,7 +171,7 @@ function atAddress(text: string): Omit<ResolvedProfile, 'layers'> {
     const baseUrl = readServiceUrl(text);
     return { ...NOTHING_MORE, name: baseUrl, baseUrl };
   } catch (error) {
-    const why = error instanceof Error ? error.message : 'is not valid';
+    const why = messageOf(error);
     throw new CliError('ASP_CONFIG', { message: `'${text}' is not the address of a service.`, why: `it ${why}.` });
   }
 }

@@ -3,6 +3,7 @@ import { type FileHandle, mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
+import { messageOf } from '../../kit/format.js';
 import { isFileError, replaceFile } from '../../kit/private-file.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import type { AttachmentFiles, DiscardedFile } from '../core/attachment-store.js';
@@ -137,7 +138,7 @@ export async function openAttachmentBucket(options: BucketOptions): Promise<Atta
         const hasFiles = (await objects.list(ATTACHMENT_START, 1)).length > 0;
         return { path: address.shown, isClaimed, hasFiles };
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = messageOf(error);
         const message = `The bucket ${address.shown} cannot be used: ${reason}`;
         throw new OperatorError('ATTACHMENTS_NOT_USABLE', message, error);
       }

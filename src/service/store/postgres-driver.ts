@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { messageOf } from '../../kit/format.js';
 import type { PostgresLimits, Query } from '../core/database.js';
 import { isOutage, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
@@ -283,7 +284,7 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
       return {
         connect: () =>
           orNextHost(() => pool.connect()).catch((cause: unknown) => {
-            const reason = cause instanceof Error ? cause.message : String(cause);
+            const reason = messageOf(cause);
             throw new OperatorError('NO_CONNECTION', `There is no connection to the database: ${reason}`, cause);
           }),
         async close() {

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { RequestError } from '../../../client/client.js';
 import { discoverFor } from '../../../client/credentials/login.js';
 import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
+import { messageOf } from '../../../kit/format.js';
 import { fileFault, isFileError, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
@@ -32,11 +33,6 @@ const problem = (check: string, says: string, fix?: readonly string[]): Finding 
   says,
   fix,
 });
-
-/** The message of an error. */
-function getReason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
 
 /** Checks everything that commands depend on. */
 export async function findProblems(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
@@ -102,7 +98,7 @@ async function checkSettings(context: Context): Promise<Finding> {
     const folder = file === undefined ? '' : `; ${file.path} overrides some here`;
     return ok('settings', `${count} ${count === 1 ? 'profile' : 'profiles'}${folder}`);
   } catch (error) {
-    return problem('settings', getReason(error), ['asp', 'config', 'edit']);
+    return problem('settings', messageOf(error), ['asp', 'config', 'edit']);
   }
 }
 
@@ -184,7 +180,7 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     baseUrl = profile.baseUrl;
   } catch (error) {
     const next = error instanceof CliError ? error.next : undefined;
-    return [problem('profile', getReason(error), next)];
+    return [problem('profile', messageOf(error), next)];
   }
   const findings = [ok('profile', `${(await context.profile()).name} (${baseUrl})`)];
   try {
@@ -197,7 +193,7 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     findings.push(await checkClock(context, baseUrl));
   } catch (error) {
     const code = error instanceof RequestError || error instanceof CliError ? error.code : undefined;
-    findings.push(problem('service', getReason(error), code === undefined ? undefined : ['asp', 'explain', code]));
+    findings.push(problem('service', messageOf(error), code === undefined ? undefined : ['asp', 'explain', code]));
   }
   return findings;
 }
@@ -243,7 +239,7 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     }
     return findings;
   } catch (error) {
-    return [problem('store', getReason(error), isFile ? undefined : ['asp', 'login', '--store', 'file'])];
+    return [problem('store', messageOf(error), isFile ? undefined : ['asp', 'login', '--store', 'file'])];
   }
 }
 
@@ -307,7 +303,7 @@ async function describeSettings(context: Context): Promise<unknown> {
       ...(folder !== undefined && { folder }),
     };
   } catch (error) {
-    return { unreadable: error instanceof Error ? error.message : String(error) };
+    return { unreadable: messageOf(error) };
   }
 }
 

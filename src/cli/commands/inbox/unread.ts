@@ -1,5 +1,6 @@
 import { CursorsJson } from '../../../agent/cursors.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
+import { messageOf } from '../../../kit/format.js';
 import { fileFault, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
@@ -215,7 +216,7 @@ export async function openReadMarks(context: Context, me: string): Promise<ReadM
       try {
         await replaceFile(path, `${JSON.stringify({ sessions })}\n`);
       } catch (error) {
-        const why = fileFault(error) ?? (error instanceof Error ? error.message : String(error));
+        const why = fileFault(error) ?? messageOf(error);
         await context.output.note(`Could not save your read position: ${why}.`);
       }
     },

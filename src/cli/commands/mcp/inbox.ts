@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import type { Cursor } from '../../../agent/cursors.js';
 import type { Client, TailItem, TailStart } from '../../../client/client.js';
 import { holdProcessLock } from '../../../client/credentials/process-lock.js';
+import { messageOf } from '../../../kit/format.js';
 import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
 import { findActor } from '../../../wire/event.js';
@@ -179,7 +180,7 @@ async function openRecord(context: Context, me: string): Promise<PositionRecord 
     await makePrivateDirectory(dirname(path));
     return createRecord(await openCursorFile(path), release, note);
   } catch (error) {
-    await note(error instanceof Error ? error.message : String(error));
+    await note(messageOf(error));
     return undefined;
   }
 }

@@ -3,7 +3,7 @@ import type { LimitRules } from '../../../agent/limits.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { within } from '../../../kit/clock.js';
-import { formatQuantity } from '../../../kit/format.js';
+import { formatQuantity, messageOf } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { createCalm, toResourceResult, waitWithProgress } from '../../../kit/mcp.js';
 import { findActor } from '../../../wire/event.js';
@@ -163,7 +163,7 @@ function createFrames(
         await takeLines();
       }
     } catch (error) {
-      await output.note(`Standard input: ${error instanceof Error ? error.message : String(error)}`);
+      await output.note(`Standard input: ${messageOf(error)}`);
     } finally {
       resolveEnded();
     }

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { messageOf } from '../../../kit/format.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
@@ -81,7 +82,7 @@ export function startLineProcess(
       const cancel = clock.schedule(KILL_AFTER_MS, () => void end(`${noun} closed its output`));
       void ended.then(cancel);
     },
-    (error: unknown) => void end(error instanceof Error ? error.message : String(error)),
+    (error: unknown) => void end(messageOf(error)),
   );
   const passing = readWhileHeld(clock, child, child.stderr, (from) =>
     passOnErrors(from, { [name]: command }, streams.stderr),

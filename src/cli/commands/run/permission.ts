@@ -2,6 +2,7 @@ import * as z from 'zod/mini';
 import type { Relation } from '../../../agent/relation.js';
 import { RequestError } from '../../../client/client.js';
 import { fence } from '../../../kit/fence.js';
+import { messageOf } from '../../../kit/format.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { findChoice, isChoice, isHiding, QUESTION_SHOWN_LENGTH } from '../../../wire/message.js';
 import type { Context } from '../../context/context.js';
@@ -179,7 +180,7 @@ async function askAbout(
     return { option: made?.option, why: made === undefined ? `: ${handle} could not answer` : ` by ${handle}` };
   } catch (error) {
     const { messages = {} } = findErrorContext(error) ?? {};
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const why = error instanceof RequestError ? (messages[error.code] ?? message) : message;
     return { why: `; ${handle} did not answer: ${toShownText(why).replace(/\.$/, '')}` };
   } finally {

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
+import { messageOf } from '../../../kit/format.js';
 import { suggest } from '../../../kit/suggest.js';
 import { readBucketAddress } from '../../../service/attachments/bucket-address.js';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
@@ -477,7 +478,7 @@ function asUsageError<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw usageError(error instanceof Error ? error.message : '');
+    throw usageError(messageOf(error));
   }
 }
 

@@ -2,6 +2,7 @@ import { constants, createWriteStream, openSync, rmSync } from 'node:fs';
 import type { Client } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { orAborted, wait } from '../../../kit/clock.js';
+import { messageOf } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
@@ -45,8 +46,7 @@ async function startEchoAgent(context: Context, record: LocalServiceRecord): Pro
   const { client } = await connectAsLocal(context, record, ECHO_AGENT);
   const stop = new AbortController();
   const running = runEchoAgent(client, ECHO_AGENT, stop.signal).catch(async (error: unknown) => {
-    if (!stop.signal.aborted)
-      await context.output.note(`${ECHO_AGENT} stopped: ${error instanceof Error ? error.message : ''}`);
+    if (!stop.signal.aborted) await context.output.note(`${ECHO_AGENT} stopped: ${messageOf(error)}`);
   });
   return async () => {
     stop.abort();
@@ -196,7 +196,7 @@ function createNotes({ output }: LogContext): Log {
   const detail: Log['info'] = (event, fields) =>
     void output.detail(() => redact(`${event} ${toJsonLine(fields ?? {})}`)).catch(() => {});
   const note: Log['error'] = (event, error, { request_id: requestId } = {}) => {
-    const text = `${event}: ${error instanceof Error ? error.message : ''}`;
+    const text = `${event}: ${messageOf(error)}`;
     void output.note(redact(requestId === undefined ? text : `${text} (request ${requestId})`)).catch(() => {});
   };
   return {
