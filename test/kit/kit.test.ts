@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
-import { createAsyncQueue } from '../../src/client/realtime/socket.js';
+import { createAsyncQueue } from '../../src/kit/async-queue.js';
 import { systemClock, wait } from '../../src/kit/clock.js';
 import { formatBytes, formatQuantity } from '../../src/kit/format.js';
 import { createIds } from '../../src/kit/ids.js';

@@ -1,11 +1,10 @@
-import type { Interface } from 'node:readline';
-
+import { createAsyncQueue } from '../../kit/async-queue.js';
 import type { Streams } from './streams.js';
 
 /** A person types lines at a terminal while other text comes in. */
 export interface LineEditor {
   /** The lines as they are typed; they end with Ctrl-D on an empty line. */
-  lines(): AsyncGenerator<string>;
+  lines(): AsyncIterable<string>;
   /** Shows whole lines of text without touching what is being typed. It must be safe for a terminal. Resolves once it is shown. */
   print(text: string): Promise<void>;
   close(): void;
@@ -26,7 +25,8 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
   const prompt = isAccessible ? '' : settings.prompt;
   const editor = createInterface({ input: process.stdin, output: process.stderr, terminal: true, prompt });
   editor.on('SIGINT', settings.interrupt);
-  const typed = collectLines(editor);
+  const typed = createAsyncQueue<string>();
+  editor.on('line', typed.push).on('close', typed.end);
   const held: { readonly text: string; readonly shown: () => void }[] = [];
   let isClosed = false;
   const show = async (text: string): Promise<void> => streams.stdout.write(`${text}\n`);
@@ -74,25 +74,4 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
       else process.stderr.write('\n');
     },
   };
-}
-
-/** The lines of an editor; unread ones wait. */
-async function* collectLines(editor: Interface): AsyncGenerator<string> {
-  const waiting: string[] = [];
-  let isClosed = false;
-  let wake = (): void => {};
-  editor.on('line', (line) => {
-    waiting.push(line);
-    wake();
-  });
-  editor.on('close', () => {
-    isClosed = true;
-    wake();
-  });
-  for (;;) {
-    const line = waiting.shift();
-    if (line !== undefined) yield line;
-    else if (isClosed) return;
-    else await new Promise<void>((resolve) => (wake = resolve));
-  }
 }

@@ -27,7 +27,7 @@ import type { ChatOptions } from './chat.js';
 /** Where lines come from and messages go to: a person at a terminal, or pipes. */
 interface Conversation {
   readonly isWithPerson: boolean;
-  lines(): AsyncGenerator<string>;
+  lines(): AsyncIterable<string>;
   print(text: string): Promise<void>;
   close(): void;
 }
