@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
 
 import { escapeJson } from '../../kit/json-line.js';
+import { createMutex } from '../../kit/mutex.js';
 import { sanitize } from '../../kit/sanitize.js';
 import { usageError } from '../errors.js';
 import { endLine, type Filter, type Filtered } from './output.js';
@@ -137,7 +138,7 @@ interface Thread {
 /** jq in its thread; if it crashes, a new one takes over. */
 function createThread(signal: AbortSignal): Thread {
   let worker: Worker | undefined;
-  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = createMutex();
   const close = async (): Promise<void> => {
     const ended = worker;
     worker = undefined;
@@ -170,14 +171,11 @@ function createThread(signal: AbortSignal): Thread {
   return {
     close,
     // One after the other, so that results keep the order of their documents.
-    ask(question) {
-      const asked = last.then(async () => {
+    ask: (question) =>
+      inTurn(async () => {
         const said = await answer(question);
         if (said.exitCode === undefined) await close();
         return said;
-      });
-      last = asked.catch(() => {});
-      return asked;
-    },
+      }),
   };
 }

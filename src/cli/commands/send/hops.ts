@@ -1,3 +1,4 @@
+import { createMutex } from '../../../kit/mutex.js';
 import { readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 
@@ -37,17 +38,13 @@ export interface HopsFile {
  */
 export function openHopsFile(path: string | undefined): HopsFile {
   const inProgress: { readonly hops: number }[] = [];
-  let writing = Promise.resolve();
-  const write = (): Promise<void> => {
-    writing = writing
-      .catch(() => {})
-      .then(async () => {
-        const highest = Math.max(0, ...inProgress.map(({ hops }) => hops));
-        const text = highest === 0 ? '' : String(highest);
-        if (path !== undefined) await replaceFile(path, text, { isDurable: false });
-      });
-    return writing;
-  };
+  const inTurn = createMutex();
+  const write = (): Promise<void> =>
+    inTurn(async () => {
+      const highest = Math.max(0, ...inProgress.map(({ hops }) => hops));
+      const text = highest === 0 ? '' : String(highest);
+      if (path !== undefined) await replaceFile(path, text, { isDurable: false });
+    });
   /** If this fails, the number left in the file can only be too high. */
   const tryToWrite = (): Promise<void> => write().catch(() => {});
   return {

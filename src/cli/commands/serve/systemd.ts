@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 
+import { createMutex } from '../../../kit/mutex.js';
 import { beatEvery } from '../../../kit/repeat.js';
 import type { Context } from '../../context/context.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
@@ -27,19 +28,17 @@ export interface Systemd {
 export function connectSystemd(context: Pick<Context, 'environment' | 'clock' | 'machine' | 'output'>): Systemd {
   const { environment, clock, output } = context;
   if ((environment['NOTIFY_SOCKET'] ?? '') === '') return { ready: () => {}, stopping: async () => {} };
-  let sending: Promise<void> = Promise.resolve();
+  const inTurn = createMutex();
   let isWatchdogSending = false;
   let hasFailed = false;
   let stopWatchdog = (): void => {};
-  const send = (line: string): Promise<void> => {
-    sending = sending.then(async () => {
+  const send = (line: string): Promise<void> =>
+    inTurn(async () => {
       const failure = await runNotify(context, line);
       if (failure === undefined || hasFailed) return;
       hasFailed = true;
       await output.note(`systemd did not get the report ${line}: ${failure}`);
     });
-    return sending;
-  };
   const watchdogMs = readWatchdogMs(context);
   return {
     ready() {
