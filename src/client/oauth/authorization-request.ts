@@ -1,5 +1,6 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { type Random, randomToken } from '../../kit/random.js';
+import { isSameSecret } from '../../kit/same-secret.js';
 import { secureUrl } from '../http/address.js';
 import type { Discovery } from './discover.js';
 
@@ -92,7 +93,7 @@ export function readCallback(request: AuthorizationRequest, address: string): Ca
     return { kind: 'foreign', reason: 'address' };
   const values = url.searchParams;
   if (READ_ONCE.some((name) => values.getAll(name).length > 1)) return { kind: 'foreign', reason: 'repeated' };
-  if (!isSame(values.get('state') ?? '', request.state)) return { kind: 'foreign', reason: 'state' };
+  if (!isSameSecret(values.get('state') ?? '', request.state)) return { kind: 'foreign', reason: 'state' };
   const issuer = values.get('iss') ?? undefined;
   if (issuer === undefined ? request.isIssuerExpected : issuer !== request.issuer)
     return { kind: 'foreign', reason: 'issuer' };
@@ -100,9 +101,4 @@ export function readCallback(request: AuthorizationRequest, address: string): Ca
   if (error !== null) return { kind: 'refused', error: ERROR_CODE.test(error) ? error : 'invalid_request' };
   const code = values.get('code');
   return code === null || code === '' ? { kind: 'foreign', reason: 'incomplete' } : { kind: 'code', code, issuer };
-}
-
-function isSame(received: string, expected: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(received), digest(expected));
 }

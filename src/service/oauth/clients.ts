@@ -1,3 +1,4 @@
+import { isSameSecret } from '../../kit/same-secret.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
@@ -11,7 +12,7 @@ import {
 } from '../store/oauth-clients.js';
 import { parseScopes } from './metadata.js';
 import { OAuthError, type Parameters } from './parameters.js';
-import { createSecret, hashSecret, isSameSecret } from './secret.js';
+import { createSecret, hashSecret } from './secret.js';
 
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { type Random, randomToken } from '../../kit/random.js';
 
 const SECRET_BYTES = 32;
@@ -25,12 +25,4 @@ export function toSecret(bits: string, kind: keyof typeof PREFIX): string {
 /** How the store knows a secret. It has too many bits to be guessed, so a slow hash would gain nothing. */
 export function hashSecret(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url');
-}
-
-/** Whether both are the same, in constant time. */
-export function isSameSecret(received: string, expected: string): boolean {
-  return timingSafeEqual(
-    createHash('sha256').update(received).digest(),
-    createHash('sha256').update(expected).digest(),
-  );
 }

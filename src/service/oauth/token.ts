@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isSameSecret } from '../../kit/same-secret.js';
 import {
   ACCESS_TOKEN_LIFETIME_S,
   AUTHORIZATION_CODE_LIFETIME_S,
@@ -37,7 +38,7 @@ import { toNetwork } from './attempts.js';
 import { invalidClient, matchesSecret, type PresentedClient, readPresentedClient } from './clients.js';
 import { allResources, chooseResources, type GrantedResources, narrowScopes, parseScopes } from './metadata.js';
 import { getBody, OAuthError, type Parameters, readParameters } from './parameters.js';
-import { createSecret, hashSecret, isSameSecret } from './secret.js';
+import { createSecret, hashSecret } from './secret.js';
 import type { AuthorizationServer } from './server.js';
 
 const FAMILY_PREFIX = 'fam_';

@@ -1,7 +1,7 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type * as z from 'zod/mini';
+import { isSameSecret } from '../../kit/same-secret.js';
 import { isHandle } from '../../wire/handle.js';
 import {
   type AddOperatorAgentRequest,
@@ -280,9 +280,7 @@ async function report<Answer>(
 
 function requireOperator(request: FastifyRequest, secret: string): void {
   if (!isFromThisMachine(request.raw)) throw new ServiceError('NOT_FOUND');
-  const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
-  if (!timingSafeEqual(hash(readBearer(request.headers.authorization)), hash(secret)))
-    throw new ServiceError('UNAUTHORIZED');
+  if (!isSameSecret(readBearer(request.headers.authorization), secret)) throw new ServiceError('UNAUTHORIZED');
 }
 
 const HOST = '127.0.0.1';

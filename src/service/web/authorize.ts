@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isSameSecret } from '../../kit/same-secret.js';
 import { type Handle, isHandle, splitHandle } from '../../wire/handle.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
 import { SCOPE_DESCRIPTION, type Scope } from '../../wire/scope.js';
@@ -13,7 +14,7 @@ import { isDocumentUrl } from '../oauth/client-documents.js';
 import { type AnswerTarget, describeRedirectUri, withParameters } from '../oauth/clients.js';
 import { isForAccount, PATH, parseScopes } from '../oauth/metadata.js';
 import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../oauth/parameters.js';
-import { createSecret, hashSecret, isSameSecret } from '../oauth/secret.js';
+import { createSecret, hashSecret } from '../oauth/secret.js';
 import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
 import { type AccountRow, findAccount } from '../store/accounts.js';
 import { type AgentRow, findAgentByHandle, listAgentsOfAccount } from '../store/agents.js';

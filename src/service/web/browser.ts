@@ -1,10 +1,11 @@
 import { createHmac } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isSameSecret } from '../../kit/same-secret.js';
 import { AUTHORIZATION_REQUEST_LIFETIME_S } from '../../wire/limit.js';
 import type { Query } from '../core/database.js';
 import { PATH } from '../oauth/metadata.js';
 import { OAuthError } from '../oauth/parameters.js';
-import { createSecret, hashSecret, isSameSecret } from '../oauth/secret.js';
+import { createSecret, hashSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import type { AccountRow } from '../store/accounts.js';
 import type { AuthorizationRequestRow } from '../store/authorizations.js';

@@ -1,4 +1,5 @@
 import { randomToken } from '../../../kit/random.js';
+import { isSameSecret } from '../../../kit/same-secret.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { requireRoomFor } from '../../agents/accounts.js';
@@ -8,7 +9,7 @@ import { ServiceError } from '../../core/errors.js';
 import { changeConfidentialClient, createConfidentialClient, revokeConfidentialClient } from '../../oauth/clients.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import type { Parameters } from '../../oauth/parameters.js';
-import { hashSecret, isSameSecret, toSecret } from '../../oauth/secret.js';
+import { hashSecret, toSecret } from '../../oauth/secret.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import {
   type ClientOfAccountRow,
