@@ -29,7 +29,15 @@ import { createHeldBytes } from './core/semaphore.js';
 import { type Tracer, watchDatabase } from './core/tracer.js';
 import { createHealth, type Health, startHousekeeping } from './health.js';
 import { toAnswer } from './http/answers.js';
-import { type App, createApp, createHostGuard, createHttpServer, listen, loopbackNames } from './http/app.js';
+import {
+  type App,
+  closeServer,
+  createApp,
+  createHostGuard,
+  createHttpServer,
+  listen,
+  loopbackNames,
+} from './http/app.js';
 import { registerDownloads } from './http/downloads.js';
 import { createRest } from './http/pipeline.js';
 import { attachRealtime, type Realtime } from './http/realtime.js';
@@ -263,7 +271,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     let listener: RequestListener = answerNotReady;
     const server = createHttpServer((request, response) => listener(request, response));
     const port = await listen(server, options.host, options.port);
-    undo.push(() => close(server));
+    undo.push(() => closeServer(server));
     const watch = await createWatch(options.metricsPort, options.version ?? '');
     undo.push(() => watch.stop());
     const log = options.log ?? SILENT;
@@ -511,7 +519,7 @@ interface Running {
 
 async function stopAll(running: Running): Promise<void> {
   const { context, server, app, realtime, inboxes, stopHousekeeping, operator, watch, health } = running;
-  const closed = close(server);
+  const closed = closeServer(server);
   realtime.refuseNew();
   running.dashboard.stop();
   running.mcp.stop();
@@ -598,8 +606,4 @@ function createRequest(): { stopRequest: Promise<void>; ask: () => void } {
     ask = resolve;
   });
   return { stopRequest, ask };
-}
-
-function close(server: Server): Promise<void> {
-  return new Promise((resolve) => server.close(() => resolve()));
 }

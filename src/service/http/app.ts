@@ -473,6 +473,11 @@ export async function listen(server: Server, host: string, port: number): Promis
   return (server.address() as AddressInfo).port;
 }
 
+/** Accepts no more connections; resolves when the open ones have ended. */
+export function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
 function toStartError(error: Error & { code?: string }, host: string, port: number): OperatorError {
   if (error.code === 'EADDRINUSE')
     return new OperatorError('PORT_IN_USE', `Port ${port} on ${host} is in use by another program.`, error);

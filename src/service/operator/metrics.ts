@@ -5,7 +5,7 @@ import type { Log } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
-import { createHostGuard, listen, loopbackNames } from '../http/app.js';
+import { closeServer, createHostGuard, listen, loopbackNames } from '../http/app.js';
 import { isSuccessful, type ReadBackups } from './backup-records.js';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -229,10 +229,10 @@ export async function serveMetrics(metrics: Metrics, port: number, log: Log): Pr
   const guardHost = createHostGuard(loopbackNames(bound, url));
   return {
     url,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close() {
+      const closed = closeServer(server);
+      server.closeAllConnections();
+      return closed;
+    },
   };
 }

@@ -21,7 +21,15 @@ import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
-import { createApp, createHostGuard, createHttpServer, isFromThisMachine, listen, loopbackNames } from '../http/app.js';
+import {
+  closeServer,
+  createApp,
+  createHostGuard,
+  createHttpServer,
+  isFromThisMachine,
+  listen,
+  loopbackNames,
+} from '../http/app.js';
 import { readBearer } from '../http/pipeline.js';
 import { readJsonBody, validate } from '../http/request.js';
 import { removeAgentRecord } from '../messaging/remove-agent.js';
@@ -336,7 +344,7 @@ async function serveOperator(context: ServiceContext, options: OperatorOptions):
   return {
     url: `${root}${OPERATOR_PATH}`,
     async close() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = closeServer(server);
       server.closeAllConnections();
       await closed;
       await app.fastify.close();
