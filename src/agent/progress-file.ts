@@ -1,5 +1,7 @@
+import { resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { RequestError } from '../client/client.js';
+import { holdProcessLock } from '../client/credentials/process-lock.js';
 import { putLast } from '../kit/bounded-map.js';
 import { messageOf } from '../kit/format.js';
 import { parseIfJson } from '../kit/parse-json.js';
@@ -10,6 +12,7 @@ import { AWAITS_REPLY, findChoice, findInReplyTo, listChoices, textPartsOf } fro
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import { BegunEvents, type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from './cursors.js';
+import type { AgentContext } from './persist.js';
 
 /** A process, by its number and its start time: numbers are reused. */
 export interface ProcessIdentity {
@@ -50,6 +53,24 @@ export interface ProgressFile extends Progress {
   guardBy(guard: ProcessIdentity | undefined): void;
   /** Resolves when all records are on disk. */
   written(): Promise<void>;
+}
+
+/**
+ * Lets only one process at a time keep the progress of an agent: two would run the command twice for each message
+ * (D-208). Returns undefined if another process has the lock; otherwise call the result at the end.
+ */
+export async function lockProgress(
+  { output }: AgentContext,
+  me: string,
+  path: string,
+): Promise<(() => void) | undefined> {
+  try {
+    return await holdProcessLock({}, `run\n${resolve(path)}`);
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error;
+    await output.note(`Cannot find out whether another process answers as ${me}: ${error.message}`);
+    return () => {};
+  }
 }
 
 /** Opens or creates a file (undefined: the progress ends with the process); `nowMs` is used only if there is none: older messages are not answered. */

@@ -1,9 +1,8 @@
 import { setMaxListeners } from 'node:events';
 
 import { type Advice, type Produced, type RunRecord, toText } from '../agent/answer.js';
-import { lockProgress } from '../agent/lock-progress.js';
 import { type AgentContext, waitForService } from '../agent/persist.js';
-import { openProgress } from '../agent/progress-file.js';
+import { lockProgress, openProgress } from '../agent/progress-file.js';
 import { createRelations, type Relation } from '../agent/relation.js';
 import { createReplyMatcher } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';

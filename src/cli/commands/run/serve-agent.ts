@@ -1,8 +1,7 @@
 import { resolve } from 'node:path';
 import type { Advice, Responder } from '../../../agent/answer.js';
-import { lockProgress } from '../../../agent/lock-progress.js';
 import { waitForService } from '../../../agent/persist.js';
-import { openProgress, type ProgressFile } from '../../../agent/progress-file.js';
+import { lockProgress, openProgress, type ProgressFile } from '../../../agent/progress-file.js';
 import { createRelations, type FindRelation } from '../../../agent/relation.js';
 import { type OpenedAgent, type Stops, serveAgent } from '../../../agent/serve-agent.js';
 import { serviceTime } from '../../../agent/start-points.js';
