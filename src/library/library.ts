@@ -7,6 +7,11 @@
  * await agent.run();
  * ```
  */
+import { type Client, type ClientOptions, connect as connectWith } from '../client/client.js';
+import type { ServiceAddresses } from '../client/http/address.js';
+import { abortion } from '../client/http/request-error.js';
+import { requireKnownOptions } from '../kit/suggest.js';
+import { findIdentity, type IdentityOptions } from './identity.js';
 
 export type { Relation } from '../agent/relation.js';
 export * from '../client/client.js';
@@ -27,6 +32,54 @@ export type { EventEnvelope, EventPayload, TypedEvent } from '../wire/schemas/ev
 export type { Message } from '../wire/schemas/message.js';
 export type { Content, Part } from '../wire/schemas/requests.js';
 export type { Session } from '../wire/schemas/session.js';
-export { connect, type FoundClientOptions } from './connect.js';
 export * from './create-agent.js';
 export type { IdentityOptions } from './identity.js';
+
+/** Options of {@link connect} without credentials of your own. */
+export interface FoundClientOptions extends IdentityOptions, Pick<ClientOptions, 'retries' | 'timeoutMs'> {
+  readonly service?: undefined;
+  readonly credential?: undefined;
+}
+
+const OPTIONS: Record<keyof Required<ClientOptions & FoundClientOptions>, true> = {
+  ...{ service: true, credential: true, handle: true, profile: true },
+  ...{ transport: true, retries: true, timeoutMs: true, random: true },
+};
+const ADDRESSES: Record<keyof Required<ServiceAddresses>, true> = { baseUrl: true, authUrl: true, wsUrl: true };
+
+/**
+ * Creates a client. Without a service and a credential, it finds both as `asp` does, at its first call.
+ * @throws RequestError `ASP_INSECURE_ADDRESS`
+ */
+export function connect(options: ClientOptions | FoundClientOptions = {}): Client {
+  requireKnownOptions('connect', options, OPTIONS);
+  if (options.service !== undefined) requireKnownOptions('The service of connect', options.service, ADDRESSES);
+  if (options.service !== undefined && options.credential !== undefined) return connectWith(options);
+  if (options.service !== undefined || options.credential !== undefined)
+    throw new TypeError('connect needs both a service and a credential, or neither: then it uses those of asp.');
+  const life = new AbortController();
+  let identity: ReturnType<typeof findIdentity> | undefined;
+  const open = async (): Promise<Client> => {
+    if (life.signal.aborted) throw abortion(life.signal, 'not_applied');
+    identity ??= findIdentity(options, life.signal);
+    return (await identity).client();
+  };
+  const close = async (): Promise<void> => {
+    life.abort(new Error('The client was closed.'));
+    await (await identity?.catch(() => undefined))?.close();
+  };
+  return {
+    call: async (operation, ...input) => (await open()).call(operation, ...input),
+    async *pages(operation, ...input) {
+      yield* (await open()).pages(operation, ...input);
+    },
+    upload: async (file, supplied) => (await open()).upload(file, supplied),
+    download: async (attachmentId, supplied) => (await open()).download(attachmentId, supplied),
+    raw: async (request) => (await open()).raw(request),
+    async *tail(supplied) {
+      yield* (await open()).tail(supplied);
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
