@@ -21,6 +21,8 @@ export interface Semaphore {
    * are already waiting, or the wait is too long.
    */
   acquire(key: string): Promise<() => void>;
+  /** Runs `work` in a slot of the key. Throws like `acquire`. */
+  use<T>(key: string, work: () => Promise<T>): Promise<T>;
 }
 
 interface Holders {
@@ -53,19 +55,28 @@ export function createSemaphore({ max, waitingMax, patience, refusal }: Semaphor
       );
       waiting.push(enter);
     });
+  const acquire = async (key: string): Promise<() => void> => {
+    const holders = holdersByKey.get(key) ?? { held: 0, waiting: [] };
+    const isFull = holders.held >= max;
+    if (isFull && holders.waiting.length >= waitingMax) throw refuse();
+    holdersByKey.set(key, holders);
+    if (isFull) await waitIn(holders);
+    else holders.held += 1;
+    let isReleased = false;
+    return () => {
+      if (!isReleased) release(key, holders);
+      isReleased = true;
+    };
+  };
   return {
-    async acquire(key) {
-      const holders = holdersByKey.get(key) ?? { held: 0, waiting: [] };
-      const isFull = holders.held >= max;
-      if (isFull && holders.waiting.length >= waitingMax) throw refuse();
-      holdersByKey.set(key, holders);
-      if (isFull) await waitIn(holders);
-      else holders.held += 1;
-      let isReleased = false;
-      return () => {
-        if (!isReleased) release(key, holders);
-        isReleased = true;
-      };
+    acquire,
+    async use(key, work) {
+      const release = await acquire(key);
+      try {
+        return await work();
+      } finally {
+        release();
+      }
     },
   };
 }

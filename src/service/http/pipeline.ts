@@ -226,8 +226,7 @@ async function answerUpload(rest: Rest, call: AdmittedCall): Promise<AnsweredCal
   if (!request.isMultipart())
     throw new ServiceError('VALIDATION_ERROR', 'The body must be multipart/form-data.', { status: 415 });
   await refuseBeforeBody(context, call, key);
-  const release = await uploads.acquire(actor.agentId);
-  try {
+  return uploads.use(actor.agentId, async () => {
     // If a body broke off before it was read, no event would report its end.
     if (request.raw.destroyed) throw new ServiceError('VALIDATION_ERROR', 'The upload is incomplete.');
     const staged = await receiveUpload(context, request.parts({ limits: UPLOAD_LIMITS }));
@@ -235,10 +234,8 @@ async function answerUpload(rest: Rest, call: AdmittedCall): Promise<AnsweredCal
       await staged.release();
       throw error;
     });
-    return await answerStaged(context, { ...call, actor }, key, staged);
-  } finally {
-    release();
-  }
+    return answerStaged(context, { ...call, actor }, key, staged);
+  });
 }
 
 /** Makes a received file an attachment of the actor, and lets go of it in any case. */

@@ -127,16 +127,11 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
     async receive(actor, request) {
       const length = readJsonLength(request);
       const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
-      const release = isSmall ? undefined : await largeBodies.acquire(EVERYBODY);
-      try {
-        const bytes = await readBytes(request);
-        if (length !== undefined) return bytes;
-        agentPace.charge(agentKey(actor), bytes.length);
-        accountPace.charge(actor.accountId, bytes.length);
-        return bytes;
-      } finally {
-        release?.();
-      }
+      const bytes = await (isSmall ? readBytes(request) : largeBodies.use(EVERYBODY, () => readBytes(request)));
+      if (length !== undefined) return bytes;
+      agentPace.charge(agentKey(actor), bytes.length);
+      accountPace.charge(actor.accountId, bytes.length);
+      return bytes;
     },
   };
 }

@@ -5,7 +5,7 @@ import { recordActivity } from '../agents/activity.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { hasCode } from '../core/errors.js';
-import { createSemaphore, type Semaphore } from '../core/semaphore.js';
+import { createSemaphore } from '../core/semaphore.js';
 import { closeSockets } from '../messaging/close-sockets.js';
 import { attempt, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
 import { hashSecret } from '../oauth/secret.js';
@@ -89,20 +89,11 @@ const derivations = createSemaphore({
   refusal: 'Too many passwords are being checked.',
 });
 
-async function inTurn<T>(turns: Semaphore, key: string, work: () => Promise<T>): Promise<T> {
-  const release = await turns.acquire(key);
-  try {
-    return await work();
-  } finally {
-    release();
-  }
-}
-
 /** A salted scrypt hash (RFC 7914) with its cost, as one text. @throws ServiceError RATE_LIMITED, when too many wait. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES);
   const text = password.normalize('NFKC');
-  const key = await inTurn(derivations, EVERYBODY, () => derive(text, salt, KEY_BYTES, COST));
+  const key = await derivations.use(EVERYBODY, () => derive(text, salt, KEY_BYTES, COST));
   return `scrypt$${COST.N}$${COST.r}$${COST.p}$${salt.toString('base64url')}$${key.toString('base64url')}`;
 }
 
@@ -240,11 +231,11 @@ export async function checkPassword(
   { ip }: FastifyRequest,
   typed: TypedPassword,
 ): Promise<PasswordCheck> {
-  const check = (): Promise<PasswordCheck> => inTurn(derivations, EVERYBODY, () => checkCounted(server, ip, typed));
+  const check = (): Promise<PasswordCheck> => derivations.use(EVERYBODY, () => checkCounted(server, ip, typed));
   const { isAddressShared } = server.context.settings;
   const network = toWiderNetwork(ip) ?? toNetwork(ip);
   try {
-    return await (isAddressShared ? check() : inTurn(server.passwordChecks, network, check));
+    return await (isAddressShared ? check() : server.passwordChecks.use(network, check));
   } catch (error) {
     if (!hasCode(error, 'RATE_LIMITED')) throw error;
     server.context.meter.signInFailed();

@@ -378,17 +378,14 @@ function registerRow(
       requireSameOrigin(server, request);
       if (!request.isMultipart())
         return answerForm(server, { ...row, act }, { request, reply, form: await readPostedForm(request) });
-      const release = await bodies.acquire(await findSender(server, request));
-      try {
+      return bodies.use(await findSender(server, request), async () => {
         const form = await readPostedForm(request);
         try {
           return await answerForm(server, { ...row, act }, { request, reply, form });
         } finally {
           await discardFiles(form);
         }
-      } finally {
-        release();
-      }
+      });
     });
   }
 }

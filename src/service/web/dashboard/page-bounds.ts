@@ -24,24 +24,16 @@ export interface PageBounds {
 export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits' | 'settings'>): PageBounds {
   const { clock, limits } = context;
   const viewers = createSemaphore({ ...AT_ONCE, patience: { clock, maxMs: REQUEST_WAIT_MAX_MS } });
-  const inTurn = async <T>(viewer: string, work: () => Promise<T>): Promise<T> => {
-    const release = await viewers.acquire(viewer);
-    try {
-      return await work();
-    } finally {
-      release();
-    }
-  };
   const take = (accountId: string): Promise<void> => limits.take('viewPage', accountId);
   return {
     async forAccount(accountId, work) {
       await take(accountId);
-      return inTurn(accountId, work);
+      return viewers.use(accountId, work);
     },
     async forStranger(request, work) {
       await takeForAddress(context, 'viewAgentPage', request);
-      return inTurn(toNetwork(request.ip), work);
+      return viewers.use(toNetwork(request.ip), work);
     },
-    forNews: (accountId, work) => inTurn(accountId, () => work(() => take(accountId))),
+    forNews: (accountId, work) => viewers.use(accountId, () => work(() => take(accountId))),
   };
 }
