@@ -1,5 +1,5 @@
 import { durationMs, UNIT_MS } from '../kit/duration.js';
-import { isHandle, OWNER_GLOB_PATTERN } from '../wire/handle.js';
+import { isHandle, OWNER_GLOB_PATTERN, toHandle } from '../wire/handle.js';
 import { ID_PREFIX, type IdKind, isId } from '../wire/id.js';
 import { usageError } from './errors.js';
 
@@ -56,13 +56,13 @@ export function readCount(option: string, text: string, range: { min?: number; m
 
 /** `@owner.name` from `@owner.name` or `owner.name`, or undefined. */
 export function parseHandle(text: string): string | undefined {
-  const handle = text.startsWith('@') ? text : `@${text}`;
+  const handle = toHandle(text);
   return isHandle(handle) ? handle : undefined;
 }
 
 /** Every agent of an owner, `@owner.*`; undefined when the text is not that. */
 export function parseOwnerGlob(text: string): string | undefined {
-  const glob = text.startsWith('@') ? text : `@${text}`;
+  const glob = toHandle(text);
   return OWNER_GLOB_PATTERN.test(glob) ? glob : undefined;
 }
 

@@ -17,3 +17,10 @@ export function durationMs(text: string, longestMs = LONGEST_MS): number | undef
   const value = Math.round(Number(match[1]) * unit);
   return value <= longestMs ? value : undefined;
 }
+
+/** A duration that a program passes, in milliseconds. @throws TypeError */
+export function readMs(name: string, duration: string | number): number {
+  const ms = typeof duration === 'number' ? duration : durationMs(duration);
+  if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
+  throw new TypeError(`${name} '${duration}' is not a duration: write 500ms, 30s, 10m, 2h, 7d or milliseconds.`);
+}

@@ -9,7 +9,7 @@ export function formatBytes(bytes: number): string {
 /** A number of things, for people: `1 session`, `3 sessions`. The plural of the noun must end in `s`. */
 export const formatQuantity = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
-/** A sentence that begins with a capital letter. */
+/** A sentence or a name that begins with a capital letter. */
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 /** What an error says, or whatever else was thrown. */

@@ -9,16 +9,16 @@ import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js'
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
 import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
-import { durationMs } from '../kit/duration.js';
+import { readMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
-import { isHandle } from '../wire/handle.js';
+import { isHandle, toHandle } from '../wire/handle.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
 import type { EventEnvelope, TypedEvent } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import type { Content } from '../wire/schemas/requests.js';
-import { canonical, findIdentity, getIdentity, type Identity, type IdentityOptions } from './identity.js';
+import { findIdentity, getIdentity, type Identity, type IdentityOptions } from './identity.js';
 
 /** A duration: `500ms`, `30s`, `10m`, `2h`, `7d`, or milliseconds. */
 export type Duration = string | number;
@@ -332,7 +332,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       requireKnownOptions('ask', options, ASK_OPTIONS);
       const found = await who();
       const signal = AbortSignal.any([life.signal, ...(options.signal === undefined ? [] : [options.signal])]);
-      return askAgent(await found.client(), await found.handle(), canonical(handle), content, { ...options, signal });
+      return askAgent(await found.client(), await found.handle(), toHandle(handle), content, { ...options, signal });
     },
     async close() {
       const found = identity;
@@ -473,20 +473,14 @@ function withText(message: Message): IncomingMessage {
   return { ...message, text: textPartsOf(message) };
 }
 
-function readMs(name: string, duration: Duration): number {
-  const ms = typeof duration === 'number' ? duration : durationMs(duration);
-  if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
-  throw new TypeError(`${name} '${duration}' is not a duration: write 500ms, 30s, 10m, 2h, 7d or milliseconds.`);
-}
-
 function readCount(name: string, count: number, min: number): number {
   if (Number.isSafeInteger(count) && count >= min) return count;
   throw new TypeError(`${name} ${count} is not a whole number of at least ${min}.`);
 }
 
 function readHandles(name: string, handles: readonly string[]): readonly string[] {
-  const wrong = handles.find((handle) => !isHandle(canonical(handle)));
-  if (wrong === undefined) return handles.map(canonical);
+  const wrong = handles.find((handle) => !isHandle(toHandle(handle)));
+  if (wrong === undefined) return handles.map(toHandle);
   throw new TypeError(`${name}: '${wrong}' is not a handle, such as alice.bot.`);
 }
 

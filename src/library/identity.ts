@@ -2,6 +2,7 @@ import { type Client, type ClientOptions, connect, RequestError } from '../clien
 import { systemClock } from '../kit/clock.js';
 import { capitalized } from '../kit/format.js';
 import { systemRandom } from '../kit/random.js';
+import { toHandle } from '../wire/handle.js';
 
 /** Which agent to act as, and where. */
 export interface IdentityOptions {
@@ -30,7 +31,7 @@ export function getIdentity(client: Client, expected: string | undefined): Ident
       if (known !== undefined) return known;
       const { reply } = await client.call('getActingAgent', {});
       const handle = reply.canonical_handle;
-      if (expected === undefined || canonical(expected) === handle) {
+      if (expected === undefined || toHandle(expected) === handle) {
         known = handle;
         return handle;
       }
@@ -40,9 +41,6 @@ export function getIdentity(client: Client, expected: string | undefined): Ident
     close: async () => {},
   };
 }
-
-/** The handle with its `@`. */
-export const canonical = (handle: string): string => (handle.startsWith('@') ? handle : `@${handle}`);
 
 const NOWHERE = { isTerminal: false, isFile: false, columns: 80, write: async () => {}, isAbandoned: () => false };
 
@@ -73,7 +71,7 @@ export async function findIdentity(
     lendTerminal: <Value>(work: () => Promise<Value>) => work(),
   };
   const globals = {
-    as: options.handle === undefined ? undefined : canonical(options.handle),
+    as: options.handle === undefined ? undefined : toHandle(options.handle),
     profile: options.profile,
     format: 'human',
     fields: undefined,

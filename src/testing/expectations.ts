@@ -1,10 +1,11 @@
 import { systemClock } from '../kit/clock.js';
+import { readMs } from '../kit/duration.js';
 import { requireKnownOptions } from '../kit/suggest.js';
 import { isEvent, isMessageEvent } from '../wire/event.js';
 import { textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
-import { readHandle, readMs } from './values.js';
+import { readHandle } from './values.js';
 
 /** A message that an agent of the service has sent. */
 export type TestMessage = Message & {

@@ -20,6 +20,7 @@ import { createTransport } from '../client/http/transport.js';
 import { discover } from '../client/oauth/discover.js';
 import { requestClientCredentials } from '../client/oauth/token-endpoint.js';
 import { systemClock } from '../kit/clock.js';
+import { readMs } from '../kit/duration.js';
 import { systemRandom } from '../kit/random.js';
 import { requireKnownOptions } from '../kit/suggest.js';
 import { createTurnableClock } from '../kit/turnable-clock.js';
@@ -29,7 +30,7 @@ import { ErrorEnvelope } from '../wire/schemas/base.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import { OPERATOR_ENDPOINT } from '../wire/schemas/operator.js';
 import { createExpectations, type MessageExpectation, type TestMessage } from './expectations.js';
-import { readHandle, readMs } from './values.js';
+import { readHandle } from './values.js';
 
 export type { MessageExpectation, TestMessage } from './expectations.js';
 

@@ -21,6 +21,9 @@ export const OWNER_GLOB_PATTERN = new RegExp(`^@${PART}\\.\\*$`);
  */
 export const HANDLE_MAX_LENGTH = 130;
 
+/** A handle or a pattern as people write it, with its `@`. */
+export const toHandle = (text: string): Handle => (text.startsWith('@') ? text : `@${text}`);
+
 /** Whether `text` is a handle in its canonical form. */
 export function isHandle(text: string): text is Handle {
   return text.length <= HANDLE_MAX_LENGTH && HANDLE_PATTERN.test(text);

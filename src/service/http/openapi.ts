@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { capitalized } from '../../kit/format.js';
 import {
   ENDPOINT,
   ENDPOINT_ALIAS,
@@ -295,7 +296,7 @@ function listAddresses(): Address[] {
 
 function toCamelCase(path: string): string {
   const segments = path.split(/[^a-z]+/i).filter((word) => word !== '');
-  return segments.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('');
+  return segments.map(capitalized).join('');
 }
 
 function describe(operation: Operation, row: EndpointRow, path: string, id: string, schemas: Schemas): Json {
@@ -322,7 +323,7 @@ function toRequestBody(row: EndpointRow, operation: Operation, schemas: Schemas)
   if (row.body === undefined) return undefined;
   const { body } = endpointSchemas(operation);
   if (body !== undefined) {
-    const schema = schemas.of(body, 'input', `${toPascalCase(operation)}Request`);
+    const schema = schemas.of(body, 'input', `${capitalized(operation)}Request`);
     return { required: row.body === 'json', content: { 'application/json': { schema } } };
   }
   const file = { type: 'string', contentMediaType: 'application/octet-stream' };
@@ -349,10 +350,8 @@ function success(row: EndpointRow, operation: Operation, path: string, schemas: 
       302: { ...answer('application/json', schemas.file(true), description), headers: { Location: location } },
     };
   }
-  return done(answer('application/json', schemas.of(reply, 'output', `${toPascalCase(operation)}Reply`)));
+  return done(answer('application/json', schemas.of(reply, 'output', `${capitalized(operation)}Reply`)));
 }
-
-const toPascalCase = (name: string): string => `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 
 /** The error codes that a row can return. */
 function failures(row: EndpointRow, hasQuery: boolean, parameters: readonly string[]): Json {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { type ToolResult, toToolError, toToolResult } from '../../kit/mcp.js';
 import { randomToken } from '../../kit/random.js';
-import { splitHandle } from '../../wire/handle.js';
+import { splitHandle, toHandle } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { INBOX_SESSIONS_MAX, MCP_WAIT_MAX_S } from '../../wire/mcp.js';
 import { AWAITS_REPLY, findInReplyTo, HOPS, IN_REPLY_TO, readHops } from '../../wire/message.js';
@@ -82,8 +82,6 @@ function toKey({ context }: ToolGround, { once, idempotency_key: given }: Keys):
     ? { key: `mcp-${randomToken(context.random, 16)}`, isChosen: false }
     : { key: given, isChosen: true };
 }
-
-const toHandle = (text: string): string => (text.startsWith('@') ? text : `@${text}`);
 
 interface Said {
   readonly text?: string | undefined;

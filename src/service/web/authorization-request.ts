@@ -1,4 +1,4 @@
-import { type Handle, isHandle } from '../../wire/handle.js';
+import { type Handle, isHandle, toHandle } from '../../wire/handle.js';
 import { AUTHORIZATION_REQUEST_LIFETIME_S } from '../../wire/limit.js';
 import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
@@ -129,7 +129,7 @@ function readState(parameters: Parameters): string | null {
 function readAgentHandle(parameters: Parameters): Handle | null {
   const requested = parameters.one('agent_handle');
   if (requested === undefined) return null;
-  const handle = requested.startsWith('@') ? requested : `@${requested}`;
+  const handle = toHandle(requested);
   if (!isHandle(handle)) throw new OAuthError('invalid_request', 'The agent_handle is not a handle.');
   return handle;
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 
 import { isMessageEvent } from '../event.js';
+import { toHandle } from '../handle.js';
 import { ID_PREFIX } from '../id.js';
 import { LIST_LIMIT_MAX, SEARCH_QUERY_MAX_LENGTH, SEARCH_QUERY_MIN_LENGTH } from '../limit.js';
 import { EventEnvelope } from './event.js';
@@ -60,7 +61,7 @@ export function findContinued(input: Readonly<Record<string, unknown>>): string 
   if (name === '' || name.startsWith(ID_PREFIX.session)) return undefined;
   if (topic !== undefined || end === true || isNew === true || once !== undefined || key !== undefined)
     return undefined;
-  return name.startsWith('@') ? name : `@${name}`;
+  return toHandle(name);
 }
 
 /** The advice to a model if several sessions fit. */

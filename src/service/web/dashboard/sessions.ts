@@ -1,5 +1,5 @@
 import { formatQuantity } from '../../../kit/format.js';
-import { isHandle, splitHandle } from '../../../wire/handle.js';
+import { isHandle, splitHandle, toHandle } from '../../../wire/handle.js';
 import { textOfMessage } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Session, SessionState } from '../../../wire/schemas/session.js';
@@ -307,7 +307,7 @@ function readFilter(query: Parameters): AskedFilter {
   return {
     state: state in STATES ? (state as State) : 'all',
     agent: (query.one('agent') ?? '').trim(),
-    counterpart: typed === '' || typed.startsWith('@') ? typed : `@${typed}`,
+    counterpart: typed === '' ? '' : toHandle(typed),
     from: (query.one('from') ?? '').trim(),
     to: (query.one('to') ?? '').trim(),
   };

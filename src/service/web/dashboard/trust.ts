@@ -1,4 +1,4 @@
-import { HANDLE_MAX_LENGTH, isHandle, isOwnerGlob, toOwnerGlob } from '../../../wire/handle.js';
+import { HANDLE_MAX_LENGTH, isHandle, isOwnerGlob, toHandle, toOwnerGlob } from '../../../wire/handle.js';
 import type { Agent } from '../../../wire/schemas/agent.js';
 import { toAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
@@ -323,7 +323,7 @@ const readSearch = (parameters: Parameters): string =>
 
 /** A whole handle also finds the entry for all agents of its owner, because that one concerns it too. */
 function toSelection(search: string): EntrySelection {
-  const handle = search.startsWith('@') ? search : `@${search}`;
+  const handle = toHandle(search);
   return { text: SEARCHABLE.test(search) ? search : NOWHERE, glob: isHandle(handle) ? toOwnerGlob(handle) : undefined };
 }
 
