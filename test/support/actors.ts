@@ -43,9 +43,9 @@ export interface AgentOptions {
   readonly owner?: string;
 }
 
-/** Calls one of the operator's endpoints and expects success. */
-export async function operate(operator: Operator, method: string, path: string, body?: unknown): Promise<unknown> {
-  const answer = await request(`${operator.url}${path}`, {
+/** Calls one of the operator's endpoints. */
+export function askOperator(operator: Operator, method: string, path: string, body?: unknown): Promise<Answer> {
+  return request(`${operator.url}${path}`, {
     method,
     headers: {
       authorization: `Bearer ${operator.secret}`,
@@ -53,6 +53,11 @@ export async function operate(operator: Operator, method: string, path: string, 
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
+}
+
+/** Calls one of the operator's endpoints and expects success. */
+export async function operate(operator: Operator, method: string, path: string, body?: unknown): Promise<unknown> {
+  const answer = await askOperator(operator, method, path, body);
   if (answer.status >= 300) throw new Error(`operator ${method} ${path}: ${answer.status} ${answer.text}`);
   return answer.text === '' ? undefined : answer.json;
 }

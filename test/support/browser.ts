@@ -27,6 +27,10 @@ export interface Browser {
   readonly cookies: ReadonlyMap<string, string>;
 }
 
+/** The header that carries these cookies. */
+export const toCookieHeader = (cookies: ReadonlyMap<string, string>): string =>
+  [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+
 const URL_ENCODED = 'application/x-www-form-urlencoded';
 
 interface FormText {
@@ -44,7 +48,7 @@ export function openBrowser(userAgent?: string): Browser {
       headers: {
         accept: 'text/html',
         ...(userAgent === undefined ? {} : { 'user-agent': userAgent }),
-        ...(cookies.size === 0 ? {} : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
+        ...(cookies.size === 0 ? {} : { cookie: toCookieHeader(cookies) }),
         ...(body === undefined ? {} : { 'content-type': body.type, origin }),
         ...(referrer === undefined ? {} : { 'sec-fetch-site': 'same-origin' }),
       },

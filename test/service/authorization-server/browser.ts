@@ -1,3 +1,4 @@
+import { toCookieHeader } from '../../support/browser.js';
 import { type Answer, formBody, request } from '../../support/http.js';
 
 /** A browser without scripts. It keeps cookies, sends forms with their values, and follows redirects on request. */
@@ -17,8 +18,7 @@ export interface TestBrowser {
 
 export function createBrowser(origin: string): TestBrowser {
   const cookies = new Map<string, string>();
-  const cookieHeader = (): Record<string, string> =>
-    cookies.size === 0 ? {} : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') };
+  const cookieHeader = (): Record<string, string> => (cookies.size === 0 ? {} : { cookie: toCookieHeader(cookies) });
   const keep = (answer: Answer): Answer => {
     for (const cookie of answer.setCookies) {
       const [pair = ''] = cookie.split(';');

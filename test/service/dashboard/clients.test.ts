@@ -7,7 +7,7 @@ import { type Answer, formBody, request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { askClientToken, refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn } from '../../support/person.js';
-import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -176,7 +176,7 @@ describe('A client', () => {
     const page = await ada.open('/dashboard/new-client');
     const form = mustFindForm(page, CREATE);
     const fields = { ...form.ticked, ...form.values, name: 'raced', agent: ada.handle };
-    const session = [...ada.browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const session = cookieOf(ada);
     const post = () =>
       request(`${stage.web}/dashboard/new-client`, {
         method: 'POST',

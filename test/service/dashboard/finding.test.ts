@@ -7,7 +7,7 @@ import { linksOf } from '../../support/html-form.js';
 import { request } from '../../support/http.js';
 import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
-import { bodyOf, openStage, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, openStage, type Stage, type Visitor } from './stage.js';
 
 const HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>"\'&\u202etxt.exe';
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -290,8 +290,6 @@ describe('Search', () => {
 });
 
 describe('An open list', () => {
-  const cookieOf = ({ browser }: Visitor): string =>
-    [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   const liveUrl = (mark: string): string => `${stage.web}/dashboard/live?mark=${mark}`;
   const markOf = async (visitor: Visitor): Promise<string> =>
     /data-mark="([\w-]+)"/.exec((await visitor.open('/dashboard/sessions')).answer.text)?.[1] ?? '';

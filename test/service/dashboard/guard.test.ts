@@ -5,7 +5,7 @@ import { PAGE_ROWS } from '../../../src/service/web/dashboard/dashboard.js';
 import { openBrowser, type Page } from '../../support/browser.js';
 import { formBody, request } from '../../support/http.js';
 import { mustFindForm, signIn } from '../../support/person.js';
-import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, csrfOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -20,13 +20,7 @@ const filled = (path: string): string => path.replace(':name', 'main').replace(/
 const shown = PAGE_ROWS.filter(({ show }) => show !== undefined).map(({ path }) => path);
 const acting = PAGE_ROWS.filter(({ act }) => act !== undefined).map(({ path }) => path);
 
-const cookiesOf = ({ browser }: Visitor): Record<string, string> => ({
-  cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
-});
-const csrfOf = async (visitor: Visitor): Promise<string> => {
-  const page = await visitor.open('/dashboard/new-agent');
-  return String(mustFindForm(page, /^create agent$/i).values['csrf']);
-};
+const cookiesOf = (visitor: Visitor): Record<string, string> => ({ cookie: cookieOf(visitor) });
 const post = (path: string, headers: Record<string, string>, fields: Record<string, string> = {}) =>
   request(`${stage.web}${path}`, {
     method: 'POST',

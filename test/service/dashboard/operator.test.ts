@@ -18,7 +18,7 @@ import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn, signUp } from '../../support/person.js';
 import { TEST_STORE } from '../../support/stores.js';
 import { openStage as openDomain } from '../sessions/stage.js';
-import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, csrfOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 /** The row links do not depend on the data. */
 const OPERATOR_ROWS = createOperatorRows(undefined as never);
@@ -44,17 +44,10 @@ const stateOf = async ({ username }: Visitor): Promise<unknown> =>
 const pageOf = ({ username }: Visitor): string => `${AREA}/accounts/${username}`;
 const filled = (path: string): string =>
   path.replace(':account', eve.username).replace(':name', 'main').replace(':id', 'lnk_none');
-const cookiesOf = ({ browser }: Visitor): Record<string, string> => ({
-  cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
-});
-const csrfOf = async (visitor: Visitor): Promise<string> => {
-  const page = await visitor.open('/dashboard/new-agent');
-  return String(mustFindForm(page, /^create agent$/i).values['csrf']);
-};
 const post = async (visitor: Visitor, path: string, fields: Record<string, string>) =>
   request(`${stage.web}${path}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/x-www-form-urlencoded', ...cookiesOf(visitor) },
+    headers: { 'content-type': 'application/x-www-form-urlencoded', cookie: cookieOf(visitor) },
     body: formBody(fields),
   });
 /** Returns the rows of a list as text. */

@@ -4,7 +4,7 @@ import { OWN_RATE_LIMIT } from '../../../src/wire/limit.js';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { openBrowser } from '../../support/browser.js';
 import { request } from '../../support/http.js';
-import { openStage, type Stage, type Visitor } from './stage.js';
+import { cookieOf, openStage, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -45,7 +45,7 @@ describe('Pages, which may take long to render, are limited:', () => {
     await mine.mustJoin(session);
     await bob.mustSend(session, 'hello');
     const path = `/dashboard/sessions/${session}`;
-    const cookie = [...ada.browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const cookie = cookieOf(ada);
     const headers = { cookie, accept: 'application/json' };
     const poll = (after: number) => request(`${stage.web}${path}/live?after=${after}`, { headers });
     for (let opened = 0; opened < OWN_RATE_LIMIT.viewPage.count; opened += 1) await ada.open('/dashboard/settings');

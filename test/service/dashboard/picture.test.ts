@@ -6,7 +6,7 @@ import { field } from '../../support/json.js';
 import { multipart } from '../../support/multipart.js';
 import { mustFindForm } from '../../support/person.js';
 import { drawPng, JPEG_WITH_COMMENT, pngChunk } from '../../support/pictures.js';
-import { bodyOf, openStage, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, openStage, type Stage, type Visitor } from './stage.js';
 
 const HOUR_MS = 60 * 60_000;
 const PNG = drawPng(16, 16);
@@ -28,8 +28,6 @@ beforeEach(async () => {
 
 const profile = (): string => `/dashboard/agents/${mine.name}/profile`;
 const address = (): string => `${stage.web}/agents/${mine.handle}/picture`;
-const cookieOf = ({ browser }: Visitor): string =>
-  [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
 
 /** Sends the form the way a browser does, and follows it to the page that answers. */
 async function upload(bytes: Uint8Array | string, visitor = ada, secret?: string): Promise<Answer> {

@@ -11,7 +11,7 @@ import { text } from '../../support/json.js';
 import { refresh } from '../../support/oauth.js';
 import { mustFindForm, signIn, signUp } from '../../support/person.js';
 import { createVerbs, type Verbs } from '../../support/verbs.js';
-import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
 const SETTINGS = '/dashboard/settings';
@@ -263,7 +263,7 @@ describe('Downloading all data', () => {
     for (let count = 0; count < 100; count += 1) await main.mustSend(session, 'x'.repeat(250_000));
     const download = async () => {
       const csrf = mustFindForm(await ada.open(SETTINGS), DOWNLOAD).values['csrf'] ?? '';
-      const cookie = [...ada.browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      const cookie = cookieOf(ada);
       return startPost(`${stage.web}${SETTINGS}/export`, { cookie }, formBody({ csrf }));
     };
     const [slow, cut] = [await download(), await download()];

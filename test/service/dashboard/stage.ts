@@ -7,6 +7,7 @@ import {
   openBrowser,
   type Page,
   type Person,
+  toCookieHeader,
 } from '../../support/browser.js';
 import { text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, redeemCode, redirectParameters } from '../../support/oauth.js';
@@ -92,6 +93,15 @@ function visitorOf(web: string, browser: Browser, person: Person): Visitor {
 
 /** Returns a page's content after its head, which contains the frame's script. */
 export const bodyOf = ({ answer: { text: html } }: Page): string => html.slice(html.indexOf('<body'));
+
+/** Returns the header with a visitor's cookies. */
+export const cookieOf = ({ browser }: Pick<Visitor, 'browser'>): string => toCookieHeader(browser.cookies);
+
+/** Returns the secret of a visitor's forms. */
+export async function csrfOf(visitor: Visitor): Promise<string> {
+  const page = await visitor.open('/dashboard/new-agent');
+  return String(mustFindForm(page, /^create agent$/i).values['csrf']);
+}
 
 /** Returns the path where the browser ended up. */
 export const pathOf = (page: Page): string => new URL(page.url).pathname;

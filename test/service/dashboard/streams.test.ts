@@ -6,7 +6,7 @@ import { request } from '../../support/http.js';
 import { text } from '../../support/json.js';
 import { until } from '../../support/until.js';
 import { createFeed, type Feed } from './event-source.js';
-import { openStage, type Stage, type Visitor } from './stage.js';
+import { cookieOf, openStage, type Stage, type Visitor } from './stage.js';
 
 const STREAMS_MAX = 200;
 const PER_ACCOUNT_MAX = 8;
@@ -23,8 +23,6 @@ afterEach(async () => {
   feeds = [];
 });
 
-const cookieOf = ({ browser }: Visitor): string =>
-  [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
 const enterMany = async (name: string, count: number): Promise<Visitor[]> => {
   const visitors: Visitor[] = [];
   for (let index = 0; index < count; index += 1) visitors.push(await stage.enter(`${name}${index}`));

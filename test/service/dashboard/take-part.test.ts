@@ -9,7 +9,7 @@ import { request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
 import { multipart, SAMPLE } from '../../support/multipart.js';
 import { mustFindForm } from '../../support/person.js';
-import { bodyOf, openStage, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, openStage, type Stage, type Visitor } from './stage.js';
 
 let stage: Stage;
 let ada: Visitor;
@@ -41,8 +41,6 @@ const messagesOf = async (session: string): Promise<unknown[]> =>
 const typesOf = async (session: string): Promise<unknown[]> =>
   (await other.mustReplay(session)).map((event) => field(event, 'type'));
 
-const cookieOf = ({ browser }: Visitor): string =>
-  [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
 /** Sends the form with files the way a browser does. */
 const upload = async (
   session: string,

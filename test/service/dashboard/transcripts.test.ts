@@ -11,7 +11,7 @@ import { field, list } from '../../support/json.js';
 import { createRandom } from '../../support/seeded-random.js';
 import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
-import { openStage, type Stage, type Visitor } from './stage.js';
+import { cookieOf, openStage, type Stage, type Visitor } from './stage.js';
 
 const HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>"\'&\u202etxt.exe';
 
@@ -30,8 +30,6 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-const cookieOf = ({ browser }: Visitor): string =>
-  [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
 const get = (path: string, headers: Record<string, string> = {}): Promise<Answer> =>
   request(`${stage.web}${path}`, { headers: { cookie: cookieOf(ada), ...headers } });
 const pathOf = (session: string): string => `/dashboard/sessions/${session}`;

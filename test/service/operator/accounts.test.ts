@@ -4,9 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, actorOf, callApi } from '../../support/actors.js';
+import { type Actor, actorOf, askOperator, callApi } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
-import { type Answer, request } from '../../support/http.js';
+import type { Answer } from '../../support/http.js';
 import { field, list, text } from '../../support/json.js';
 import { tokenFor } from '../../support/mcp-tools.js';
 import {
@@ -34,11 +34,7 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
-  request(`${service.operatorUrl}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${service.operatorSecret}`, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
+  askOperator(service.operator, method, path, body);
 
 let people = 0;
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 
 import type { ServiceOptions } from '../../../src/service/service.js';
-import { operate } from '../../support/actors.js';
+import { askOperator, operate } from '../../support/actors.js';
 import { createTestClock } from '../../support/clock.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list, text } from '../../support/json.js';
@@ -20,11 +20,7 @@ const start = async (options: Partial<ServiceOptions> = {}): Promise<void> => {
   service = await startTestService({ areLimitsOn: false, ...options });
 };
 const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
-  request(`${service.operatorUrl}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${service.operatorSecret}`, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
+  askOperator(service.operator, method, path, body);
 const invite = async (): Promise<unknown> =>
   operate(service.operator, 'POST', '/invitations', { lifetime_ms: 24 * HOUR_MS });
 

@@ -30,6 +30,7 @@ import {
   sendMessage,
 } from '../../../src/service/messaging/sessions.js';
 import { createLocalBus } from '../../../src/service/messaging/shared-bus.js';
+import { type AgentRow, findAgent, updateAgentRow } from '../../../src/service/store/agents.js';
 import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
 import { type EventEnvelope, ReplayReply } from '../../../src/wire/schemas/event.js';
@@ -142,6 +143,11 @@ export async function openStage(
     );
     return { kind: 'agent', agentId: row.id, handle: row.handle, accountId: account.id, scopes: [] };
   };
+  const changeAgent = (agent: AgentActor, columns: Partial<Pick<AgentRow, 'is_paused' | 'inbound_policy'>>) =>
+    write(async (transaction) => {
+      const row = await findAgent(transaction, agent.agentId);
+      if (row !== undefined) await updateAgentRow(transaction, { ...row, ...columns });
+    });
   const block = (agent: AgentActor, blocked: AgentActor): Promise<unknown> =>
     write((transaction) =>
       transaction.run(
@@ -199,6 +205,7 @@ export async function openStage(
     read,
     addAccount,
     addAgent,
+    changeAgent,
     block,
     ...sessionCalls,
     eventsOf,

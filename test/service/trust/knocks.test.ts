@@ -8,7 +8,7 @@ import { forgetOldKnocks, recordRefusals } from '../../../src/service/messaging/
 import { removeAgentRecord } from '../../../src/service/messaging/remove-agent.js';
 import { createSession } from '../../../src/service/messaging/sessions.js';
 import { addToAllowlist, blockAgent, dismissKnock, listKnocks } from '../../../src/service/messaging/trust-lists.js';
-import { findAgent, updateAgentRow } from '../../../src/service/store/agents.js';
+import { findAgent } from '../../../src/service/store/agents.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import {
   KNOCK_LIFETIME_S,
@@ -61,11 +61,6 @@ const allow = (entry: string) =>
   );
 const block = (handle: string) =>
   stage.write((transaction) => blockAgent(stage.context, holder, { body: { handle } }, transaction));
-const change = (actor: AgentActor, columns: { is_paused?: number; inbound_policy?: 'allowlist' | 'open' | 'hold' }) =>
-  stage.write(async (transaction) => {
-    const row = await findAgent(transaction, actor.agentId);
-    if (row !== undefined) await updateAgentRow(transaction, { ...row, ...columns });
-  });
 
 describe('An agent that holds strangers', () => {
   it('refuses them like any closed agent; its owner sees who knocked, when, how often, and the first text', async () => {
@@ -100,9 +95,9 @@ describe('An agent that holds strangers', () => {
   });
 
   it('shows an earlier participant that it no longer lists, if it reopens the session', async () => {
-    await change(holder, { inbound_policy: 'open' });
+    await stage.changeAgent(holder, { inbound_policy: 'open' });
     const { session_id: id } = must(await stage.create(stranger, { invite: [holder.handle] }));
-    await change(holder, { inbound_policy: 'hold' });
+    await stage.changeAgent(holder, { inbound_policy: 'hold' });
     must(await stage.end(stranger, id));
     must(await stage.reopen(stranger, id));
     expect(await knocksAt(holder)).toMatchObject([{ sender: stranger.handle, times: 1 }]);
@@ -120,17 +115,17 @@ describe('An agent that holds strangers', () => {
     const blocker = await stage.addAgent(await stage.addAccount('blocker'), 'main');
     await stage.block(blocker, holder);
     expect(await knock(blocker)).toBe('NOT_FOUND');
-    await change(holder, { is_paused: 1 });
+    await stage.changeAgent(holder, { is_paused: 1 });
     const third = await stage.addAgent(await stage.addAccount('third'), 'main');
     expect(await knock(third)).toBe('NOT_FOUND');
-    await change(holder, { is_paused: 0 });
+    await stage.changeAgent(holder, { is_paused: 0 });
     expect(await knocksAt(holder)).toEqual([]);
     expect(await knock(third)).toBe('NOT_FOUND');
     expect(await knocksAt(holder)).toMatchObject([{ sender: third.handle }]);
   });
 
   it.each(['allowlist', 'open'] as const)('records no one under the policy %s', async (inbound_policy) => {
-    await change(holder, { inbound_policy });
+    await stage.changeAgent(holder, { inbound_policy });
     await knock();
     expect(await knocksAt(holder)).toEqual([]);
   });
@@ -258,7 +253,7 @@ describe('From outside, an agent that holds strangers is like one that does not:
   it('every refusal makes the same queries in the same order, and writes one row', async () => {
     const closed = await stage.addAgent(await stage.addAccount('closed'), 'main');
     const paused = await stage.addAgent(await stage.addAccount('paused'), 'main');
-    await change(paused, { is_paused: 1 });
+    await stage.changeAgent(paused, { is_paused: 1 });
     const blocking = await stage.addAgent(await stage.addAccount('blocking'), 'main', { inboundPolicy: 'hold' });
     await stage.block(blocking, stranger);
     const workFor = async (handle: string): Promise<unknown[]> => {

@@ -6,7 +6,6 @@ import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
 import { REFUSALS_LIFETIME_MS } from '../../../src/service/core/refusals.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
 import { createSession } from '../../../src/service/messaging/sessions.js';
-import { findAgent, updateAgentRow } from '../../../src/service/store/agents.js';
 import { codeOf } from '../attachments/desk.js';
 import { createHandClock, must, openStage, type Stage } from '../sessions/stage.js';
 
@@ -36,11 +35,6 @@ const knock = async (actor = stranger): Promise<void> =>
   expect(await invite(stage, actor, closed.handle)).toBe('NOT_FOUND');
 const refusedAt = ({ agentId }: AgentActor) => stage.context.refusals.listInvitations(agentId);
 const reasonsAt = (agent = closed): string[] => refusedAt(agent).map(({ sender, reason }) => `${sender} ${reason}`);
-const change = (actor: AgentActor, columns: { is_paused?: number; inbound_policy?: 'allowlist' | 'open' | 'hold' }) =>
-  stage.write(async (transaction) => {
-    const row = await findAgent(transaction, actor.agentId);
-    if (row !== undefined) await updateAgentRow(transaction, { ...row, ...columns });
-  });
 
 describe('The invitations that an agent refused', () => {
   it('are remembered with their sender, the reason, how often and when', async () => {
@@ -59,9 +53,9 @@ describe('The invitations that an agent refused', () => {
   });
 
   it('name a pause and a block by the agent', async () => {
-    await change(closed, { is_paused: 1 });
+    await stage.changeAgent(closed, { is_paused: 1 });
     await knock();
-    await change(closed, { is_paused: 0 });
+    await stage.changeAgent(closed, { is_paused: 0 });
     await stage.block(closed, stranger);
     await knock();
     expect(reasonsAt()).toEqual([`${stranger.handle} blocked`, `${stranger.handle} paused`]);
@@ -70,13 +64,13 @@ describe('The invitations that an agent refused', () => {
   it('never tell that the inviter blocks the agent', async () => {
     await stage.block(stranger, closed);
     await knock();
-    await change(closed, { is_paused: 1 });
+    await stage.changeAgent(closed, { is_paused: 1 });
     await knock();
     expect(refusedAt(closed)).toEqual([]);
   });
 
   it('leave out strangers that the agent holds, because they are among its knocks', async () => {
-    await change(closed, { inbound_policy: 'hold' });
+    await stage.changeAgent(closed, { inbound_policy: 'hold' });
     await knock();
     expect(refusedAt(closed)).toEqual([]);
   });

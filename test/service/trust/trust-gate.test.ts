@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import type { Transaction } from '../../../src/service/core/database.js';
 import { admits } from '../../../src/service/messaging/trust-gate.js';
-import { findAgent, markAgentRemoved, updateAgentRow } from '../../../src/service/store/agents.js';
+import { markAgentRemoved } from '../../../src/service/store/agents.js';
 import { deleteAllowlistEntry, insertAllowlistEntries } from '../../../src/service/store/allowlists.js';
 import { openStage, type Stage } from '../sessions/stage.js';
 
@@ -21,11 +21,6 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
 
   const list = (agent: AgentActor, entry: string) =>
     stage.write((transaction) => insertAllowlistEntries(transaction, agent.agentId, [entry], 1));
-  const change = (agent: AgentActor, columns: { is_paused?: number; inbound_policy?: 'open' | 'allowlist' }) =>
-    stage.write(async (transaction) => {
-      const row = await findAgent(transaction, agent.agentId);
-      if (row !== undefined) await updateAgentRow(transaction, { ...row, ...columns });
-    });
   const isAdmitted = async (): Promise<boolean> =>
     (await stage.write((query) => admits(query, stage.context, inviter, [target.handle]))).invitees.length === 1;
   const admitMutually = async (): Promise<void> => {
@@ -55,9 +50,9 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
   });
 
   it('admits anyone to an open agent, and an open inviter needs no list of its own', async () => {
-    await change(target, { inbound_policy: 'open' });
+    await stage.changeAgent(target, { inbound_policy: 'open' });
     expect(await isAdmitted()).toBe(trust === 'recipient');
-    await change(inviter, { inbound_policy: 'open' });
+    await stage.changeAgent(inviter, { inbound_policy: 'open' });
     expect(await isAdmitted()).toBe(true);
   });
 
@@ -70,9 +65,9 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
 
   it('refuses paused and removed agents, and those that block or are blocked', async () => {
     await admitMutually();
-    await change(target, { is_paused: 1 });
+    await stage.changeAgent(target, { is_paused: 1 });
     expect(await isAdmitted()).toBe(false);
-    await change(target, { is_paused: 0 });
+    await stage.changeAgent(target, { is_paused: 0 });
     expect(await isAdmitted()).toBe(true);
     for (const [by, whom] of [
       [inviter, target],
