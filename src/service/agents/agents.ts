@@ -20,7 +20,7 @@ import {
   updateAgentRow,
 } from '../store/agents.js';
 import { blocksAnyOf, insertAllowlistEntries } from '../store/allowlists.js';
-import { decodeCursor, encodeCursor } from '../store/cursor.js';
+import { readPage } from '../store/cursor.js';
 import { accountLock, agentLock } from '../store/lock-names.js';
 import { markOpen } from '../store/participants.js';
 import { replaceSearchTerms, toSearchTerms } from '../store/search.js';
@@ -326,17 +326,14 @@ async function findOwner(query: Query, actor: Actor): Promise<string> {
 
 /** The agents of the caller's own account, oldest first; `q` matches handles and display names. */
 export const listAgents: Handler<'listAgents'> = async (context, actor, input, query) => {
-  const { q, limit, cursor } = input.query;
-  const scope = ['agents', actor.accountId, q];
-  const [afterId] = decodeCursor(scope, cursor, ['']);
-  const rows = await listAgentsOfAccount(query, actor.accountId, { afterId, limit: limit + 1, text: q });
-  const page = rows.slice(0, limit);
-  const last = page.at(-1);
-  const hasMore = rows.length > limit && last !== undefined;
-  return {
-    agents: page.map((row) => toAgent(context, row)),
-    next_cursor: hasMore ? encodeCursor(scope, [last.id]) : null,
-  };
+  const { q } = input.query;
+  const { rows, next } = await readPage(input.query, {
+    scope: ['agents', actor.accountId, q],
+    start: [''],
+    toPosition: (row: AgentRecordRow) => [row.id],
+    read: ([afterId], limit) => listAgentsOfAccount(query, actor.accountId, { afterId, limit, text: q }),
+  });
+  return { agents: rows.map((row) => toAgent(context, row)), next_cursor: next };
 };
 
 export const getAgentCard: Handler<'getAgentCard'> = async (_context, actor, input, query) => {

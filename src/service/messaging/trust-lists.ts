@@ -17,7 +17,7 @@ import {
   listAllowlistEntries,
   listBlockRows,
 } from '../store/allowlists.js';
-import { decodeCursor, encodeCursor } from '../store/cursor.js';
+import { readPage } from '../store/cursor.js';
 import { seal } from '../store/keys.js';
 import { deleteKnock, forgetKnocks } from '../store/knocks.js';
 import { agentLock } from '../store/lock-names.js';
@@ -101,15 +101,13 @@ async function hiddenAgentId(query: Query, handle: Handle | OwnerGlob): Promise<
 }
 
 export const listBlocks: Handler<'listBlocks'> = async (_context, actor, input, query) => {
-  const { limit, cursor } = input.query;
-  const scope = ['blocks', actor.agentId];
-  const [createdAt, handle] = decodeCursor(scope, cursor, [Number.MAX_SAFE_INTEGER, '']);
-  const rows = await listBlockRows(query, actor.agentId, { createdAt, handle }, limit + 1);
-  const page = rows.slice(0, limit);
-  const last = page.at(-1);
-  const hasMore = rows.length > limit && last !== undefined;
-  const nextCursor = hasMore ? encodeCursor(scope, [last.created_at, last.blocked_handle]) : null;
-  return { blocks: page.map(toBlock), next_cursor: nextCursor };
+  const { rows, next } = await readPage(input.query, {
+    scope: ['blocks', actor.agentId],
+    start: [Number.MAX_SAFE_INTEGER, ''],
+    toPosition: ({ created_at: at, blocked_handle: handle }: BlockRow) => [at, handle],
+    read: ([createdAt, handle], limit) => listBlockRows(query, actor.agentId, { createdAt, handle }, limit),
+  });
+  return { blocks: rows.map(toBlock), next_cursor: next };
 };
 
 export function toBlock(row: BlockRow): Block {

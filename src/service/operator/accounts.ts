@@ -32,6 +32,7 @@ import {
   updateIsOperator,
   updateTier,
 } from '../store/accounts.js';
+import { AFTER_EVERY_ULID } from '../store/cursor.js';
 import {
   findOperatorAccount,
   type InvitationRow,
@@ -231,7 +232,7 @@ export async function listOperatorInvitations({
 }
 
 /** Greater than the id of every link. */
-export const LAST_LINK = 'lnk_Z';
+export const LAST_LINK = `lnk_${AFTER_EVERY_ULID}`;
 /** Expired ones are deleted, so this is more than anyone has. */
 const INVITATIONS_MAX = 1_000_000;
 

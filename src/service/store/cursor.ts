@@ -5,6 +5,9 @@ import { ServiceError } from '../core/errors.js';
 
 const CHECK_LENGTH = 12;
 
+/** After the prefix of an id: greater than every id, because a ULID begins with a digit. */
+export const AFTER_EVERY_ULID = 'Z';
+
 /** The scope of a cursor: the list, its owner, and its filters. */
 export type CursorScope = readonly (string | number | undefined)[];
 
@@ -40,6 +43,27 @@ export function decodeCursor<const Start extends Position>(
   const read = isIntact ? parseIfJson(position) : undefined;
   if (!isAlike(read, start)) throw new ServiceError('VALIDATION_ERROR', 'The cursor is not one of this list.');
   return read;
+}
+
+/** A list that is read one page after the other. */
+export interface PagedList<Row, Start extends Position> {
+  readonly scope: CursorScope;
+  /** Before its first row. */
+  readonly start: Start;
+  toPosition(row: Row): SameTypes<Start>;
+  /** The rows after a position, in the order of the list. */
+  read(after: SameTypes<Start>, limit: number): Promise<readonly Row[]>;
+}
+
+/** The page at a cursor, and the cursor of the next one; null: this is the last. */
+export async function readPage<Row, const Start extends Position>(
+  { limit, cursor }: { readonly limit: number; readonly cursor?: string | undefined },
+  { scope, start, toPosition, read }: PagedList<Row, Start>,
+): Promise<{ readonly rows: readonly Row[]; readonly next: string | null }> {
+  const found = await read(decodeCursor(scope, cursor, start), limit + 1);
+  const rows = found.slice(0, limit);
+  const last = rows.at(-1);
+  return { rows, next: last !== undefined && found.length > limit ? encodeCursor(scope, toPosition(last)) : null };
 }
 
 /** Anyone who knows the format of a cursor may have put anything into it. */

@@ -13,6 +13,7 @@ import { revokeFamily } from '../../oauth/revoke.js';
 import { findAccountByUsername } from '../../store/accounts.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/authorizations.js';
+import { AFTER_EVERY_ULID } from '../../store/cursor.js';
 import { type ClientOfAccountRow, findClientOfAccount, listClientsOfAccount } from '../../store/oauth-clients.js';
 import {
   type InvitationRow,
@@ -123,7 +124,7 @@ export async function showAccount(visit: Visit): Promise<DashboardAnswer> {
         toPosition: (row: AgentRecordRow) => [row.id],
         read: ([afterId], limit) => listAgentsOfAccount(query, id, { afterId, limit }),
       }),
-      clients: await listClientsOfAccount(query, id, `${ID_PREFIX.oauthClient}Z`, GRANTS_SHOWN),
+      clients: await listClientsOfAccount(query, id, `${ID_PREFIX.oauthClient}${AFTER_EVERY_ULID}`, GRANTS_SHOWN),
       apps: await listFamiliesOfAccount(query, id, livesSince(visit), newest, GRANTS_SHOWN),
     };
   });

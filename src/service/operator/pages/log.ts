@@ -1,6 +1,7 @@
 import { formatQuantity } from '../../../kit/format.js';
 import type { RecordedOperation } from '../../../wire/schemas/operator.js';
 import type { Deletions } from '../../messaging/retention.js';
+import { AFTER_EVERY_ULID } from '../../store/cursor.js';
 import { listOperatorActions, type OperatorActionRow } from '../../store/operator.js';
 import { OPERATOR_AREA, renderEmpty, renderList } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, page, readListed, type Visit } from '../../web/dashboard/visit.js';
@@ -9,15 +10,13 @@ import { renderTime } from '../../web/time.js';
 import { renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/log`;
-/** Greater than every id: a ULID begins with a digit. */
-const BEFORE_ALL = 'Z';
 
 export async function showLog(visit: Visit): Promise<DashboardAnswer> {
   const { context } = visit;
   const listed = await context.database.read((query) =>
     readListed(visit, {
       scope: ['operator actions'],
-      start: [BEFORE_ALL],
+      start: [AFTER_EVERY_ULID],
       toPosition: ({ id }: OperatorActionRow) => [id],
       read: ([beforeId], limit) => listOperatorActions(query, beforeId, limit),
     }),

@@ -11,6 +11,7 @@ import { parseScopes } from '../../oauth/metadata.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { hashSecret, toSecret } from '../../oauth/secret.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
+import { AFTER_EVERY_ULID } from '../../store/cursor.js';
 import {
   type ClientOfAccountRow,
   findClientOfAccount,
@@ -70,8 +71,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const REPEATED_WITHIN_MS = 30_000;
 
 const NEW_CLIENT = { label: 'New API credential', path: '/dashboard/new-client' } as const;
-/** Greater than every id: a ULID begins with a digit. */
-const BEFORE_ALL = `${ID_PREFIX.oauthClient}Z`;
+const BEFORE_ALL = `${ID_PREFIX.oauthClient}${AFTER_EVERY_ULID}`;
 
 export async function showClients(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, note } = visit;

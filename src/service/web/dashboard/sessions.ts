@@ -1,5 +1,6 @@
 import { formatQuantity } from '../../../kit/format.js';
 import { isHandle, splitHandle, toHandle } from '../../../wire/handle.js';
+import { ID_PREFIX } from '../../../wire/id.js';
 import { textOfMessage } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Session, SessionState } from '../../../wire/schemas/session.js';
@@ -15,7 +16,7 @@ import {
 } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
-import { decodeCursor, encodeCursor } from '../../store/cursor.js';
+import { AFTER_EVERY_ULID, decodeCursor, encodeCursor } from '../../store/cursor.js';
 import { listPreviews, type PreviewRow } from '../../store/events.js';
 import { LIST_START, listInvitedSessions, listSeen, putSeen } from '../../store/sessions.js';
 import { LISTS_SCRIPT } from '../assets.js';
@@ -77,7 +78,7 @@ const WAITING_SHOWN = 5;
 const WALKED_MAX = 5_000;
 const WALKED_PER_AGENT_MIN = 100;
 /** Greater than every id of a session. */
-const BEFORE_ALL = 'sess_Z';
+const BEFORE_ALL = `${ID_PREFIX.session}${AFTER_EVERY_ULID}`;
 
 export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;

@@ -11,6 +11,7 @@ import {
   deleteAccountSessions,
   listAccountSessions,
 } from '../../store/browser-sessions.js';
+import { AFTER_EVERY_ULID } from '../../store/cursor.js';
 import { listPasskeys } from '../../store/passkeys.js';
 import { PUSH_SCRIPT } from '../assets.js';
 import { DENSITIES, HOURS, type Preferences, preferencesCookie, readPreferences, THEMES, ZONES } from '../browser.js';
@@ -337,15 +338,12 @@ export async function actDeleteAccount(visit: Visit, form: Parameters): Promise<
   return { kind: 'sheet', html: layOut({ look: readLook(context, request), title, main }) };
 }
 
-/** Greater than every id: a ULID begins with a digit. */
-const BEFORE_ALL = 'Z';
-
 export async function showActivity(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const listed = await context.database.read((query) =>
     readListed(visit, {
       scope: ['activity', account.id],
-      start: [BEFORE_ALL],
+      start: [AFTER_EVERY_ULID],
       toPosition: ({ id }: ActivityRow) => [id],
       read: ([beforeId], limit) => listActivities(query, account.id, beforeId, limit),
     }),

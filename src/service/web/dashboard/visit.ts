@@ -10,7 +10,7 @@ import { withIdempotency } from '../../messaging/idempotency.js';
 import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import type { AccountRow } from '../../store/accounts.js';
-import { type CursorScope, decodeCursor, encodeCursor, type Position, type SameTypes } from '../../store/cursor.js';
+import { type PagedList, type Position, readPage } from '../../store/cursor.js';
 import { type Browser, findAccountOf, readBrowser } from '../browser.js';
 import { describeDuration, type Mistake } from '../form.js';
 import { checkPasskey } from '../passkeys.js';
@@ -274,27 +274,13 @@ function readTrail(after: string | undefined): readonly string[] {
   return after === undefined ? [] : after.split('.');
 }
 
-/** A list that is the dashboard's own. */
-interface OwnList<Row, Start extends Position> {
-  readonly scope: CursorScope;
-  /** Before its first row. */
-  readonly start: Start;
-  toPosition(row: Row): SameTypes<Start>;
-  /** The rows after a position, in the order of the list. */
-  read(after: SameTypes<Start>, limit: number): Promise<readonly Row[]>;
-}
-
 /** The part of a list that the address requests, and the link to the next one. */
 export async function readListed<Row, const Start extends Position>(
   visit: Visit,
-  { scope, start, toPosition, read }: OwnList<Row, Start>,
+  list: PagedList<Row, Start>,
 ): Promise<Listed<Row>> {
-  const { limit, cursor } = readPageRequest(visit);
-  const rows = await read(decodeCursor(scope, cursor, start), limit + 1);
-  const items = rows.slice(0, limit);
-  const last = items.at(-1);
-  const hasMore = rows.length > limit && last !== undefined;
-  return toListed(visit, items, hasMore ? encodeCursor(scope, toPosition(last)) : null);
+  const { rows, next } = await readPage(readPageRequest(visit), list);
+  return toListed(visit, rows, next);
 }
 
 const KEY_BYTES = 16;
