@@ -125,8 +125,8 @@ function readResource(ground: ToolGround, caller: Caller, resource: Resource): P
 }
 
 /**
- * Feeds the stream of one subscription, which the package opens and closes. `close` ends it: when the service stops, when its
- * token is revoked, and when the token can no longer be valid. A client that does not read is cut off like any other.
+ * Feeds the stream of one subscription, which the package opens and closes. `close` ends it: when the service stops, at the
+ * first change after its token was revoked, and when the token can no longer be valid. A client that does not read is cut off like any other.
  */
 export async function createFeed(
   { context, news }: ToolGround,
