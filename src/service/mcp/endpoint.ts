@@ -9,7 +9,7 @@ import { scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import { answerOfError, answerWith, JSON_TYPE, methodNotAllowed, sendAnswer } from '../http/answers.js';
 import type { AddressBook } from '../http/app.js';
-import { type Rest, readBearer, requireShortQueue, takeBudget } from '../http/pipeline.js';
+import { ADMITTED_FOR_MS, type Rest, readBearer, requireShortQueue, takeBudget } from '../http/pipeline.js';
 import { readJsonBody } from '../http/request.js';
 import { createWorkBounds } from '../http/work-bounds.js';
 import { resourceMetadataUrl } from '../oauth/metadata.js';
@@ -85,6 +85,7 @@ export function registerMcp({ fastify, otherMethods }: AddressBook, rest: Rest, 
     );
     scope.post(MCP_PATH, async (request, reply) => {
       const { actor, release } = await admit(request, reply);
+      const admittedMs = context.clock.monotonic();
       const message = await readJsonBody(request.raw, (body) => rest.bounds.receive(actor, body));
       // Several calls in one request would cost one call of the rate limit.
       if (!isObject(message)) return refuseMessage(reply);
@@ -102,8 +103,7 @@ export function registerMcp({ fastify, otherMethods }: AddressBook, rest: Rest, 
         gone: over.signal,
         recheck: async () => void (await rest.verify(readBearer(authorization), mcpUrl)),
       };
-      // The body may have taken long to arrive.
-      await caller.recheck();
+      if (context.clock.monotonic() - admittedMs > ADMITTED_FOR_MS) await caller.recheck();
       const handler = await load();
       const asked = toWebRequest(mcpUrl, request, gone.signal);
       if (!('method' in message) || message.method !== 'subscriptions/listen')
