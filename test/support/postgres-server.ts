@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** `ASP_TEST_POSTGRES` names another server. If it is empty, the tests use none. */
+/** `ASP_TEST_POSTGRES` names another server, with a superuser. If it is empty, the tests use none. */
 export const POSTGRES_URL = process.env['ASP_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test';
 
 /** Returns why tests cannot use PostgreSQL, or undefined. A test that skips must print the reason. */

@@ -45,7 +45,8 @@ export interface KeyedAnswer {
  * transaction of the effect, so that no crash can come between them. Calls with the same key take turns, so of two
  * simultaneous calls the second finds the record of the first (D-23). A business refusal (404, 409) is an answer too:
  * the work's writes are rolled back, the refusal is recorded with what remains of it, and thrown only once the record is
- * durable. Every other failure rolls everything back, and the key stays unused (D-21).
+ * durable. Every other failure rolls everything back, and the key stays unused (D-21); so does a refusal if the key is
+ * derived (`isDerived`).
  */
 export async function withIdempotency(
   context: Pick<ServiceContext, 'clock' | 'database'>,

@@ -23,6 +23,7 @@ import {
   deleteAuthorizationRequest,
   insertAuthorizationCode,
 } from '../store/authorizations.js';
+import { accountLock } from '../store/lock-names.js';
 import { markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
 import { redirect } from './api-scope.js';
 import { PICKER_SCRIPT } from './assets.js';
@@ -392,10 +393,14 @@ export async function decide(
     return answerWithError(server, reply, address, denied('The request was denied.'));
   }
   const approved = await context.database.write(async (transaction) => {
+    await transaction.lock([accountLock(account.id)]);
+    // A new password may have signed this browser out since.
+    if ((await findAccountOf(server, transaction, browser))?.id !== account.id) return undefined;
     const result = await approve(context, transaction, { row, account, form });
     if ('code' in result) await record(transaction, 'app-allowed');
     return result;
   });
+  if (approved === undefined) return redirect(reply, `${PATH.consent}?request=${id}`);
   if ('code' in approved) {
     logOutcome('allowed');
     rememberAnswer(server, reply, row);

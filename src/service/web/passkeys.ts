@@ -11,6 +11,7 @@ import { attempt, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts
 import { hashSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';
 import { type AccountRow, findAccountById } from '../store/accounts.js';
+import { findSignedInAccount } from '../store/browser-sessions.js';
 import { accountLock } from '../store/lock-names.js';
 import {
   deletePasskey,
@@ -273,6 +274,9 @@ export async function addPasskey(
   if (made === undefined) return 'wrong';
   return context.database.write(async (transaction) => {
     await transaction.lock([accountLock(account.id)]);
+    // A new password may have signed this browser out since.
+    const current = await findSignedInAccount(transaction, browser.hash, context.clock.now());
+    if (current?.id !== account.id) return 'expired';
     if ((await listPasskeys(transaction, account.id, PASSKEYS_MAX)).length >= PASSKEYS_MAX) return 'full';
     const isNew = await insertPasskey(transaction, {
       id: context.ids.ulid(),

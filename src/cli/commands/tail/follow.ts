@@ -109,7 +109,7 @@ class Recent {
     this.#kept.set(sessionId, items);
   }
 
-  /** An event that is not wanted: what is kept comes before it. */
+  /** An event that is not wanted. The cursor moves past it once the kept ones are out. */
   pass(item: EventItem): void {
     this.#passed.set(item.event.session_id, item);
   }

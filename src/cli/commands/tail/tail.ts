@@ -9,7 +9,10 @@ import type { FollowOptions } from './follow.js';
 
 /** Where to start and stop, what to filter, and how to print. */
 const EVENT_OPTIONS = [
-  { flags: '-n, --last <count>', about: 'start with the last N events of each session (default 10)' },
+  {
+    flags: '-n, --last <count>',
+    about: 'start with the last N events of each session that is not in the --cursor-file yet (default 10)',
+  },
   { flags: '--after <sequence>', about: 'events after this sequence' },
   { flags: '--since <time>', about: 'events from this time on: RFC 3339, epoch ms, or 2h (ago)' },
   { flags: '--until <time>', about: 'events up to this time' },

@@ -425,7 +425,7 @@ async function answerForm(
   const isOwnForm = row.again !== undefined && request.headers['sec-fetch-site'] === 'same-origin';
   const kept = isOwnForm ? listKept(form) : [];
   if (kept.length > 0 && (await readVisit(server, request)) === undefined)
-    return keepTyped(server, request, reply, kept);
+    return sendSheet(reply, keepTyped(server, request, kept));
   return answerVisit(server, request, reply, async (visit) => {
     if (!matchesCsrf(visit.browser, undefined, form.one('csrf'))) {
       if (row.again === undefined || kept.length === 0) throw forgedForm('csrf');
@@ -438,6 +438,10 @@ async function answerForm(
       if (answer.kind !== 'page') await tellDone(visit, row, answer, form);
       return answer;
     } catch (error) {
+      if (hasCode(error, 'UNAUTHORIZED')) {
+        logOutcome(visit, 'signed_out');
+        return kept.length > 0 ? keepTyped(server, request, kept) : toSignIn(server, request);
+      }
       const isRefusal = error instanceof ServiceError && REFUSALS.includes(error.code);
       if (!isRefusal) throw error;
       logOutcome(visit, error.code);
@@ -475,19 +479,28 @@ function listKept(form: Parameters): Parameters['entries'] {
 }
 
 /** If the sign-in of a form has ended, its contents wait on this page until the person has signed in again. */
-function keepTyped(
-  { context }: AuthorizationServer,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  entries: Parameters['entries'],
-): FastifyReply {
+function keepTyped({ context }: AuthorizationServer, request: FastifyRequest, entries: Parameters['entries']): Sheet {
   const title = 'You were signed out';
   const main = html`<div class="stack">
 <div class="stack-tight"><h1>${title}</h1><p>This page keeps what you typed. Sign in in a new tab, then come back and continue.</p></div>
 <form method="post" action="${request.url}"${request.isMultipart() && html` enctype="multipart/form-data"`}>${hiddenEntries(entries)}<div class="actions"><a class="button primary" href="${PATH.signIn}" target="_blank" rel="noopener">Sign in</a><button class="button plain">Continue</button></div></form>
 </div>`;
   const sheet = layOut({ look: readLook(context, request), title: `Problem: ${title}`, main });
-  return reply.code(403).headers(pageHeaders()).send(sheet);
+  return { kind: 'sheet', html: sheet, status: 403 };
+}
+
+type Sheet = Extract<DashboardAnswer, { kind: 'sheet' }>;
+
+const sendSheet = (reply: FastifyReply, { html: text, status = 200 }: Sheet): FastifyReply =>
+  reply.code(status).headers(pageHeaders()).send(text);
+
+/** Signing in leads back to the page of the form, and says that nothing was done. */
+function toSignIn(
+  { context }: AuthorizationServer,
+  request: FastifyRequest,
+): Extract<DashboardAnswer, { kind: 'moved' }> {
+  const headers = { 'set-cookie': signedOutCookie(context.settings.addresses.webUrl) };
+  return { kind: 'moved', to: signInFor(findPageOf(request.raw.url ?? '')), headers };
 }
 
 /** No input is lost: it is in the form again, or behind a button that sends it again. */
@@ -548,8 +561,8 @@ async function answerVisit(
   if (visit === undefined) {
     const address = request.raw.url ?? '';
     if (request.method === 'GET') return redirect(reply, signInFor(address));
-    const noted = reply.header('set-cookie', signedOutCookie(server.context.settings.addresses.webUrl));
-    return redirect(noted, signInFor(findPageOf(address)));
+    const { to, headers } = toSignIn(server, request);
+    return redirect(reply.headers(headers ?? {}), to);
   }
   return send(reply, visit, await attempt(visit, work));
 }
@@ -566,7 +579,7 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
 }
 
 async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Promise<FastifyReply> {
-  if (answer.kind === 'sheet') return reply.headers(pageHeaders()).send(answer.html);
+  if (answer.kind === 'sheet') return sendSheet(reply, answer);
   if (answer.kind === 'download') return sendDownload(reply, answer);
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
   const { view, status = 200, headers = {} } = answer;

@@ -22,7 +22,7 @@ export async function actPicture(visit: Visit, form: PostedForm): Promise<Dashbo
     return movedWithNote(visit, back, 'picture-removed');
   }
   const bytes = await readFirstFile(form);
-  if (!(await visit.isStillSignedIn())) return moved(back);
+  await visit.requireSignedIn();
   const clean = bytes && cleanPicture(bytes);
   if (clean === undefined) {
     const message =

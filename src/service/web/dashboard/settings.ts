@@ -12,6 +12,7 @@ import {
   listAccountSessions,
 } from '../../store/browser-sessions.js';
 import { AFTER_EVERY_ULID } from '../../store/cursor.js';
+import { accountLock } from '../../store/lock-names.js';
 import { listPasskeys } from '../../store/passkeys.js';
 import { PUSH_SCRIPT } from '../assets.js';
 import { DENSITIES, HOURS, type Preferences, preferencesCookie, readPreferences, THEMES, ZONES } from '../browser.js';
@@ -259,6 +260,7 @@ export async function actPassword(visit: Visit, form: Parameters): Promise<Dashb
   const passwordHash = await hashPassword(password);
   const areApplicationsKept = !disconnectsApps(form);
   await context.database.write(async (transaction) => {
+    await transaction.lock([accountLock(account.id)]);
     const current = await findAccount(transaction, account.id);
     // Another browser was faster, and has signed this one out.
     if (current?.password_hash !== account.password_hash) throw new ServiceError('NOT_FOUND');

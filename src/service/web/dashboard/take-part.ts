@@ -56,7 +56,6 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
   const text = readText(form.one('text'));
   const mayWrite = findRoles(seen.view).writers.some(({ handle }) => handle === actor.handle);
   const received = mayWrite ? await receiveFiles(visit, actor, form) : { parts: [] };
-  if (!(await visit.isStillSignedIn())) return moved(pathOfSession(seen.session.id));
   if ('message' in received) return sendAgain(visit, form, mistaken(received));
   if (text.trim() === '' && received.parts.length === 0) return sendAgain(visit, form, mistaken(EMPTY));
   const replyTo = readSequence(form.one('reply_to'));
@@ -108,6 +107,10 @@ async function receiveFiles(visit: Visit, actor: AgentActor, form: PostedForm): 
       return { field: 'file', message: `Attach at most ${ATTACHMENTS_PER_MESSAGE_MAX} files to one message.` };
     try {
       const staged = await receiveFile(context, { filename, type: chooseType(part), stream: file });
+      await visit.requireSignedIn().catch(async (error: unknown) => {
+        await staged.release();
+        throw error;
+      });
       const key = `${form.one('key') ?? ''} ${parts.length} ${staged.fingerprint}`;
       const { id } = await uploadAs(context, actor, hashText(key), staged);
       parts.push({ type: staged.contentType.startsWith('image/') ? 'image' : 'file', attachment_id: id });

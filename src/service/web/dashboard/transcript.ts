@@ -840,8 +840,8 @@ export async function readStatus(
   const online = await listOnline(query, session.id, { accountId: account.id, owner: account.username });
   const delivery = own === undefined ? undefined : await findDelivery(context, account.id, seen, own, query);
   if (delivery === undefined) return { online, receipt: html`` };
-  const since = await listEvents(query, session.id, delivery.sequence, lastVisibleTo(seen.view), WRITTEN_SINCE_MAX);
-  const messages = since.map(toEnvelope).filter(isMessageEvent);
+  const since = await readAccountRows(query, seen.view, delivery.sequence, WRITTEN_SINCE_MAX);
+  const messages = since.events.map(toEnvelope).filter(isMessageEvent);
   const writers = new Set(messages.map(({ payload }) => payload.sender));
   return { online, receipt: renderReceipt(delivery, writers) };
 }

@@ -6,6 +6,7 @@ import type { ActivityKind } from '../../agents/activity.js';
 import type { UploadPart } from '../../attachments/receive-upload.js';
 import type { AccountActor, ServiceContext } from '../../core/context.js';
 import type { Transaction } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
 import { withIdempotency } from '../../messaging/idempotency.js';
 import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
@@ -79,8 +80,12 @@ export interface Visit extends ShownNote {
   /** A token that every form of the page must carry. */
   readonly csrf: string;
   readonly request: FastifyRequest;
-  /** Whether its browser is still signed in: files can take longer to arrive than that lasts. */
-  isStillSignedIn(): Promise<boolean>;
+  /**
+   * Files can take longer to arrive than the sign-in of their browser lasts.
+   *
+   * @throws ServiceError `UNAUTHORIZED` if the browser is no longer signed in
+   */
+  requireSignedIn(): Promise<void>;
   /** The problem with the typed account password; undefined: none. */
   findMistakeIn(password: string, field: string): Promise<Refusal | undefined>;
   /** The problem with the answer of one of the account's passkeys; undefined: none. */
@@ -92,7 +97,7 @@ export type DashboardAnswer =
   | { readonly kind: 'page'; readonly view: View; readonly status?: number; readonly headers?: AnswerHeaders }
   | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders }
   /** A page outside the dashboard, for a visitor who has left it. */
-  | { readonly kind: 'sheet'; readonly html: string }
+  | { readonly kind: 'sheet'; readonly html: string; readonly status?: number }
   | {
       readonly kind: 'download';
       readonly filename: string;
@@ -237,8 +242,9 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
     request,
-    async isStillSignedIn() {
-      return (await context.database.read((query) => findAccountOf(server, query, browser)))?.id === account.id;
+    async requireSignedIn() {
+      const current = await context.database.read((query) => findAccountOf(server, query, browser));
+      if (current?.id !== account.id) throw new ServiceError('UNAUTHORIZED');
     },
     async findMistakeIn(password, field) {
       const checked = await checkPassword(server, request, { username: account.username, password });
