@@ -109,7 +109,12 @@ interface Sent {
 
 async function endAfter(ground: ToolGround, { actor }: Caller, sessionId: string, key: string): Promise<void> {
   const write = { operation: 'endSession', path: { session_id: sessionId }, body: {} } as const;
-  await writeCounted(ground.context, actor, { ...write, key: `${key.slice(0, 240)}-end` });
+  try {
+    await writeCounted(ground.context, actor, { ...write, key: `${key.slice(0, 240)}-end` });
+  } catch (error) {
+    // Someone else has ended it since the message. An error would say that this was not sent.
+    if (!hasCode(error, 'NOT_FOUND')) throw error;
+  }
 }
 
 /** `asked` is the one agent that the question went to, if it did not go to a session. */

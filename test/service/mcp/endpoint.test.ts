@@ -417,6 +417,23 @@ describe('the tools for models at a URL', () => {
     await tools.close();
   });
 
+  it('a message that was sent is not an error because someone else has ended the session since', async () => {
+    const [carol, dave] = [await service.createAgent('carol'), await service.createAgent('dave')];
+    const session = await carol.mustCreate({ invite: [dave.handle] });
+    await dave.mustJoin(session);
+    await dave.mustSend(session, 'ready?');
+    const tools = await toolsOf(carol);
+    const send = { to: session, text: 'bye', once: 'the last one' };
+    const sent = [
+      (await tools.call('send', send)).value.message_id,
+      (await tools.call('reply', { session_id: session, text: 'yes' })).value.message_id,
+    ];
+    await dave.mustEnd(session);
+    expect((await tools.call('send', { ...send, end: true })).value.message_id).toBe(sent[0]);
+    expect((await tools.call('reply', { session_id: session, text: 'yes', end: true })).value.message_id).toBe(sent[1]);
+    await tools.close();
+  });
+
   it('send to a handle stays in the open session with that agent, unless the call asks for a new one', async () => {
     const [carol, dave] = [await service.createAgent('carol'), await service.createAgent('dave')];
     const one = await toolsOf(carol);
