@@ -450,7 +450,8 @@ async function askAgent(
       if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
       if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
       const message = item.event.payload;
-      if (!keepsSession) await client.call('endSession', { path: { session_id: id }, signal: until });
+      // The answer counts, whether or not the session can still be ended: the other agent may have done that.
+      if (!keepsSession) await client.call('endSession', { path: { session_id: id }, signal: until }).catch(() => {});
       if (isFailureNotice(message)) throw noAnswer('could not process the message');
       return { text: withText(message).text, message, sessionId: id };
     }

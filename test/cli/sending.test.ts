@@ -217,14 +217,19 @@ describe('at a real service', () => {
     expect((await asking).out).toBe('');
   });
 
-  it('--end-after-reply prints the reply and ends the session', async () => {
+  it.each([
+    ['--end-after-reply prints the reply and ends the session', false],
+    ['--end-after-reply prints the reply even if its sender ends the session first', true],
+  ])('%s', async (_, isEndedFirst) => {
     const carol = await real.createAgent('carol');
     const socket = await carol.mustConnect();
     const asking = home.run(`send ${carol.handle} "how are you?" --end-after-reply --timeout 20s --json`);
     const isInvitation = (frame: unknown): boolean => field(frame, 'type') === 'session.invited';
     const session = text(await socket.mustReceive('the invitation', isInvitation), 'session_id');
     await carol.post(`/sessions/${session}/join`);
-    await carol.post(`/sessions/${session}/messages`, { content: 'well' });
+    const replied = carol.post(`/sessions/${session}/messages`, { content: 'well' });
+    if (isEndedFirst) await carol.post(`/sessions/${session}/end`, {});
+    await replied;
     await socket.close();
     const sent = documentOf(await asking);
     expect(sent).toMatchObject({

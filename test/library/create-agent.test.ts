@@ -64,6 +64,13 @@ describe('an agent of the library', () => {
     expect(reply.state).toBe('ended');
   });
 
+  it('gives the asker its answer even if it ends the session itself', async () => {
+    await start(create({ ends: true }).onMessage(({ text }) => `you said ${text}`));
+    const asker = boss();
+    for (const text of ['one', 'two', 'three', 'four', 'five'])
+      expect((await asker.ask('@me.bot', text)).text).toBe(`you said ${text}`);
+  });
+
   it('needs no file for its progress', async () => {
     const agent = create({ progressFile: undefined }).onMessage(({ text }) => text.toUpperCase());
     const { ended } = await start(agent);

@@ -20,7 +20,7 @@ import { durationText } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions } from '../session/facts.js';
 import { findSession, severalWith } from '../session/find-session.js';
-import { explainRefusal } from '../session/refusal.js';
+import { explainRefusal, isNotFound, lookAtSession } from '../session/refusal.js';
 import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
 import { findHops } from './hops.js';
@@ -182,18 +182,24 @@ export async function send(outer: Context, named: Sending): Promise<void> {
     const choice = findChoice(question?.choices ?? [], messageText(reply));
     const isMatched = findInReplyTo(reply) !== undefined;
     if (!isMatched) await context.output.detail('The reply does not say which message it answers.');
-    if (options.endsAfterReply) await endSession(context, sent.session_id, 'The reply came');
+    const ended = options.endsAfterReply ? endSession(context, sent.session_id, 'The reply came') : undefined;
+    // A reply is printed even if the session cannot be ended.
+    const isEnded = await ended?.then(
+      () => true,
+      () => false,
+    );
     await printSent(
       context,
       {
         ...sent,
-        state: options.endsAfterReply ? 'ended' : sent.state,
+        state: isEnded === true ? 'ended' : sent.state,
         reply,
         reply_matched: isMatched,
         ...(choice !== undefined && { choice }),
       },
       options.isFenced,
     );
+    await ended;
     if (question !== undefined) refuseOtherAnswer(reply, choice, question.expected);
   } else if (options.waitsFor !== undefined) {
     await noteSent(context, sent);
@@ -412,23 +418,24 @@ function withAttachments(context: ErrorContext, ids: readonly string[]): ErrorCo
   };
 }
 
-/** A separate request. `done` says what was done before it. */
+/** A separate request, unless someone else has ended the session since. `done` says what was done before it. */
 async function endSession(context: Context, sessionId: string, done: string): Promise<void> {
-  await write(
-    context,
-    'endSession',
-    { path: { session_id: sessionId } },
-    {
-      subject: sessionId,
-      again: ['asp', 'session', 'end', sessionId],
-      outcomeText: {
-        not_applied: `${done}; the session was not ended.`,
-        unknown: `${done}; the session may have ended.`,
-        applied: '',
-      },
-      outcome: { not_applied: 'applied' },
+  const about: ErrorContext = {
+    subject: sessionId,
+    again: ['asp', 'session', 'end', sessionId],
+    outcomeText: {
+      not_applied: `${done}; the session was not ended.`,
+      unknown: `${done}; the session may have ended.`,
+      applied: '',
     },
-  );
+    outcome: { not_applied: 'applied' },
+  };
+  try {
+    await write(context, 'endSession', { path: { session_id: sessionId } }, about);
+  } catch (error) {
+    const seen = isNotFound(error) ? await lookAtSession(context, sessionId) : undefined;
+    if (seen?.session.state !== 'ended') throw error;
+  }
 }
 
 /** One message for each line of standard input, in order. If the service limits them, each waits as long as it asks. */
