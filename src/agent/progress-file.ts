@@ -269,7 +269,7 @@ class AwaitedReplies {
     if (questions.some((one) => one.message === message.id)) return;
     const latest = questions.at(-1);
     const isOpen = latest !== undefined && latest.last === undefined && latest.sequence < sequence;
-    // Later messages are about this one.
+    // Replies after this message are about it.
     if (isOpen) latest.last = sequence;
     const isQuestion = message.metadata?.[AWAITS_REPLY] === true;
     if (isQuestion) {

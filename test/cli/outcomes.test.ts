@@ -546,6 +546,22 @@ describe('The second of two changes', () => {
     expect((await asAlice(['session', 'end', id])).code).toBe(0);
     expect(await messages(id, marker)()).toBe(1);
   });
+
+  it('that fails after a reply still prints the reply', async () => {
+    const id = await session('joined');
+    relay.onRequest = async (request) => {
+      trouble = request.path.endsWith('/end') ? 'is limited for an hour' : undefined;
+      return meet(request);
+    };
+    const asking = asAlice(['send', id, 'ready?', '--end-after-reply', '--json', '--retries', '0']);
+    const answering = setInterval(() => void bob.mustSend(id, 'yes').catch(() => {}), 500);
+    const ran = await asking.finally(() => clearInterval(answering));
+    relay.onRequest = meet;
+    calm();
+    expect(ran.code).toBe(7);
+    expect(errorIn(ran).message).toContain('The reply came; the session was not ended.');
+    expect(JSON.parse(ran.out)).toMatchObject({ session_id: id, state: 'active', reply: { content: 'yes' } });
+  });
 });
 
 describe('an agent that is invited and has not joined', () => {

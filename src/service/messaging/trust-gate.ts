@@ -17,7 +17,7 @@ export interface Refused {
   readonly handle: Handle;
   /** The agent, if it holds strangers and refused only because it does not list the inviter. */
   readonly holderId: string | undefined;
-  /** What the agent's owner sees of the refusal. */
+  /** The refusal as the owner of the agent sees it, if at all. */
   readonly known: KnownRefusal | undefined;
 }
 
