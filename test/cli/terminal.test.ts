@@ -77,14 +77,14 @@ describe('tables', () => {
     expect(row(10)).toBe(`a   ${'x'.repeat(7)}…  ${'y'.repeat(7)}…`);
   });
 
-  it('leave out what is optional if the rest would not fit', () => {
+  it('leave out what is optional before a long text gets fewer than 10 characters', () => {
     const withIds = [...columns, { title: 'session', value: () => 's'.repeat(31), isOptional: true }];
     const items = [{ id: 'a', text: 'x'.repeat(20) }];
-    expect(tableText(items, withIds, PLAIN, 45)).toContain('s'.repeat(31));
-    expect(tableText(items, withIds, PLAIN, 44)).toBe(tableText(items, columns, PLAIN, 44));
+    expect(tableText(items, withIds, PLAIN, 47)).toContain(`a   ${'x'.repeat(9)}…  ${'s'.repeat(31)}`);
+    expect(tableText(items, withIds, PLAIN, 46)).toBe(tableText(items, columns, PLAIN, 46));
     const withTwo = [...withIds, { title: 'more', value: () => 'm'.repeat(9), isOptional: true }];
-    expect(tableText(items, withTwo, PLAIN, 55)).toBe(tableText(items, withIds, PLAIN, 55));
-    expect(tableText(items, withTwo, PLAIN, 44)).toBe(tableText(items, columns, PLAIN, 44));
+    expect(tableText(items, withTwo, PLAIN, 57)).toBe(tableText(items, withIds, PLAIN, 57));
+    expect(tableText(items, withTwo, PLAIN, 46)).toBe(tableText(items, columns, PLAIN, 46));
   });
 
   it('can continue a text on the next line instead of cutting it', () => {

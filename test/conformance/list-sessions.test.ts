@@ -25,9 +25,28 @@ rule(
     await alice.mustInvite(second, bob.handle);
     expect(idsOf((await alice.get('/sessions')).json)).toEqual([second, first]);
     const read = (await alice.mustRead(first)) as object;
-    expect(list((await alice.get('/sessions')).json, 'sessions')[1]).toEqual({ ...read, last_sequence: 1 });
+    expect(list((await alice.get('/sessions')).json, 'sessions')[1]).toEqual({
+      ...read,
+      last_sequence: 1,
+      last_activity_at: expect.any(Number),
+    });
   },
 );
+
+rule('wire/Sessions/GET-sessions', 'each session has the time of its last change that the caller may see', async () => {
+  const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');
+  const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+  await bob.mustJoin(id);
+  await bob.mustLeave(id);
+  const timeFor = async (actor: typeof alice): Promise<unknown> =>
+    field(list((await actor.get('/sessions')).json, 'sessions')[0], 'last_activity_at');
+  const before = await Promise.all([bob, carol].map(timeFor));
+  expect(before).toEqual([expect.any(Number), expect.any(Number)]);
+  await alice.mustSend(id, 'neither of the others may see this');
+  expect(await Promise.all([bob, carol].map(timeFor))).toEqual(before);
+  const { json } = await alice.get(`/sessions/${id}/events`);
+  expect(await timeFor(alice)).toBe(field(list(json, 'events').at(-1), 'created_at'));
+});
 
 rule('wire/Sessions/GET-sessions', 'the list has all sessions that the agent is in or has left', async () => {
   const { alice, bob, carol } = await service.actors('alice', 'bob', 'carol');

@@ -34,6 +34,8 @@ export function shorten(text: string, width: number): string {
 
 const GAP = 2;
 const NARROWEST = 8;
+/** A column that can be left out is, before another one gets narrower. */
+const NARROWEST_BESIDE_OPTIONAL = 10;
 /** Running text in a narrower column is hard to read. */
 const NARROWEST_WRAPPED = 24;
 
@@ -44,8 +46,9 @@ export function tableText<Item>(
   style: Style,
   terminalWidth: number,
 ): string {
-  const { text, excess } = layOut(items, columns, style, terminalWidth);
   const last = columns.findLastIndex(({ isOptional }) => isOptional === true);
+  const narrowest = last === -1 ? NARROWEST : NARROWEST_BESIDE_OPTIONAL;
+  const { text, excess } = layOut(items, columns, style, terminalWidth, narrowest);
   return excess > 0 && last !== -1 ? tableText(items, columns.toSpliced(last, 1), style, terminalWidth) : text;
 }
 
@@ -55,6 +58,7 @@ function layOut<Item>(
   columns: readonly Column<Item>[],
   style: Style,
   terminalWidth: number,
+  narrowest: number,
 ): { text: string; excess: number } {
   const cells = items.map((item) => columns.map((column) => sanitizeLine(column.value(item))));
   const widths = columns.map((column, index) =>
@@ -62,7 +66,7 @@ function layOut<Item>(
   );
   let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - terminalWidth;
   const even = [...columns.entries()].filter(([, { isFlexible }]) => isFlexible === true);
-  for (let limit = Math.max(terminalWidth, NARROWEST); limit >= NARROWEST; limit -= 1)
+  for (let limit = Math.max(terminalWidth, narrowest); limit >= narrowest; limit -= 1)
     for (const [index, { title }] of even) {
       const width = widths[index] ?? 0;
       const less = Math.max(0, width - Math.max(limit, title.length));
@@ -78,7 +82,7 @@ function layOut<Item>(
     const width = widths[index] ?? 0;
     const less = Math.min(
       excess,
-      Math.max(0, width - Math.max(column.isFlexible === 'wrap' ? NARROWEST_WRAPPED : NARROWEST, column.title.length)),
+      Math.max(0, width - Math.max(column.isFlexible === 'wrap' ? NARROWEST_WRAPPED : narrowest, column.title.length)),
     );
     widths[index] = width - less;
     excess -= less;

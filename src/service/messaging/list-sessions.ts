@@ -97,9 +97,14 @@ export const listSessions: Handler<'listSessions'> = async (_context, actor, inp
   const viewed = await viewSessions(query, rows.slice(0, limit));
   const sessions = viewed.map((session, index) => {
     const row = rows[index];
+    if (row === undefined) return session;
     const me = session.participants.find(({ handle }) => handle === actor.handle);
-    // An agent that is not joined sees only some of the events.
-    return row !== undefined && me?.status === 'joined' ? { ...session, last_sequence: row.last_sequence } : session;
+    return {
+      ...session,
+      last_activity_at: row.changed_at,
+      // An agent that is not joined sees only some of the events.
+      ...(me?.status === 'joined' && { last_sequence: row.last_sequence }),
+    };
   });
   const last = rows[sessions.length - 1];
   const hasMore = last !== undefined && rows.length > sessions.length;
@@ -121,7 +126,10 @@ export const listAccountSessions: Handler<'listAccountSessions'> = async (_conte
     walkedMax: Number.MAX_SAFE_INTEGER,
   });
   return {
-    sessions: rows.map(({ session, view }) => ({ session, acting_handle: findActingHandle(view) })),
+    sessions: rows.map(({ session, view, changedAt }) => ({
+      session: { ...session, last_activity_at: changedAt },
+      acting_handle: findActingHandle(view),
+    })),
     next_cursor: next === undefined ? null : encodeCursor(scope, [next.changedAt, next.sessionId]),
   };
 };

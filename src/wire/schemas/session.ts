@@ -33,6 +33,8 @@ export const Session = z.looseObject({
   ended_at: z.nullable(EpochMs),
   /** The sequence of the last event; only in `GET /sessions`, and only if the agent is joined (wire: Sessions). */
   last_sequence: z.optional(z.int()),
+  /** When it last changed in a way that the caller may see; only in lists of sessions (wire: Sessions). */
+  last_activity_at: z.optional(EpochMs),
 });
 
 export type Session = z.infer<typeof Session>;

@@ -44,7 +44,9 @@ export const sessionList = command({
     { line: "asp sessions list --all --jsonl | jq -r '.id'", about: 'every id, for a script' },
   ],
   effect: 'read',
-  stdout: describeTable('session, state, topic, with, created; with --account the agent to act as after the session'),
+  stdout: describeTable(
+    'session, state, topic, with, created, changed; with --account the agent to act as after the session',
+  ),
   mixesShapesWith: ['account'],
   parse(args) {
     const handle = args.text('with');
@@ -134,7 +136,8 @@ function sessionColumns<Item>(
     },
     { title: 'topic', value: (item) => topic(item) || '-', isFlexible: true, piped: topic },
     { title: 'with', value: (item) => names(item) || '-', isFlexible: true, piped: names },
-    timeColumn('created', (item) => rowOf(item).session.created_at, nowMs),
+    { ...timeColumn<Item>('created', (item) => rowOf(item).session.created_at, nowMs), isOptional: true },
+    timeColumn('changed', (item) => rowOf(item).session.last_activity_at ?? null, nowMs),
   ];
 }
 
