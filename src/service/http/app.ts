@@ -318,6 +318,7 @@ export function createApp(options: AppOptions): App {
     },
     clientErrorHandler: (error, socket) => answerUnparsable(error, socket, exchanges.on(socket)),
     frameworkErrors: (error, _request, reply) => answerError(error, reply),
+    rewriteUrl: ({ url = '' }) => (isDecodable(url) ? url : url.replaceAll('%', '%25')),
     // Only the proxy's own entry: the earlier ones in the header come from the caller.
     trustProxy: options.isBehindProxy && ((_address, hop) => hop === 0),
     exposeHeadRoutes: false,
@@ -371,6 +372,17 @@ export function createApp(options: AppOptions): App {
       isLeaving = true;
     },
   };
+}
+
+/** A path that is not percent-encoded UTF-8 names something that does not exist, so it is routed as it is written. */
+function isDecodable(url: string): boolean {
+  if (!url.includes('%')) return true;
+  try {
+    decodeURIComponent(url.split('?', 1)[0] ?? '');
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 interface RequestAnswered {

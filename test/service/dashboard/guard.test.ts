@@ -166,6 +166,8 @@ describe('A form whose sign-in has ended', () => {
     ['/dashboard/agents/main/allowlist/remove', '/dashboard/agents/main/allowlist'],
     ['/dashboard/settings/passkeys/confirm', '/dashboard/settings'],
     ['/dashboard/sessions/sess_1/end', '/dashboard/sessions/sess_1/end'],
+    ['/dashboard/operator/invitations', '/dashboard/operator/invitations'],
+    ['/dashboard/operator/accounts/zoe/agents/main/pause', '/dashboard/operator/accounts/zoe/agents/main/pause'],
   ])('returns from %s to %s', async (address, to) => {
     const answer = await post(address, { 'sec-fetch-site': 'same-origin' }, { csrf: 'x' });
     expect(answer.headers['location']).toBe(`/oauth/sign-in?return_to=${encodeURIComponent(to)}`);
@@ -209,11 +211,13 @@ describe('Every page', () => {
   );
 
   it('an unknown address is a page for a person, and an error for a program', async () => {
-    const shown = await request(`${stage.web}/nowhere?a=%3Cb%3E`, { headers: { accept: 'text/html,*/*;q=0.8' } });
-    expect([shown.status, shown.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
-    expect(shown.headers['content-security-policy']).toContain("default-src 'none'");
-    expect(shown.text).toContain('Page not found');
-    expect(shown.text).toContain('href="/dashboard"');
+    for (const path of ['/nowhere?a=%3Cb%3E', '/%zz', '/%ff']) {
+      const shown = await request(`${stage.web}${path}`, { headers: { accept: 'text/html,*/*;q=0.8' } });
+      expect([shown.status, shown.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
+      expect(shown.headers['content-security-policy']).toContain("default-src 'none'");
+      expect(shown.text).toContain('Page not found');
+      expect(shown.text).toContain('href="/dashboard"');
+    }
     for (const accept of ['*/*', 'application/json']) {
       const told = await request(`${stage.web}/nowhere`, { headers: { accept } });
       expect([told.status, told.text]).toEqual([404, '{"error":{"code":"NOT_FOUND","message":"Not found."}}']);

@@ -197,8 +197,9 @@ describe('path parameters', () => {
       mustDeny(await alice.delete(path), 400, 'INVALID_HANDLE');
   });
 
-  it('get 400 if they are not percent-encoded text', async () => {
+  it('name nothing that exists if they are not percent-encoded text', async () => {
     for (const path of ['/sessions/%', '/sessions/%zz', '/sessions/%c3%28', '/%E0%A4%A'])
-      mustDeny(await alice.get(path), 400, 'VALIDATION_ERROR');
+      mustDeny(await alice.get(path), 404, 'NOT_FOUND');
+    mustDeny(await alice.get('/agents/a/%zz'), 400, 'INVALID_HANDLE');
   });
 });

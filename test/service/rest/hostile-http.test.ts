@@ -91,7 +91,7 @@ const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
   [
     'a path that is no UTF-8',
     () => `GET /v1/sessions/%ff HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`,
-    400,
+    401,
   ],
   ['a path with raw bytes', () => `GET /v1/\xff\xfe HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`],
   ['a whole URL', () => `GET http://evil.example/health HTTP/1.1\r\nhost: ${host()}\r\nconnection: close\r\n\r\n`, 403],

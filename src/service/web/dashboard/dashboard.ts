@@ -500,7 +500,7 @@ function toSignIn(
   request: FastifyRequest,
 ): Extract<DashboardAnswer, { kind: 'moved' }> {
   const headers = { 'set-cookie': signedOutCookie(context.settings.addresses.webUrl) };
-  return { kind: 'moved', to: signInFor(findPageOf(request.raw.url ?? '')), headers };
+  return { kind: 'moved', to: signInFor(findPageOf(request)), headers };
 }
 
 /** No input is lost: it is in the form again, or behind a button that sends it again. */
@@ -536,19 +536,14 @@ async function answerUnknown(
 }
 
 /** The page that has a form, or the nearest one above the form's address. */
-function findPageOf(address: string): string {
-  let path = address.split('?', 1)[0] ?? '';
-  while (path.length > PATH.dashboard.length) {
-    const row = PAGE_ROWS.find((one) => one.show !== undefined && toPattern(one.path).test(path));
-    if (row !== undefined) return path;
+function findPageOf({ raw, routeOptions, server }: FastifyRequest): string {
+  let path = raw.url?.split('?', 1)[0] ?? '';
+  let { url = '' } = routeOptions;
+  while (url.length > PATH.dashboard.length && !server.hasRoute({ method: 'GET', url })) {
     path = path.slice(0, path.lastIndexOf('/'));
+    url = url.slice(0, url.lastIndexOf('/'));
   }
-  return PATH.dashboard;
-}
-
-/** Matches the addresses of a row. */
-function toPattern(path: string): RegExp {
-  return new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`);
+  return path;
 }
 
 async function answerVisit(
