@@ -30,9 +30,10 @@ export async function withDeferredSignals<Result>(work: () => Promise<Result>): 
   const received = new Set<NodeJS.Signals>();
   const note = (signal: NodeJS.Signals): void => void received.add(signal);
   const suspended = DEFERRED.map((signal) => ({ signal, listeners: process.listeners(signal) }));
-  for (const { signal } of suspended) {
-    process.removeAllListeners(signal);
+  for (const { signal, listeners } of suspended) {
+    // There is always a listener: without one, Node.js forgets a signal that has arrived but was not handled yet.
     process.on(signal, note);
+    for (const listener of listeners) process.removeListener(signal, listener);
   }
   try {
     return await work();

@@ -7,9 +7,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { holdProcessLock, withProcessLock } from '../../../src/client/credentials/process-lock.js';
+import { withDeferredSignals } from '../../../src/client/credentials/refresh-login.js';
 import { systemClock } from '../../../src/kit/clock.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import { bundleProgram } from '../../support/program.js';
+import { until } from '../../support/until.js';
 
 let lockDirectory: string;
 beforeAll(() => {
@@ -80,5 +82,19 @@ describe('a signal while a refresh token is spent', () => {
     child.kill(signal);
     expect(await closed).toEqual([null, signal]);
     expect(output()).toBe('begun\nstored\n');
+  });
+
+  it('is not lost if it arrives just before', async () => {
+    const handled: string[] = [];
+    const handle = (signal: string): void => void handled.push(signal);
+    process.on('SIGHUP', handle);
+    process.kill(process.pid, 'SIGHUP');
+    const handledDuring = await withDeferredSignals(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return [...handled];
+    });
+    await until('the signal is handled', async () => handled.length > 0);
+    process.removeListener('SIGHUP', handle);
+    expect([handledDuring, handled]).toEqual([[], ['SIGHUP']]);
   });
 });
