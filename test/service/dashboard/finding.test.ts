@@ -99,9 +99,12 @@ describe('The list of sessions, again', () => {
     );
     if (mine === undefined || other === undefined) throw new Error('no actors');
     const asked = await other.mustCreate({ topic: 'Will you?', invite: [mine.handle] });
-    await mine.mustCreate({ topic: 'newer' });
+    const newer = await mine.mustCreate({ topic: 'newer' });
     expect((await list())[0]).toBe(asked);
     expect((await list()).filter((id) => id === asked)).toHaveLength(1);
+    expect(await list(`?agent=${mine.name}`)).toEqual([asked, newer]);
+    expect(await list(`?with=${other.handle}`)).toEqual([asked]);
+    expect(await list(`?agent=${first.name}`)).not.toContain(asked);
     expect(await list('?state=invited')).toContain(asked);
     expect(await list('?state=active')).not.toContain(asked);
     const row = await rowOf(asked);

@@ -89,9 +89,9 @@ export async function showSessions(visit: Visit): Promise<DashboardAnswer> {
     const agent = agents.find(({ name }) => name === asked.agent);
     const mistakes = findMistakes(asked, agent !== undefined);
     const found = mistakes.length > 0 ? { rows: [], next: null } : await readAsked(visit, query, asked, agent?.id);
-    const isTop = isFirstList(asked) && visit.query.one('after') === undefined;
+    const isTop = mistakes.length === 0 && hasWaitingFirst(asked) && visit.query.one('after') === undefined;
     const invited = isTop
-      ? await readInvitations(query, account.id, undefined, { beforeId: BEFORE_ALL, limit: WAITING_SHOWN })
+      ? await readInvitations(query, account.id, agent?.id, { beforeId: BEFORE_ALL, limit: WAITING_SHOWN })
       : { rows: [], next: undefined };
     const isAbove = ({ session: { id } }: AccountSession): boolean => invited.rows.some((row) => row.session.id === id);
     const rows = found.rows.filter((row) => !isAbove(row));
@@ -186,8 +186,9 @@ function isFiltered({ agent, counterpart, from, to }: AskedFilter): boolean {
   return [agent, counterpart, from, to].some((value) => value !== '');
 }
 
-/** The list of everything, which has the invitations above it. */
-const isFirstList = (asked: AskedFilter): boolean => asked.state === 'all' && !isFiltered(asked);
+/** The list of all sessions, or of all of one agent, has the invitations above it. */
+const hasWaitingFirst = ({ state, counterpart, from, to }: AskedFilter): boolean =>
+  state === 'all' && [counterpart, from, to].every((value) => value === '');
 
 /** The address of the list with this filter. */
 function pathWith({ state, agent, counterpart, from, to }: AskedFilter): string {
@@ -202,7 +203,7 @@ const NOT_ASKED = renderEmpty('Check the filter', html`<p>Or <a href="${PATH}">s
 /** No session on this page. */
 async function renderNone(visit: Visit, query: Query, asked: AskedFilter, hasMore: boolean): Promise<Html> {
   if (hasMore) return renderEmpty('Nothing found so far', html`<p>Keep looking on the next page.</p>`);
-  if (!isFirstList(asked))
+  if (asked.state !== 'all' || isFiltered(asked))
     return renderEmpty(
       isFiltered(asked) ? 'No sessions match' : `No ${asked.state} sessions`,
       html`<p><a href="${PATH}">Show all sessions</a></p>`,
@@ -366,7 +367,7 @@ async function readAsked(
       state: state === 'all' ? undefined : (state satisfies SessionState),
       counterpart: counterpart === '' ? undefined : counterpart,
       since,
-      isAnswered: state === 'active' || isFirstList(request),
+      isAnswered: state === 'active' || hasWaitingFirst(request),
     },
     position: { changedAt, sessionId },
     limit,
