@@ -59,7 +59,7 @@ async function admit({ context, verify, bounds }: Rest, call: Call): Promise<Adm
   requireActorKind(row, actor);
   requireScopes(scopesFor(row, actor), actor);
   logCaller(context.log, actor);
-  call.whenDone(await bounds.begin(actor, call.request.raw));
+  call.whenDone(await bounds.begin(actor, call.request.raw, row.body === 'file'));
   // The client is gone, so there is no one to answer.
   if (call.request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
   if (row.limit === 'general') await takeBudget(context, actor, 'general');

@@ -82,8 +82,12 @@ const EVERYBODY = 'all';
  * them. Requests beyond a limit wait with their bodies unread, so the rate limits stay exact.
  */
 export interface WorkBounds {
-  /** Resolves when a request may begin; call the returned function when its answer has been sent. */
-  begin(actor: Actor, request: IncomingMessage): Promise<() => void>;
+  /**
+   * Resolves when a request may begin; call the returned function when its answer has been sent. Uploads have a queue of
+   * their own, so a slow one never delays its agent's other requests. The endpoint says which requests are uploads: a
+   * header would let any request jump the queue.
+   */
+  begin(actor: Actor, request: IncomingMessage, isUpload?: boolean): Promise<() => void>;
   /** Receives the body of a request, as soon as that is allowed. */
   receive(actor: Actor, request: IncomingMessage): Promise<Buffer>;
 }
@@ -104,14 +108,13 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   });
   const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
   return {
-    async begin(actor, request) {
-      const cost = REQUEST_COST_BYTES + (readJsonLength(request) ?? 0);
+    async begin(actor, request, isUpload = false) {
+      const cost = REQUEST_COST_BYTES + (isUpload ? 0 : (readJsonLength(request) ?? 0));
       if (settings.areLimitsOn) {
         await agentPace.admit(agentKey(actor), cost);
         await accountPace.admit(actor.accountId, cost);
       }
-      // Uploads have their own queue, so a slow one never delays its agent's other requests.
-      if (isUpload(request)) return () => {};
+      if (isUpload) return () => {};
       const releaseAgent = await ofAgents.acquire(agentKey(actor));
       try {
         const releaseAccount = await ofAccounts.acquire(actor.accountId);
@@ -136,14 +139,8 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   };
 }
 
-function isUpload({ headers }: IncomingMessage): boolean {
-  return headers['content-type']?.startsWith('multipart/') === true;
-}
-
 /** The announced size of a JSON body in bytes; undefined if it is not announced. */
-function readJsonLength(request: IncomingMessage): number | undefined {
-  const { headers } = request;
+function readJsonLength({ headers }: IncomingMessage): number | undefined {
   if (headers['transfer-encoding'] !== undefined) return undefined;
-  if (isUpload(request)) return 0;
   return Math.min(Number(headers['content-length'] ?? 0), MESSAGE_BODY_MAX_BYTES);
 }

@@ -276,4 +276,20 @@ describe('A flood of large bodies', () => {
     for (const socket of open) socket.write('{}');
     await until('all that waited is answered', async () => isAnswered);
   });
+
+  it('is limited, whatever type the bodies claim to have', async () => {
+    for (let count = 0; count < REQUESTS_PER_AGENT_MAX; count += 1) {
+      const head = await postHead(alice, '/sessions', 2);
+      openSilent(head.map((line) => (line.startsWith('content-type') ? 'content-type: multipart/form-data' : line)));
+    }
+    await pause(200);
+    let isAnswered = false;
+    void alice.get('/agents/me').then(() => {
+      isAnswered = true;
+    });
+    await pause(100);
+    expect(isAnswered).toBe(false);
+    for (const socket of open) socket.write('{}');
+    await until('the one that waited is answered', async () => isAnswered);
+  });
 });
