@@ -71,6 +71,8 @@ export const ACCOUNT_BURST_BYTES = 32 * 1024 * 1024;
 export const SMALL_BODY_MAX_BYTES = 16 * 1024;
 /** Larger bodies arriving at the same time, across all agents. */
 export const LARGE_BODIES_MAX = 128;
+/** Of these, bodies of one account: a few accounts that send slowly must not keep everyone else waiting. */
+export const LARGE_BODIES_PER_ACCOUNT_MAX = 16;
 
 /** How long the service remembers an Idempotency-Key and its answer. */
 export const IDEMPOTENCY_KEY_LIFETIME_S = 24 * 60 * 60;

@@ -6,6 +6,7 @@ import {
   AGENT_BURST_BYTES,
   AGENT_BYTES_PER_SECOND,
   LARGE_BODIES_MAX,
+  LARGE_BODIES_PER_ACCOUNT_MAX,
   MESSAGE_BODY_MAX_BYTES,
   REQUEST_WAIT_MAX_MS,
   REQUESTS_PER_ACCOUNT_MAX,
@@ -83,9 +84,9 @@ const EVERYBODY = 'all';
  */
 export interface WorkBounds {
   /**
-   * Resolves when a request may begin; call the returned function when its answer has been sent. Uploads have a queue of
-   * their own, so a slow one never delays its agent's other requests. The endpoint says which requests are uploads: a
-   * header would let any request jump the queue.
+   * Resolves when a request may begin; call the returned function when its answer has been sent. Uploads have a separate
+   * queue, so a slow one never delays its agent's other requests. The endpoint says which requests are uploads: a header
+   * would let any request jump the queue.
    */
   begin(actor: Actor, request: IncomingMessage, isUpload?: boolean): Promise<() => void>;
   /** Receives the body of a request, as soon as that is allowed. */
@@ -101,11 +102,11 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   const patience = { clock, maxMs: REQUEST_WAIT_MAX_MS };
   const ofAgents = createSemaphore({ max: REQUESTS_PER_AGENT_MAX, patience, ...waiting });
   const ofAccounts = createSemaphore({ max: REQUESTS_PER_ACCOUNT_MAX, patience, ...waiting });
-  const largeBodies = createSemaphore({
-    max: LARGE_BODIES_MAX,
-    waitingMax: Number.POSITIVE_INFINITY,
-    refusal: REFUSAL,
-  });
+  const untilTheirTurn = { waitingMax: Number.POSITIVE_INFINITY, refusal: REFUSAL };
+  const largeBodies = createSemaphore({ max: LARGE_BODIES_MAX, ...untilTheirTurn });
+  const largeBodiesOfAccounts = createSemaphore({ max: LARGE_BODIES_PER_ACCOUNT_MAX, ...untilTheirTurn });
+  const receiveLarge = (accountId: string, request: IncomingMessage): Promise<Buffer> =>
+    largeBodiesOfAccounts.use(accountId, () => largeBodies.use(EVERYBODY, () => readBytes(request)));
   const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
   return {
     async begin(actor, request, isUpload = false) {
@@ -130,7 +131,7 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
     async receive(actor, request) {
       const length = readJsonLength(request);
       const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
-      const bytes = await (isSmall ? readBytes(request) : largeBodies.use(EVERYBODY, () => readBytes(request)));
+      const bytes = await (isSmall ? readBytes(request) : receiveLarge(actor.accountId, request));
       if (length !== undefined) return bytes;
       agentPace.charge(agentKey(actor), bytes.length);
       accountPace.charge(actor.accountId, bytes.length);

@@ -9,6 +9,7 @@ import {
   REQUEST_WAIT_MAX_MS,
   REQUESTS_PER_ACCOUNT_MAX,
   REQUESTS_PER_AGENT_MAX,
+  SMALL_BODY_MAX_BYTES,
   UPLOADS_PER_AGENT_MAX,
 } from '../../../src/wire/limit.js';
 import type { Actor } from '../../support/actors.js';
@@ -275,6 +276,19 @@ describe('A flood of large bodies', () => {
     expect(isAnswered).toBe(false);
     for (const socket of open) socket.write('{}');
     await until('all that waited is answered', async () => isAnswered);
+  });
+
+  it('from two accounts, however slow it is, does not keep others from sending', async () => {
+    const carol = await service.createAgent('carol');
+    const own = await carol.mustCreate();
+    for (const owner of ['slow', 'slower'])
+      for (const name of ['one', 'two']) {
+        const agent = await service.createAgent(name, { owner });
+        for (let count = 0; count < REQUESTS_PER_AGENT_MAX; count += 1)
+          openSilent(await postHead(agent, '/sessions', 2 * SMALL_BODY_MAX_BYTES));
+      }
+    await pause(200);
+    await carol.mustSend(own, 'x'.repeat(2 * SMALL_BODY_MAX_BYTES));
   });
 
   it('is limited, whatever type the bodies claim to have', async () => {
