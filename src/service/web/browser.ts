@@ -181,11 +181,13 @@ export function forgedForm(detail: string): OAuthError {
 const SEGMENT = '[A-Za-z0-9_~%@-][A-Za-z0-9_.~%@-]*';
 const RETURN_ADDRESS = new RegExp(`^${PATH.dashboard}(?:/${SEGMENT})*(?:\\?[A-Za-z0-9_.~%=&-]*)?$`);
 const RETURN_ADDRESS_MAX_LENGTH = 500;
+/** To browsers, these are dots, and two of them lead out of the dashboard. */
+const ENCODED_DOT = /%2e/i;
 
 /** Where the browser goes after signing in: a page of the dashboard, whatever the request says. */
 export function readReturnAddress(text: string | undefined): string {
   if (text === undefined || text.length > RETURN_ADDRESS_MAX_LENGTH) return PATH.dashboard;
-  return RETURN_ADDRESS.test(text) ? text : PATH.dashboard;
+  return RETURN_ADDRESS.test(text) && !ENCODED_DOT.test(text) ? text : PATH.dashboard;
 }
 
 /** The sign-in page that continues to `address`. */

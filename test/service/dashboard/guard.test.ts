@@ -55,6 +55,8 @@ describe('Who is let in', () => {
     '/\\evil.example',
     '/dashboard//evil.example',
     '/dashboard/../oauth/sign-in',
+    '/dashboard/%2e%2e/oauth/authorize?client_id=x',
+    '/dashboard/agents/%2E%2E/%2e./oauth/sign-in-link?once=x',
     '/dashboardx',
     '/oauth/sign-out',
     '/dashboard/\r\nx',
