@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { isFrame, readPictureSize } from './picture-size.js';
+import { hasNoLength, isFrame, readPictureSize } from './picture-size.js';
 
 /** In bytes, before and after. */
 export const PICTURE_MAX_BYTES = 1024 * 1024;
@@ -53,8 +53,6 @@ const KEPT_NOTES = new Set([0xe0, 0xee]);
 const isNote = (marker: number): boolean => (marker >= 0xe0 && marker <= 0xef) || marker === COMMENT;
 /** Within a scan, these belong to the data (ITU-T T.81, B.1.1.2). */
 const isData = (marker: number): boolean => marker === 0 || (marker >= 0xd0 && marker <= 0xd7);
-/** No length follows these, so a reader that expects one sees other segments than a browser (table B.1). */
-const hasNoLength = (marker: number): boolean => isData(marker) || marker === 0x01 || marker === 0xd8;
 /** Each scan of a progressive picture goes over all of its pixels, and can take a few bytes. Programs write about ten. */
 const SCANS_MAX = 100;
 

@@ -8,6 +8,7 @@ import { createTestClock } from '../../support/clock.js';
 import { mustGrant } from '../../support/grants.js';
 import { type Answer, request } from '../../support/http.js';
 import { field, list } from '../../support/json.js';
+import { drawPng } from '../../support/pictures.js';
 import { createRandom } from '../../support/seeded-random.js';
 import { until } from '../../support/until.js';
 import { createFeed } from './event-source.js';
@@ -32,6 +33,7 @@ afterAll(() => stage.close());
 
 const get = (path: string, headers: Record<string, string> = {}): Promise<Answer> =>
   request(`${stage.web}${path}`, { headers: { cookie: cookieOf(ada), ...headers } });
+const toDataUri = (png: Buffer): string => `data:image/png;base64,${png.toString('base64')}`;
 const pathOf = (session: string): string => `/dashboard/sessions/${session}`;
 const sequencesOf = (html: string): number[] =>
   [...html.matchAll(/data-sequence="(\d+)"/g)].map(([, number]) => Number(number));
@@ -109,7 +111,7 @@ describe('A transcript', () => {
       { type: 'text', text: 'a part' },
       { type: 'data', data: { key: HOSTILE } },
       { type: 'file', url: 'https://example.org/"><b>', name: HOSTILE },
-      { type: 'image', data_uri: 'data:image/png;base64,iVBORw0KGgo=', name: HOSTILE },
+      { type: 'image', data_uri: toDataUri(drawPng(8, 8)), name: HOSTILE },
       { type: 'image', data_uri: 'data:image/svg+xml,<svg/>', name: 'no picture' },
     ];
     await other.mustSend(session, parts, { trace: HOSTILE });
@@ -117,7 +119,7 @@ describe('A transcript', () => {
     expect(html).not.toMatch(/<script>alert|<img src=x|<b>"/);
     expect(html).not.toContain('\u202e');
     expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
-    expect(html).toContain('<img class="picture" src="data:image/png;base64,iVBORw0KGgo="');
+    expect(html).toContain(`<img class="picture" src="${toDataUri(drawPng(8, 8))}"`);
     expect(html).not.toContain('src="data:image/svg');
     expect(html).toMatch(/Image not shown: [^/]*no picture/);
     expect(html).toContain('<summary>Metadata</summary>');
@@ -201,6 +203,23 @@ describe('A transcript', () => {
     const { headers: file } = await request(`${stage.web}${(await get(path)).headers['location']}`);
     expect(file['content-security-policy']).toBe("sandbox; default-src 'none'");
     expect([file['content-type'], file['x-content-type-options']]).toEqual(['image/png', 'nosniff']);
+  });
+
+  it('shows no picture that would take a browser hundreds of megabytes', async () => {
+    const session = await openSession('bombs');
+    const large = drawPng(8, 8);
+    large.writeUInt32BE(12_000, 16);
+    large.writeUInt32BE(12_000, 20);
+    const picture = await other.mustUpload({ filename: 'large.png', type: 'image/png', bytes: large });
+    await other.mustSend(session, [
+      { type: 'image', data_uri: toDataUri(large), name: 'large' },
+      { type: 'image', data_uri: toDataUri(large.subarray(0, 8)), name: 'of unknown size' },
+      { type: 'image', attachment_id: picture },
+    ]);
+    const { text: html } = await get(pathOf(session));
+    expect(html).not.toContain('<img ');
+    expect(html.match(/Image not shown/g)).toHaveLength(2);
+    expect(html).toContain(`<a class="file" href="${pathOf(session)}/attachments/${picture}">`);
   });
 
   it('jumps to a message by its number, and to a day', async () => {

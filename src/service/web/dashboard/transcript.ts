@@ -76,6 +76,16 @@ const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 /** Types that browsers show as pictures and never as documents. */
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
+/**
+ * A few kilobytes can hold billions of pixels, and a browser needs four bytes for each: the page of a session must stay
+ * usable, whatever others send to it.
+ */
+const PIXELS_MAX = 32_000_000;
+
+function isShowable(size: PictureSize | undefined): size is PictureSize {
+  return size !== undefined && size.width * size.height <= PIXELS_MAX;
+}
+
 interface PartsContext {
   /** Whether the message has little enough data to show as a tree. */
   readonly hasTrees?: boolean;
@@ -205,18 +215,19 @@ function renderPicture(part: AnyPart, where: PartsContext): Html {
   const { data_uri: uri, name = 'Image', mime_type: type = '' } = part;
   const id = getAttachmentId(part);
   const size = where.pictures?.get(id ?? '');
-  if (id !== undefined && size !== undefined && SHOWN_ATTACHMENT.has(type)) {
+  if (id !== undefined && isShowable(size) && SHOWN_ATTACHMENT.has(type)) {
     const path = `${where.path}/attachments/${id}`;
     return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${strangersLines(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
   }
   if (uri === undefined) return renderFile(part, where, PICTURE, 'Image');
-  if (!SHOWN_PICTURE.test(uri)) return html`<p class="soft small">Image not shown: ${strangersText(name)}</p>`;
-  return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}"${renderSize(measureDataUri(uri))}>`;
+  const ownSize = SHOWN_PICTURE.test(uri) ? measureDataUri(uri) : undefined;
+  if (!isShowable(ownSize)) return html`<p class="soft small">Image not shown: ${strangersText(name)}</p>`;
+  return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}"${renderSize(ownSize)}>`;
 }
 
 /** Room for a picture that has not arrived yet, so that the page does not move when it does. */
-function renderSize(size: PictureSize | undefined): Html | undefined {
-  return size && html` width="${size.width}" height="${size.height}"`;
+function renderSize({ width, height }: PictureSize): Html {
+  return html` width="${width}" height="${height}"`;
 }
 
 /** The first part of the picture is enough. */
