@@ -141,6 +141,8 @@ export type RateLimitName = keyof typeof RATE_LIMIT;
 export const OWN_RATE_LIMIT = {
   /** Messages from one account to an open agent that does not list it: a fifth of the agent's total. */
   sendAsStranger: { count: 100, window_ms: HOUR_MS },
+  /** Tokens for one account through an app that describes itself, whose id all its users share: a fifth of the app's total. */
+  issueTokenToAccount: { count: 24, window_ms: MINUTE_MS },
   /** Invitations to one agent from one account that it does not list. */
   inviteAsStranger: { count: 50, window_ms: HOUR_MS },
   /** Invitations to one agent from all accounts that it does not list. */

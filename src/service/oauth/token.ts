@@ -35,6 +35,7 @@ import { secretLock } from '../store/lock-names.js';
 import { findOAuthClient, markOAuthClientUsed, type OAuthClientRow } from '../store/oauth-clients.js';
 import { signAccessToken } from './access-tokens.js';
 import { toNetwork } from './attempts.js';
+import { isDocumentUrl } from './client-documents.js';
 import { invalidClient, matchesSecret, type PresentedClient, readPresentedClient } from './clients.js';
 import { allResources, chooseResources, type GrantedResources, narrowScopes, parseScopes } from './metadata.js';
 import { getBody, OAuthError, type Parameters, readParameters } from './parameters.js';
@@ -193,9 +194,15 @@ async function countAttempt({ context }: AuthorizationServer, { id }: PresentedC
   }
 }
 
-/** Takes one of the client's 120 tokens a minute. The last of all checks: a refusal has consumed nothing. */
-async function takeFromLimit(context: ServiceContext, client: OAuthClientRow): Promise<void> {
-  await context.limits.take('issueToken', client.id);
+/**
+ * Takes one of the client's 120 tokens a minute. The last of all checks: a refusal has consumed nothing. An app that
+ * describes itself has one id for all its users, so one account has a share of its limit.
+ */
+async function takeFromLimit({ limits }: ServiceContext, { id }: OAuthClientRow, accountId: string): Promise<void> {
+  await limits.takeAll([
+    { name: 'issueToken', subjectId: id },
+    ...(isDocumentUrl(id) ? [{ name: 'issueTokenToAccount', subjectId: `${id} ${accountId}` } as const] : []),
+  ]);
 }
 
 function requireGrantType(grantType: string | undefined): GrantType {
@@ -238,7 +245,7 @@ const grantClientCredentials: Grant = async (context, transaction, { parameters,
   if (agent.is_suspended === 1) throw invalidClient('account is suspended', presented);
   const scopes = narrowScopes(parameters.one('scope'), parseScopes(client.scope));
   const resources = chooseResources(parameters, allResources(context.settings.addresses));
-  await takeFromLimit(context, client);
+  await takeFromLimit(context, client, client.account_id);
   await markOAuthClientUsed(transaction, client.id, context.clock.now());
   return {
     kind: 'granted',
@@ -277,7 +284,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   const resources = chooseResources(parameters, granted);
   const grantee = await findGrantee(transaction, code);
   if (grantee === undefined) throw invalidGrant('account or agent was removed, or is suspended');
-  await takeFromLimit(context, client);
+  await takeFromLimit(context, client, code.account_id);
 
   const familyId = createFamilyId(context);
   if (!(await useAuthorizationCode(transaction, code.code_hash, now, familyId))) {
@@ -358,7 +365,7 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   const resources = chooseResources(parameters, JSON.parse(family.resources) as GrantedResources);
   const grantee = await findGrantee(transaction, family);
   if (grantee === undefined) throw invalidRefresh('account or agent was removed, or is suspended');
-  await takeFromLimit(context, client);
+  await takeFromLimit(context, client, family.account_id);
 
   if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) {
     return refuseRefreshReuse(context, transaction, family, 'rotated meanwhile: family revoked');

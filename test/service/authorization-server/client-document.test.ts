@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { isPublicAddress, type OutsideNetwork, PUBLIC_INTERNET } from '../../../src/service/core/public-internet.js';
 import { isDocumentUrl } from '../../../src/service/oauth/client-documents.js';
+import { OWN_RATE_LIMIT } from '../../../src/wire/limit.js';
 import { createHome } from '../../acceptance/program.js';
 import { type Authority, createAuthority } from '../../support/certificates.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
@@ -18,7 +19,7 @@ import { field, text } from '../../support/json.js';
 import { authorizationUrl, claimsOf, createVerifier, redeemCode, refresh } from '../../support/oauth.js';
 import { until } from '../../support/until.js';
 import { createBrowser } from './browser.js';
-import { ALICE, type Desk, openDesk } from './desk.js';
+import { ALICE, BOB, type Desk, openDesk } from './desk.js';
 
 const HOST = 'client.example';
 const REDIRECT = 'https://app.example/callback';
@@ -104,6 +105,23 @@ describe('A client id that is the URL of a document replaces a registration', ()
     expect(tokens.status, tokens.text).toBe(200);
     expect(claimsOf(text(tokens.json, 'access_token'))).toMatchObject({ azp: url(), client_id: url() });
     expect((await refresh(desk.place, url(), text(tokens.json, 'refresh_token'))).status).toBe(200);
+  });
+
+  it('one account cannot use up the tokens of all its users', async () => {
+    await open({}, true);
+    const signIn = async (agentHandle: string): Promise<string> => {
+      const { code, verifier } = await desk.authorize(url(), { redirectUri: REDIRECT, agentHandle });
+      const tokens = await redeemCode(desk.place, url(), code, verifier, { redirect_uri: REDIRECT });
+      return text(tokens.json, 'refresh_token');
+    };
+    const others = await signIn(BOB);
+    let own = await signIn(ALICE);
+    const { count } = OWN_RATE_LIMIT.issueTokenToAccount;
+    for (let issued = 1; issued < count; issued += 1)
+      own = text((await refresh(desk.place, url(), own)).json, 'refresh_token');
+    const refused = await refresh(desk.place, url(), own);
+    expect([refused.status, Number(refused.headers['retry-after']) > 0]).toEqual([429, true]);
+    expect((await refresh(desk.place, url(), others)).status).toBe(200);
   });
 
   it('the consent page names the host and the URL of the document', async () => {

@@ -15,7 +15,7 @@ import { TEST_STORE, takeSchema } from '../../support/stores.js';
 import { createHandClock, type HandClock } from '../sessions/stage.js';
 
 export const ALICE = '@alice.bot';
-const BOB = '@bob.bot';
+export const BOB = '@bob.bot';
 
 /** The tokens of a public client after a login. */
 export interface TokenSet {
