@@ -2,8 +2,9 @@ import { ID_PREFIX } from '../../wire/id.js';
 import type { Account } from '../../wire/schemas/agent.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
 import type { AccountQuota, Handler, ServiceContext } from '../core/context.js';
-import type { Transaction } from '../core/database.js';
+import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
+import type { Budget } from '../core/rate-limits.js';
 import { type AccountRow, addAttachmentBytes, findAccount, insertAccount } from '../store/accounts.js';
 import { countAgents } from '../store/agents.js';
 import { accountLock } from '../store/lock-names.js';
@@ -114,16 +115,14 @@ export async function takeAttachmentBytes(
   if (!(await addAttachmentBytes(transaction, accountId, bytes, max))) throw exhausted(`${max} bytes of attachments`);
 }
 
-/** Counts a new session toward its account's limit, or refuses it until an hour has passed. */
-export async function takeSession(
-  context: Pick<ServiceContext, 'settings' | 'limits'>,
-  transaction: Transaction,
+/** The new sessions that an account may have in an hour; undefined: any number. */
+export async function findSessionBudget(
+  context: QuotaContext,
+  query: Query,
   accountId: string,
-): Promise<void> {
-  const quota = getQuota(context, await findAccount(transaction, accountId));
-  if (quota === undefined) return;
-  const budget = { name: 'createSessionOfAccount', subjectId: accountId, count: quota.sessionsPerHour } as const;
-  await context.limits.takeAll([budget]);
+): Promise<Budget | undefined> {
+  const quota = getQuota(context, await findAccount(query, accountId));
+  return quota && { name: 'createSessionOfAccount', subjectId: accountId, count: quota.sessionsPerHour };
 }
 
 /** (spec: Errors, FEATURE_NOT_AVAILABLE) */

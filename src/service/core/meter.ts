@@ -91,7 +91,7 @@ export function watchRefusals(
   return {
     take: (name, subjectId) => counted([{ name, subjectId }], () => limits.take(name, subjectId)),
     takeAll: (budgets) => counted(budgets, () => limits.takeAll(budgets)),
-    check: (name, subjectId, weight) => counted([{ name, subjectId }], () => limits.check(name, subjectId, weight)),
+    check: (budget) => counted([budget], () => limits.check(budget)),
     getUsed: (name, subjectId) => limits.getUsed(name, subjectId),
   };
 }

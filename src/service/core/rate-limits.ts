@@ -34,7 +34,7 @@ export interface RateLimits {
    * Throws as `take` would now, but takes nothing: for calls that must be refused before it is known whether they take
    * effect.
    */
-  check(name: LimitName, subjectId: string, weight?: number): Promise<void>;
+  check(budget: Budget): Promise<void>;
   /** How many calls of `subjectId` are in the window now; undefined: nothing is counted. */
   getUsed(name: LimitName, subjectId: string): Promise<number | undefined>;
 }
@@ -83,7 +83,7 @@ export function createMemoryLimits(clock: Clock): MemoryLimits {
   return {
     take: (name, subjectId) => takeAll([{ name, subjectId }]),
     takeAll,
-    check: async (name, subjectId, weight = 1) => requireRoom([{ name, subjectId, weight }]),
+    check: async (budget) => requireRoom([budget]),
     getUsed: async (name, subjectId) => getWindow(name).count(subjectId),
     get subjectCount() {
       return [...windows.values()].reduce((sum, { subjectCount }) => sum + subjectCount, 0);

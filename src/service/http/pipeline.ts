@@ -151,7 +151,7 @@ async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key
   const limit = findOwnLimit(call);
   if (limit === undefined) return;
   try {
-    await context.limits.check(limit, getSubject(call.actor));
+    await context.limits.check({ name: limit, subjectId: getSubject(call.actor) });
   } catch (error) {
     if (!(await isKeyKnown(context, { ...toKeyScope(call), key }))) throw error;
   }
@@ -176,7 +176,7 @@ async function answerOnce(
   const request = { ...toKeyScope(call), key, fingerprint, isDerived, holds: listHolds(call) };
   const recorded = await withIdempotency(context, request, async (transaction) => {
     isReplay = false;
-    if (limit !== undefined) await context.limits.check(limit, getSubject(call.actor));
+    if (limit !== undefined) await context.limits.check({ name: limit, subjectId: getSubject(call.actor) });
     const reply = await effect(transaction);
     if (limit !== undefined) await takeBudget(context, call.actor, limit);
     return answerOfReply(call, reply);

@@ -5,7 +5,7 @@ import { getAttachmentId, listChoices } from '../../wire/message.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Content, JsonObject, Part } from '../../wire/schemas/requests.js';
 import type { ParticipantStatus, SessionState } from '../../wire/schemas/session.js';
-import { takeSession } from '../agents/accounts.js';
+import { findSessionBudget } from '../agents/accounts.js';
 import type { AgentActor, Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
@@ -173,6 +173,9 @@ export const createSession: Handler<'createSession'> = async (context, actor, in
   const requested = othersAmong(body.invite ?? [], actor.handle);
   const { participantsMax } = context.settings;
   if (1 + requested.length > participantsMax) throw tooManyParticipants(participantsMax);
+  // Before the gate: after it, a refusal would reveal that someone can be invited, without a session that tells them.
+  const budget = await findSessionBudget(context, transaction, actor.accountId);
+  if (budget !== undefined) await context.limits.check(budget);
   const { invitees, refused } = await admits(transaction, context, actor, requested);
   const knock = (step: Transaction): Promise<void> =>
     recordRefusals(context, step, actor, refused, body.initial_message?.content);
@@ -180,7 +183,7 @@ export const createSession: Handler<'createSession'> = async (context, actor, in
     throw new ServiceError('NOT_FOUND', undefined, { afterRefusal: knock });
   await knock(transaction);
 
-  await takeSession(context, transaction, actor.accountId);
+  if (budget !== undefined) await context.limits.takeAll([budget]);
   const now = context.clock.now();
   const sessionId = `${ID_PREFIX.session}${context.ids.ulid()}`;
   const topic = body.topic ?? null;
@@ -429,8 +432,9 @@ async function takeForOthers({ limits }: ServiceContext, actor: AgentActor, othe
   const weight = Math.ceil(others / INVITED_PER_CALL_COST);
   if (weight <= 1) return;
   // The whole call must fit, or `Retry-After` would be too short; the part charged at admission is not charged again.
-  await limits.check('general', actor.agentId, weight);
-  await limits.takeAll([{ name: 'general', subjectId: actor.agentId, weight: weight - 1 }]);
+  const budget = { name: 'general', subjectId: actor.agentId } as const;
+  await limits.check({ ...budget, weight });
+  await limits.takeAll([{ ...budget, weight: weight - 1 }]);
 }
 
 /**

@@ -87,8 +87,7 @@ export function createStoredLimits(query: Query, now: () => number | null = () =
   return {
     take: (name, subjectId) => takeAll([{ name, subjectId }]),
     takeAll,
-    check: async (name, subjectId, weight = 1) =>
-      refuseUntil(await waitForCall(query, toCounted({ name, subjectId, weight }), now()), name),
+    check: async (budget) => refuseUntil(await waitForCall(query, toCounted(budget), now()), budget.name),
     getUsed: (name, subjectId) => countCalls(query, toCounted({ name, subjectId }), now()),
   };
 }

@@ -87,6 +87,16 @@ describe('The quota of an account', () => {
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(3_500);
   });
 
+  it('refuses a new session the same way, whether or not the invited agent can be reached', async () => {
+    const browser = await signUp('prober');
+    await makeAgent(browser, 'one');
+    const prober = await actAs('prober', 'one');
+    const open = await service.createAgent('reachable', { policy: 'open' });
+    for (let count = 0; count < QUOTA.sessionsPerHour; count += 1) await prober.mustCreate();
+    for (const handle of [open.handle, '@no.one'])
+      mustDeny(await prober.post('/sessions', { invite: [handle] }), 429, 'RATE_LIMITED');
+  });
+
   it('does not limit trusted or local accounts', async () => {
     const browser = await signUp('trusted');
     await operate(service.operator, 'PATCH', '/accounts/trusted', { tier: 'trusted' });

@@ -128,16 +128,18 @@ describe('Rate limits', () => {
     expect(await heavy(10)).toBeUndefined();
     const subjectId = randomUUID();
     await limits.takeAll([{ name: 'search', subjectId, weight: 30 }]);
-    await expect(limits.check('search', subjectId, 30)).rejects.toMatchObject({ options: { retryAfterS: 60 } });
+    await expect(limits.check({ name: 'search', subjectId, weight: 30 })).rejects.toMatchObject({
+      options: { retryAfterS: 60 },
+    });
     clock.advance(60_000);
-    await limits.check('search', subjectId, 30);
+    await limits.check({ name: 'search', subjectId, weight: 30 });
   });
 
   it('refuse in a check as in a call, with the same wait, without counting', async () => {
     const { clock, limits, tryTake } = setUp();
     const subjectId = randomUUID();
     const tryCheck = async (): Promise<number | undefined> =>
-      limits.check('search', subjectId).then(
+      limits.check({ name: 'search', subjectId }).then(
         () => undefined,
         (error: unknown) => (error instanceof ServiceError ? error.options.retryAfterS : -1),
       );

@@ -247,8 +247,10 @@ describe('sessions', () => {
     expect(await reopen()).toEqual({ ok: false, code: 'RATE_LIMITED' });
     clock.advance(60_000);
     must(await reopen());
-    await expect(stage.context.limits.check('general', alice.agentId, 298)).rejects.toThrow('Too many requests');
-    await stage.context.limits.check('general', alice.agentId, 297);
+    await expect(
+      stage.context.limits.check({ name: 'general', subjectId: alice.agentId, weight: 298 }),
+    ).rejects.toThrow('Too many requests');
+    await stage.context.limits.check({ name: 'general', subjectId: alice.agentId, weight: 297 });
   });
 
   it('the limit of a session is checked after eligibility: a stranger gets NOT_FOUND, never RATE_LIMITED', async () => {
