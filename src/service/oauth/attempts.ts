@@ -50,7 +50,7 @@ const GROUPS = 8;
  */
 export function toNetwork(address: string): string {
   const groups = parseGroups(address);
-  if (groups === undefined) return address.replace(/%.*$/, '');
+  if (groups === undefined) return toPlain(address);
   if (isMapped(groups)) return groups.slice(6).flatMap(toBytes).join('.');
   return `${toPrefix(groups, 4)}::/64`;
 }
@@ -70,9 +70,17 @@ const toPrefix = (groups: readonly number[], count: number): string =>
 const isMapped = (groups: readonly number[]): boolean =>
   groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
 
+const WITH_PORT = /^(?:\[([^\]]+)\]|([^:]+)):\d{1,5}$/;
+
+/** Without a zone, and without the port that some proxies add: with it, every connection would be a new subject. */
+function toPlain(address: string): string {
+  const [, ipv6, other] = WITH_PORT.exec(address) ?? [];
+  return (ipv6 ?? other ?? address).replace(/%.*$/, '');
+}
+
 /** Undefined: it is not an IPv6 address. */
 function parseGroups(address: string): number[] | undefined {
-  const plain = address.replace(/%.*$/, '');
+  const plain = toPlain(address);
   return isIPv6(plain) ? expand(plain) : undefined;
 }
 

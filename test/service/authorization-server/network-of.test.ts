@@ -17,6 +17,8 @@ describe('the subject of a limit by address', () => {
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
     ['unknown', 'unknown'],
+    ['192.0.2.7:40123', '192.0.2.7'],
+    ['[2001:db8:1:2:3:4:5:6]:40123', '2001:db8:1:2::/64'],
   ])('%s: %s', (address, network) => {
     expect(toNetwork(address)).toBe(network);
   });
