@@ -416,9 +416,12 @@ async function answerWrite(rest: Rest, call: AdmittedCall): Promise<AnsweredCall
   const body = checkBody(call.operation, json);
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: withoutKey(body) };
-  return await answerOnce(context, call, { key, fingerprint: computeFingerprint(input.body) }, (transaction) =>
+  const request = { key, fingerprint: computeFingerprint(input.body) };
+  const answered = await answerOnce(context, call, request, (transaction) =>
     handle(context, call.actor as never, input as never, transaction as never),
   );
+  if (!answered.isReplay) bounds.chargeStored(call.actor, answered.answer.body.length);
+  return answered;
 }
 
 /**

@@ -91,6 +91,8 @@ export interface WorkBounds {
   begin(actor: Actor, request: IncomingMessage, isUpload?: boolean): Promise<() => void>;
   /** Receives the body of a request, as soon as that is allowed. */
   receive(actor: Actor, request: IncomingMessage): Promise<Buffer>;
+  /** Counts the answer of a write, which is stored for a day: it can be much larger than its request. */
+  chargeStored(actor: Actor, bytes: number): void;
 }
 
 export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'clock' | 'settings'>): WorkBounds {
@@ -107,6 +109,10 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   const largeBodiesOfAccounts = createSemaphore({ max: LARGE_BODIES_PER_ACCOUNT_MAX, ...untilTheirTurn });
   const receiveLarge = (accountId: string, request: IncomingMessage): Promise<Buffer> =>
     largeBodiesOfAccounts.use(accountId, () => largeBodies.use(EVERYBODY, () => readBytes(request)));
+  const charge = (actor: Actor, bytes: number): void => {
+    agentPace.charge(agentKey(actor), bytes);
+    accountPace.charge(actor.accountId, bytes);
+  };
   const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
   return {
     async begin(actor, request, isUpload = false) {
@@ -132,11 +138,10 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
       const length = readJsonLength(request);
       const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
       const bytes = await (isSmall ? readBytes(request) : receiveLarge(actor.accountId, request));
-      if (length !== undefined) return bytes;
-      agentPace.charge(agentKey(actor), bytes.length);
-      accountPace.charge(actor.accountId, bytes.length);
+      if (length === undefined) charge(actor, bytes.length);
       return bytes;
     },
+    chargeStored: charge,
   };
 }
 

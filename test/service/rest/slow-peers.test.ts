@@ -278,6 +278,24 @@ describe('A flood of large bodies', () => {
     await until('all that waited is answered', async () => isAnswered);
   });
 
+  it('includes the answers of writes, which are stored', async () => {
+    const path = `/agents/${alice.owner}/${alice.handle.split('.')[1]}/allowlist`;
+    const add = async (...entries: string[]) => mustSucceed(await alice.post(path, { entries }));
+    for (let part = 0; part < 8; part += 1) {
+      await add(...Array.from({ length: 1_000 }, (_, index) => `@${'o'.repeat(60)}.${'n'.repeat(56)}${part}${index}`));
+      clock.advance(60_000);
+    }
+    for (let count = 0; count < 9; count += 1) await add(`@a.b${count}`);
+    let isAnswered = false;
+    const last = add('@a.last').then(() => {
+      isAnswered = true;
+    });
+    await pause(100);
+    expect(isAnswered).toBe(false);
+    clock.advance(5_000);
+    await last;
+  });
+
   it('from two accounts, however slow it is, does not keep others from sending', async () => {
     const carol = await service.createAgent('carol');
     const own = await carol.mustCreate();
