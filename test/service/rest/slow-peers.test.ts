@@ -314,7 +314,7 @@ describe('A flood of large bodies', () => {
       const head = await postHead(alice, '/sessions', 2);
       openSilent(head.map((line) => (line.startsWith('content-type') ? 'content-type: multipart/form-data' : line)));
     }
-    await pause(200);
+    await pause(1_000);
     let isAnswered = false;
     void alice.get('/agents/me').then(() => {
       isAnswered = true;
