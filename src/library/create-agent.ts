@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 
 import { type Advice, type Produced, type RunRecord, toText } from '../agent/answer.js';
@@ -40,7 +41,7 @@ export interface CreateAgentOptions extends IdentityOptions {
   readonly ends?: boolean | undefined;
   /** How many sessions are handled at a time (default: 4). */
   readonly concurrency?: number | undefined;
-  /** Limit of one call of the handler (default: `10m`). */
+  /** Limit of one call of the handler or of a listener of events (default: `10m`). */
   readonly timeout?: Duration | undefined;
   /** How many times a failing handler is called for one message (default: 1). */
   readonly tries?: number | undefined;
@@ -144,7 +145,7 @@ export interface Agent extends AsyncDisposable {
    * off is called again, and `session.attempt` says so.
    */
   onMessage(handler: MessageHandler): Agent;
-  /** Calls the listener with each new event of one type. */
+  /** Calls the listener with each new event of one type. A message is answered once the listeners are done. */
   on<Type extends EventType>(type: Type, listener: (event: TypedEvent<Type>) => void | Promise<void>): Agent;
   /** Calls the listener with the result for each message. */
   onResult(listener: (result: AnswerResult) => void): Agent;
@@ -165,7 +166,10 @@ export interface Agent extends AsyncDisposable {
    * Their `sessionId` names the session of the question.
    */
   ask(handle: string, content: Content, options?: AskOptions): Promise<Answer>;
-  /** Stops answering, lets handlers finish, and closes the connections. */
+  /**
+   * Stops answering, lets handlers finish, and closes the connections. In a handler or a listener, it does not wait for
+   * that.
+   */
   close(): Promise<void>;
 }
 
@@ -198,6 +202,9 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
   let handler: MessageHandler | undefined;
   let running: Promise<void> | undefined;
   let identity: Promise<Identity> | undefined;
+  let closing: Promise<void> | undefined;
+  /** Set in handlers and listeners, which cannot wait for their own end. */
+  const inside = new AsyncLocalStorage<true>();
 
   const note = options.onNote ?? ((text: string): void => process.emitWarning(withoutControls(text), 'AspAgent'));
   const context: AgentContext = {
@@ -222,11 +229,12 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       note(`A handler failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
   };
 
-  const onEvent = async (event: EventEnvelope): Promise<void> => {
+  const onEvent = async (event: EventEnvelope, stop: AbortSignal): Promise<void> => {
     for (const listener of listeners.get(event.type) ?? [])
       try {
-        await listener(event as never);
+        await callWithin('listener', settings.timeoutMs, stop, () => inside.run(true, () => listener(event as never)));
       } catch (error) {
+        stop.throwIfAborted();
         report(error);
       }
   };
@@ -257,7 +265,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         progress,
         progressPath: path,
         findRelation: createRelations({ context, client, me, signal: soft }),
-        onEvent,
+        onEvent: (event) => onEvent(event, hard.signal),
         onReady: async () => onReady(),
         onRecord: async (record) => {
           for (const listener of results)
@@ -273,7 +281,8 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
           const relation = await findRelation(message.sender);
           for (let tries = 1; ; tries += 1) {
             const parts = { client, me, event, relation, tries, attempt: await begin() };
-            const failure = await callHandler(handle, message, parts, settings.timeoutMs, signal);
+            const call = () => callHandler(handle, message, parts, settings.timeoutMs, signal);
+            const failure = await inside.run(true, call);
             if ('kind' in failure) return failure;
             signal.throwIfAborted();
             report(failure.error, message);
@@ -337,8 +346,11 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     async close() {
       const found = identity;
       life.abort(new Error('The agent was closed.'));
-      await running?.catch(() => {});
-      await (await found?.catch(() => undefined))?.close();
+      closing ??= (async () => {
+        await running?.catch(() => {});
+        await (await found?.catch(() => undefined))?.close();
+      })();
+      if (inside.getStore() === undefined) await closing;
     },
     [Symbol.asyncDispose]: () => agent.close(),
   };
@@ -356,7 +368,19 @@ interface Call {
   readonly attempt: number;
 }
 
-/** One call of the handler. After the time limit, or when the agent stops, the agent no longer waits for it. */
+/** Calls a function of the program. After the time limit, or when the agent stops, the agent no longer waits for it. */
+function callWithin<Value>(
+  noun: 'handler' | 'listener',
+  timeoutMs: number,
+  stop: AbortSignal,
+  call: (signal: AbortSignal) => Value | Promise<Value>,
+): Promise<Value> {
+  const late = (): Error => new Error(`the ${noun} took longer than ${timeoutMs / 1000} s`);
+  const called = async (signal: AbortSignal): Promise<Value> => call(signal);
+  return abortAfter(systemClock, timeoutMs, late, (signal) => orAborted(called(signal), signal), stop);
+}
+
+/** One call of the handler. */
 async function callHandler(
   handle: MessageHandler,
   message: IncomingMessage,
@@ -366,9 +390,8 @@ async function callHandler(
 ): Promise<Produced | { readonly error: unknown }> {
   const { session_id: sessionId } = event;
   const path = { session_id: sessionId };
-  const late = (): Error => new Error(`the handler took longer than ${timeoutMs / 1000} s`);
   let sent = 0;
-  const work = async (signal: AbortSignal): Promise<Reply> => {
+  const call = (signal: AbortSignal): Reply | Promise<Reply> => {
     setMaxListeners(0, signal);
     const session: AgentSession = {
       id: sessionId,
@@ -394,10 +417,10 @@ async function callHandler(
         }
       },
     };
-    return await orAborted(Promise.resolve(handle(message, session)), signal);
+    return handle(message, session);
   };
   try {
-    const reply = await abortAfter(systemClock, timeoutMs, late, work, stop);
+    const reply = await callWithin('handler', timeoutMs, stop, call);
     if (reply === undefined || reply === '') return { kind: 'printed', exitCode: null, tries, text: '' };
     const text = toText(reply);
     return { kind: 'printed', exitCode: null, tries, text, content: reply };

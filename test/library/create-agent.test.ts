@@ -228,6 +228,41 @@ describe('an agent of the library', () => {
     expect(errors).toHaveLength(2);
   });
 
+  it('can be closed by its handler, which still answers, and by a listener', async () => {
+    const agent = create();
+    agent.onMessage(async () => {
+      await agent.close();
+      return 'bye';
+    });
+    const { ended } = await start(agent);
+    expect((await boss().ask('@me.bot', 'stop', { keepsSession: true })).text).toBe('bye');
+    await ended;
+    const other = create().onMessage(() => 'hello');
+    const { ended: otherEnded } = await start(other.on('session.ended', () => other.close()));
+    await boss().ask('@me.bot', 'hello');
+    await otherEnded;
+    await other.close();
+  });
+
+  it('does not wait forever for a listener, neither when it is closed nor before it answers', async () => {
+    let isCalled = false;
+    const stuck = (): Promise<void> => {
+      isCalled = true;
+      return new Promise(() => {});
+    };
+    const agent = create({ grace: '50ms' }).onMessage(() => 'hello');
+    const { ended } = await start(agent.on('session.message', stuck));
+    const asked = boss().ask('@me.bot', 'x', { timeout: '10s' });
+    await expect.poll(() => isCalled).toBe(true);
+    await agent.close();
+    await ended;
+    const errors: string[] = [];
+    const next = create({ timeout: '100ms' }).onError((error) => errors.push(String(error)));
+    await start(next.onMessage(() => 'hello').on('session.message', stuck));
+    expect((await asked).text).toBe('hello');
+    expect(errors).toContain('Error: the listener took longer than 0.1 s');
+  });
+
   it('keeps answering while the service fails', async () => {
     service.inject({ kind: 503, every: 3 });
     service.inject({ kind: 'lost', on: 'sendMessage', every: 2 });
