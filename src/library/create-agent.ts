@@ -15,10 +15,12 @@ import { stableKey } from '../kit/stable-key.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
+import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
 import type { EventEnvelope, TypedEvent } from '../wire/schemas/event.js';
+import { describeIssue } from '../wire/schemas/issue.js';
 import type { Message } from '../wire/schemas/message.js';
-import type { Content } from '../wire/schemas/requests.js';
+import { Content } from '../wire/schemas/requests.js';
 import { findIdentity, getIdentity, type Identity, type IdentityOptions } from './identity.js';
 
 /** A duration: `500ms`, `30s`, `10m`, `2h`, `7d`, or milliseconds. */
@@ -420,13 +422,26 @@ async function callHandler(
     return handle(message, session);
   };
   try {
-    const reply = await callWithin('handler', timeoutMs, stop, call);
-    if (reply === undefined || reply === '') return { kind: 'printed', exitCode: null, tries, text: '' };
-    const text = toText(reply);
-    return { kind: 'printed', exitCode: null, tries, text, content: reply };
+    const content = readReply(await callWithin('handler', timeoutMs, stop, call));
+    const text = content === undefined ? '' : toText(content);
+    return { kind: 'printed', exitCode: null, tries, text, content };
   } catch (error) {
     return { error };
   }
+}
+
+/** The content of a reply; undefined if there is none, which programs without types write in other ways too. */
+function readReply(reply: unknown): Content | undefined {
+  if (reply === undefined || reply === null || (typeof reply === 'string' && reply.trim() === '')) return undefined;
+  const { success, data, error } = Content.safeParse(reply);
+  if (!success) {
+    const [issue] = error.issues;
+    const isContent = issue !== undefined && (typeof reply === 'string' || Array.isArray(reply));
+    const why = isContent ? describeIssue(issue, 'The list of parts') : 'It is neither text nor a list of parts.';
+    throw new TypeError(`The handler returned a reply that cannot be sent: ${why}`);
+  }
+  if (Buffer.byteLength(JSON.stringify(data)) <= MESSAGE_BODY_MAX_BYTES) return data;
+  throw new RangeError(`The handler returned a reply larger than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB.`);
 }
 
 async function askAgent(

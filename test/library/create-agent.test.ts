@@ -177,6 +177,35 @@ describe('an agent of the library', () => {
     ]);
   });
 
+  it('sends nothing for blank text or null, and reports a reply that cannot be sent as a failure', async () => {
+    const results: string[] = [];
+    const errors: string[] = [];
+    const replies: Record<string, unknown> = {
+      null: null,
+      blank: ' \n',
+      number: 42,
+      object: { content: 'hello' },
+      part: [{ type: 'text' }],
+      large: 'x'.repeat(300_000),
+    };
+    const agent = create().onMessage(({ text }) => replies[text] as string);
+    agent.onResult(({ outcome }) => results.push(outcome));
+    agent.onError((error) => errors.push(String(error)));
+    await start(agent);
+    const asker = boss();
+    for (const name of ['null', 'blank'])
+      await expect(asker.ask('@me.bot', name, { timeout: '300ms' })).rejects.toMatchObject({ code: 'ASP_TIMEOUT' });
+    for (const name of ['number', 'object', 'part', 'large'])
+      await expect(asker.ask('@me.bot', name)).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
+    expect(results).toEqual(['silent', 'silent', 'failed', 'failed', 'failed', 'failed']);
+    expect(errors).toEqual([
+      'TypeError: The handler returned a reply that cannot be sent: It is neither text nor a list of parts.',
+      'TypeError: The handler returned a reply that cannot be sent: It is neither text nor a list of parts.',
+      'TypeError: The handler returned a reply that cannot be sent: "0.text" must be of type string.',
+      'RangeError: The handler returned a reply larger than 256 KiB.',
+    ]);
+  });
+
   it('does not wait for a handler that ignores its signal, and tells the next one that it got the message', async () => {
     const reasons: unknown[] = [];
     const agent = create({ timeout: '100ms', grace: '50ms' }).onError((error) => reasons.push(String(error)));
