@@ -682,6 +682,13 @@ describe('asp run --acp', () => {
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
+  it('measures the answer alone, however much the agent says aloud before it', async () => {
+    const agent = await start(rude());
+    expect(await ask(BOT, 'work aloud')).toBe('done');
+    expect(await ask(BOT, 'talk')).toMatch(/could not process/);
+    await agent.until('stderr', /the answer of the agent is larger than 256 KiB/);
+  });
+
   it('ends a hanging turn, and restarts the turns of other sessions', { timeout: 90_000 }, async () => {
     const agent = await start(rude(), ['--command-timeout', '6s']);
     await say(BOT, 'hang');

@@ -21,7 +21,16 @@ function prompt(id, { sessionId, prompt: [{ text }] }) {
     send({ id: 999, result: {} });
     send({ method: 'session/update', params: { sessionId, update: { sessionUpdate: 'of_next_year', x: 1 } } });
     update(sessionId, 'still here');
-  } else if (text.includes('\nhang\n')) return void writeFileSync('hanging', '');
+  } else if (text.includes('\nwork aloud\n')) {
+    for (let step = 1; step <= 3; step += 1) {
+      update(sessionId, 'x'.repeat(100 * 1024));
+      const call = { sessionUpdate: 'tool_call', toolCallId: `step ${step}`, title: 'work' };
+      send({ method: 'session/update', params: { sessionId, update: call } });
+    }
+    update(sessionId, 'done');
+  } else if (text.includes('\ntalk\n'))
+    for (let part = 1; part <= 3; part += 1) update(sessionId, 'x'.repeat(100 * 1024));
+  else if (text.includes('\nhang\n')) return void writeFileSync('hanging', '');
   else if (text.includes('\npatient\n') && !text.includes('cut off')) return;
   else if (text.includes('\ndie\n')) process.exit(3);
   else if (text.includes('\nonce\n') && !text.includes('cut off')) process.exit(4);

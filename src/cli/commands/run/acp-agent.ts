@@ -84,8 +84,13 @@ interface Turn extends AskingTurn {
   /** The program has shown that it has the prompt. */
   readonly onTaken: () => void;
   /** All text since the last tool call; the text before it was thinking aloud. */
+  said: Said;
+  earlier: Said;
+}
+
+/** Text of the agent, and its size in bytes; what is larger than a message is not kept. */
+interface Said {
   text: string;
-  earlier: string;
   size: number;
 }
 
@@ -315,7 +320,8 @@ class AcpAgent implements Responder {
     const limit = createTimeLimit(context.clock, rules.timeoutMs);
     const turn: Turn = {
       ...{ eventId: event.event_id, sessionId, sender: payload.sender, relation, onTaken, calls: new Map() },
-      ...{ signal: over.signal, limit, text: '', earlier: '', size: 0, allowed: 0, refused: 0, asked: 0 },
+      ...{ signal: over.signal, limit, allowed: 0, refused: 0, asked: 0 },
+      ...{ said: { text: '', size: 0 }, earlier: { text: '', size: 0 } },
     };
     const stops: (() => void)[] = [() => over.abort(), limit.end];
     let acpId: string | undefined;
@@ -380,9 +386,10 @@ class AcpAgent implements Responder {
       this.#ends = 0;
       const ended = (why: string): Produced => failed(why, null, stopReason, usage?.totalTokens);
       if (stopped !== undefined) return ended(stopped);
-      if (turn.size > MESSAGE_BODY_MAX_BYTES)
-        return ended(`the agent said more than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
-      const answer = (turn.text.trim() === '' ? turn.earlier : turn.text).trim();
+      const last = turn.said.text.trim() === '' ? turn.earlier : turn.said;
+      if (last.size > MESSAGE_BODY_MAX_BYTES)
+        return ended(`the answer of the agent is larger than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
+      const answer = last.text.trim();
       const isOver =
         stopReason === 'cancelled' || stopReason === 'refusal' || (stopReason !== 'end_turn' && answer === '');
       if (isOver) return ended(`the turn ended without an answer (${toShownText(stopReason)})`);
@@ -420,12 +427,12 @@ class AcpAgent implements Responder {
     turn.onTaken();
     if (update.sessionUpdate === 'agent_message_chunk') {
       const { data: chunk } = TextChunk.safeParse(update.content);
-      turn.size += Buffer.byteLength(chunk?.text ?? '');
-      if (turn.size <= MESSAGE_BODY_MAX_BYTES) turn.text += chunk?.text ?? '';
+      turn.said.size += Buffer.byteLength(chunk?.text ?? '');
+      if (turn.said.size <= MESSAGE_BODY_MAX_BYTES) turn.said.text += chunk?.text ?? '';
     }
-    if (update.sessionUpdate === 'tool_call' && turn.text.trim() !== '') {
-      turn.earlier = turn.text;
-      turn.text = '';
+    if (update.sessionUpdate === 'tool_call' && turn.said.text.trim() !== '') {
+      turn.earlier = turn.said;
+      turn.said = { text: '', size: 0 };
     }
     const { data: call } = ToolCall.safeParse(update);
     if (call === undefined) return;
