@@ -682,12 +682,26 @@ describe('asp run --acp', () => {
     expect(await ask(BOT, 'well?')).toBe('polite');
   });
 
-  it('measures the answer alone, however much the agent says aloud before it', async () => {
+  it('measures the answer alone, no matter how much the agent says aloud before it', async () => {
     const agent = await start(rude());
     expect(await ask(BOT, 'work aloud')).toBe('done');
     expect(await ask(BOT, 'talk')).toMatch(/could not process/);
     await agent.until('stderr', /the answer of the agent is larger than 256 KiB/);
   });
+
+  it.each(['', 'close'])(
+    'loads a session again after the program has answered its turn with an error %s',
+    async (close) => {
+      const { program, noted } = polite(0, close);
+      await start(program);
+      const sid = await say(BOT, 'hello');
+      expect(await ask(sid, 'break')).toMatch(/could not process/);
+      expect(await ask(sid, 'and now?')).toBe('s1 heard and now?');
+      const whats = noted().map(({ what }) => what);
+      const closing = close === '' ? [] : ['close'];
+      expect(whats).toEqual(['new', 'prompt', 'prompt', ...closing, 'load', 'prompt']);
+    },
+  );
 
   it('ends a hanging turn, and restarts the turns of other sessions', { timeout: 90_000 }, async () => {
     const agent = await start(rude(), ['--command-timeout', '6s']);

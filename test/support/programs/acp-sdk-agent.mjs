@@ -17,6 +17,8 @@ const entries = () =>
         .map((line) => JSON.parse(line))
     : [];
 const open = new Set();
+/** Sessions whose process is gone: some programs answer every further turn with an error. */
+const broken = new Set();
 /** Some programs start another one for each session. */
 const takeTime = () => new Promise((resolve) => setTimeout(resolve, Number(openMs)));
 let opened = entries().filter(({ what }) => what === 'new').length;
@@ -106,6 +108,7 @@ agent({ name: 'scripted' })
       throw RequestError.resourceNotFound(sessionId);
     await takeTime();
     open.add(sessionId);
+    broken.delete(sessionId);
     note({ what: 'load', sessionId });
     await say(client, sessionId, 'words of an earlier turn');
     return {};
@@ -121,6 +124,8 @@ agent({ name: 'scripted' })
     note({ what: 'prompt', sessionId, text });
     const words = said(text);
     const [verb, argument] = words.split(/\s/);
+    if (verb === 'break') broken.add(sessionId);
+    if (broken.has(sessionId)) throw RequestError.internalError();
     if (verb === 'permission') await usePermission(client, sessionId, argument);
     else if (verb === 'request') await request(client, sessionId, JSON.parse(words.slice('request '.length)));
     else if (verb === 'questions') {

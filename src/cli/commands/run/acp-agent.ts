@@ -379,6 +379,7 @@ class AcpAgent implements Responder {
       stops.push(await hops.enter(readHops(payload) + 1));
       signal.throwIfAborted();
       const reply = await process.request('session/prompt', { sessionId: opened, prompt });
+      if (reply.kind === 'refused') connection.sessions.doubt(sessionId);
       if (reply.kind !== 'result') return failedBy(reply);
       const { stopReason, usage } = PromptReply.safeParse(reply.result).data ?? {};
       if (stopReason === undefined) return failed('the agent program sent an answer that does not end the turn');

@@ -139,6 +139,8 @@ export class OpenSessions {
   /** A session for the next of ours that is new. */
   #spare: Promise<string | Failed> | undefined;
   #isPreparing = false;
+  /** How many sessions were opened again without being closed: the program may still hold the earlier ones. */
+  #abandoned = 0;
   #isRetired = false;
   readonly #retire: () => void;
 
@@ -164,7 +166,8 @@ export class OpenSessions {
   #retireIfFull(): void {
     const isHeavy = this.#canLoad !== undefined && (this.#kept.openMs ?? 0) >= SLOW_MS;
     const isUnused = this.#used.size === 0 && !this.#isPreparing;
-    if (this.#isRetired || !isHeavy || this.#canClose || this.#open.size <= OPEN_MAX || !isUnused) return;
+    const isFull = this.#open.size + this.#abandoned > OPEN_MAX;
+    if (this.#isRetired || !isHeavy || this.#canClose || !isFull || !isUnused) return;
     this.#isRetired = true;
     this.#retire();
   }
@@ -179,7 +182,21 @@ export class OpenSessions {
     for (const [id, acpId] of unused.slice(0, surplus)) this.#close(id, acpId);
   }
 
-  #close(sessionId: string, acpId: string): void {
+  /**
+   * The program answered a turn of a session with an error, which may be the end of the session there: the next message
+   * loads it again. Without that, the session would fail forever.
+   */
+  doubt(sessionId: string): void {
+    const acpId = this.#open.get(sessionId);
+    if (acpId === undefined || this.#canLoad === undefined) return;
+    if (this.#canClose) this.#close(sessionId, acpId, true);
+    else {
+      this.#open.delete(sessionId);
+      this.#abandoned += 1;
+    }
+  }
+
+  #close(sessionId: string, acpId: string, mayBeGone = false): void {
     this.#open.delete(sessionId);
     const closed = this.#process.request('session/close', { sessionId: acpId });
     const late = new AbortController();
@@ -190,7 +207,8 @@ export class OpenSessions {
     const closing = Promise.race([closed, isLate]).then((reply) => {
       late.abort();
       this.#closing.delete(sessionId);
-      if (reply === true || (typeof reply === 'object' && reply.kind === 'refused')) this.#canClose = false;
+      const isRefused = typeof reply === 'object' && reply.kind === 'refused' && !mayBeGone;
+      if (reply === true || isRefused) this.#canClose = false;
     });
     this.#closing.set(sessionId, closing);
   }
