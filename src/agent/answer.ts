@@ -89,7 +89,7 @@ export interface RunRecord {
   readonly outcome: 'replied' | 'silent' | 'failed' | 'refused' | 'answered' | 'limited';
   readonly exit_code: number | null;
   readonly tries: number;
-  /** For a failed command: the notice that was sent instead of its reply. */
+  /** For a failed command or a refused reply: the notice that was sent instead. */
   readonly reply: { readonly message_id: string; readonly sequence: number } | null;
   /** The code of the service's refusal, or the limit that was reached. */
   readonly code: string | null;
@@ -217,14 +217,8 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     const { why } = printed;
     await noteUnanswered(answering, event, 'failed');
     if (onFailure === 'stop') throw failureStop(event, why);
-    const isSenderNotified = onFailure === 'reply';
-    await output.note(
-      `${event.event_id}: ${why}; ${isSenderNotified ? 'the sender is notified.' : 'no reply was sent.'}`,
-    );
     const failed = { ...about, outcome: 'failed' } as const;
-    const notice = isSenderNotified
-      ? await reply(answering, event, FAILURE_NOTICE, { [FAILED]: true, [IN_REPLY_TO]: event.payload.id })
-      : undefined;
+    const notice = await notify(answering, event, why, 'reply');
     if (notice === undefined) return failed;
     return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
   }
@@ -255,9 +249,26 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     await noteUnanswered(answering, event, 'loop_guard');
     return { ...about, ...(await limited(answering, event, 'loop_guard')), exit_code: exitCode, tries };
   }
-  await output.note(`${event.event_id}: the reply was refused: ${sent.error.code}`);
   await noteUnanswered(answering, event, 'refused');
-  return { ...about, outcome: 'refused', code: sent.error.code };
+  const { code, message } = sent.error;
+  // Only the content may be at fault, such as a file that does not exist. The refusal is stored under the key of the reply.
+  const notice = await notify(answering, event, `the reply was refused: ${code} (${message})`, 'notice');
+  return { ...about, outcome: 'refused', code, ...(notice?.kind === 'done' && { reply: notice.reply }) };
+}
+
+/** Sends a notice to the sender of a message, if that is what happens after a failure, and says why there is no reply. */
+async function notify(
+  answering: Answering,
+  event: Incoming,
+  why: string,
+  keyName: 'reply' | 'notice',
+): Promise<Settled<NonNullable<RunRecord['reply']>> | undefined> {
+  const { context, onFailure } = answering;
+  const metadata = { [FAILED]: true, [IN_REPLY_TO]: event.payload.id };
+  const notice = onFailure === 'reply' ? await reply(answering, event, FAILURE_NOTICE, metadata, keyName) : undefined;
+  const what = notice?.kind === 'done' ? 'the sender is notified.' : 'no reply was sent.';
+  await context.output.note(`${event.event_id}: ${why}; ${what}`);
+  return notice;
 }
 
 /** Says which limit stops the agent here, and how to continue, unless the error that ends the run says it. */
@@ -276,11 +287,12 @@ async function reply(
   event: Incoming,
   content: Content,
   metadata: JsonObject,
+  keyName: 'reply' | 'notice' = 'reply',
 ): Promise<Settled<NonNullable<RunRecord['reply']>>> {
   const { context, client, me, ends, signal } = answering;
   const path = { session_id: event.session_id };
   const body = { content, metadata };
-  const idempotencyKey = stableKey(me, `POST /sessions/${event.session_id}/messages`, `reply:${event.event_id}`);
+  const idempotencyKey = stableKey(me, `POST /sessions/${event.session_id}/messages`, `${keyName}:${event.event_id}`);
   const sent = await persist(context, signal, () => client.call('sendMessage', { path, body, idempotencyKey, signal }));
   if (sent.kind === 'refused') return sent;
   if (ends) await endSession(answering, event.session_id);

@@ -206,6 +206,24 @@ describe('an agent of the library', () => {
     ]);
   });
 
+  it('notifies the sender if the service refuses the reply, and says so only if that is true', async () => {
+    const results: AnswerResult[] = [];
+    const file = { type: 'file' as const, attachment_id: 'att_01JZZZZZZZZZZZZZZZZZZZZZZZ' };
+    const agent = create().onResult((result) => results.push(result));
+    agent.onMessage(async ({ text, session_id: sessionId }, { client }) => {
+      if (text === 'end') await client.call('endSession', { path: { session_id: sessionId } });
+      return [file];
+    });
+    await start(agent);
+    await expect(boss().ask('@me.bot', 'file')).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
+    expect(results).toMatchObject([{ outcome: 'refused', code: 'NOT_FOUND', reply: { sequence: expect.any(Number) } }]);
+    expect(notes.at(-1)).toMatch(/^evt_\S+: the reply was refused: NOT_FOUND \(.+\); the sender is notified\.$/);
+    await expect(boss().ask('@me.bot', 'end')).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
+    await expect.poll(() => results).toHaveLength(2);
+    expect(results[1]).toMatchObject({ outcome: 'refused', reply: null });
+    await expect.poll(() => notes.at(-1)).toMatch(/; no reply was sent\.$/);
+  });
+
   it('does not wait for a handler that ignores its signal, and tells the next one that it got the message', async () => {
     const reasons: unknown[] = [];
     const agent = create({ timeout: '100ms', grace: '50ms' }).onError((error) => reasons.push(String(error)));
