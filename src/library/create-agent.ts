@@ -268,7 +268,8 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         progressPath: path,
         findRelation: createRelations({ context, client, me, signal: soft }),
         onEvent: (event) => onEvent(event, hard.signal),
-        onReady: async () => onReady(),
+        // What it returns is not awaited: it may itself wait for an answer of this agent.
+        onReady: async () => void onReady(),
         onRecord: async (record) => {
           for (const listener of results)
             try {

@@ -310,6 +310,18 @@ describe('an agent of the library', () => {
     expect(errors).toContain('Error: the listener took longer than 0.1 s');
   });
 
+  it('answers while its onReady waits for an answer', async () => {
+    const agent = create().onMessage(({ text }) => `you said ${text}`);
+    const answer = await new Promise<string>((resolve, reject) => {
+      const onReady = async (): Promise<void> => {
+        const { text } = await boss().ask('@me.bot', 'hello', { timeout: '10s' });
+        resolve(text);
+      };
+      agent.run({ onReady: () => onReady().catch(reject) }).catch(reject);
+    });
+    expect(answer).toBe('you said hello');
+  });
+
   it('keeps answering while the service fails', async () => {
     service.inject({ kind: 503, every: 3 });
     service.inject({ kind: 'lost', on: 'sendMessage', every: 2 });
