@@ -494,7 +494,9 @@ async function askAgent(
       if (isFailureNotice(message)) throw noAnswer('could not process the message');
       return { text: withText(message).text, message, sessionId: id };
     }
-    throw until.reason;
+    until.throwIfAborted();
+    const message = `The client was closed before ${to} answered (${id}).`;
+    throw new RequestError({ code: 'ASP_ABORTED', message, outcome: 'applied', sessionId: id });
   };
   try {
     return await abortAfter(systemClock, timeoutMs, late, work, signal);

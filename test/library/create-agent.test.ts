@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import {
@@ -347,6 +348,19 @@ describe('an agent of the library', () => {
       .poll(async () => (await service.client('@other.one').call('listSessions', {})).reply.sessions.length)
       .toBe(1);
     await asker.close();
+    await asked;
+  });
+
+  it('says that the client was closed while a question was open', async () => {
+    const client = service.client('@me.boss');
+    const asked = expect(create({ client }).ask('@other.one', 'x')).rejects.toMatchObject({
+      code: 'ASP_ABORTED',
+      outcome: 'applied',
+      message: expect.stringMatching(/^The client was closed before @other\.one answered \(sess_\w+\)\.$/),
+    });
+    await service.expectMessage({ from: '@me.boss' });
+    await pause(200);
+    await client.close();
     await asked;
   });
 
