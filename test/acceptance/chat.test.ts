@@ -111,16 +111,19 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
   // Closes the chat after a failed test too, or it would wait for its service forever.
   afterEach(() => close());
   /** Opens a terminal of this width in which the chat runs. */
-  async function openTerminal(width: number, words: readonly string[], environment: Record<string, string> = {}) {
+  const openTerminal = (width: number, words: readonly string[], environment: Record<string, string> = {}) => {
+    const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+    return openShell(width, `env ${variables.join(' ')} asp ${words.join(' ')}; echo "exit $?"`);
+  };
+  /** Opens a terminal of this width in which a shell runs this line. */
+  async function openShell(width: number, line: string) {
     terminals += 1;
     const tmux = (...rest: string[]) =>
       home.spawn('tmux', ['-L', `chat${terminals}`, '-f', '/dev/null', ...rest], {
         environment: { TMUX_TMPDIR: home.directory },
       }).ended;
     close = () => tmux('kill-server');
-    const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
-    const line = `env ${variables.join(' ')} asp ${words.join(' ')}; echo "exit $?"; sleep 60`;
-    expect((await tmux('new-session', '-d', '-x', String(width), '-y', '20', line)).status).toBe(0);
+    expect((await tmux('new-session', '-d', '-x', String(width), '-y', '20', `${line}; sleep 60`)).status).toBe(0);
     const screen = async (): Promise<string> =>
       (await tmux('capture-pane', '-p')).stdout.replace(/ +$/gm, '').replace(/\n+$/, '\n');
     return {
@@ -154,6 +157,20 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await terminal.type('C-d');
     await terminal.shows(/You left the chat.[\s\S]*\nexit 0/);
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
+  });
+
+  it('takes keys again after Ctrl-Z and fg', async () => {
+    const id = await openSession();
+    const terminal = await openShell(80, `set -m; asp chat ${id} -a demo.you; echo away; fg; echo "exit $?"`);
+    await terminal.shows(/@alice\.bot joined\n>/);
+    await terminal.type('-l', 'half a');
+    await terminal.shows(/> half a/);
+    await terminal.type('C-z');
+    await terminal.shows(/away\n[\s\S]*> half a/);
+    await terminal.type('-l', ' line');
+    await terminal.shows(/> half a line/);
+    await terminal.type('C-u', 'C-d');
+    await terminal.shows(/exit 0/);
   });
 
   it('breaks long messages between words', async () => {

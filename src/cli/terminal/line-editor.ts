@@ -45,6 +45,8 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
     // A line that was deleted again frees its space, too; the key is handled after this event.
     process.stdin.on('keypress', () => setImmediate(() => void showHeld()));
   }
+  // The editor stops reading when the terminal suspends the program, and leaves it to us to go on.
+  editor.on('SIGCONT', () => editor.prompt(true));
   editor.prompt();
   return {
     lines: () => typed,
