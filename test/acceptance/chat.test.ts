@@ -130,6 +130,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
       screen,
       shows: (pattern: RegExp) => until(String(pattern), async () => pattern.test(await screen()), 15_000),
       type: (...keys: string[]) => tmux('send-keys', ...keys),
+      resize: (columns: number) => tmux('resize-window', '-x', String(columns)),
       escapes: async () => (await tmux('capture-pane', '-p', '-e')).stdout,
     };
   }
@@ -157,6 +158,20 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await terminal.type('C-d');
     await terminal.shows(/You left the chat.[\s\S]*\nexit 0/);
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
+  });
+
+  it('a wider terminal keeps the message above a typed line that took several rows', async () => {
+    const id = await openSession();
+    const terminal = await openTerminal(40, ['chat', id, '-a', 'demo.you']);
+    await terminal.shows(/@alice\.bot joined\n>/);
+    await terminal.type('-l', 'a line long enough to wrap at this width, and still being typed');
+    await terminal.shows(/being typed/);
+    await as('alice.bot', 'send', id, 'a message');
+    await terminal.shows(/@alice\.bot {2}a message\n>[\s\S]*being typed/);
+    await terminal.resize(100);
+    await terminal.type('-l', ' now');
+    await terminal.shows(/being typed now/);
+    expect(await terminal.screen()).toMatch(/@alice\.bot {2}a message\n> a line long enough .* being typed now\n$/);
   });
 
   it('takes keys again after Ctrl-Z and fg', async () => {

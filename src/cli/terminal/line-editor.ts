@@ -47,6 +47,13 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
   }
   // The editor stops reading when the terminal suspends the program, and leaves it to us to go on.
   editor.on('SIGCONT', () => editor.prompt(true));
+  // In a wider terminal the line takes fewer rows than when it was drawn. The editor would still move up that far, and
+  // erase the text above. This listener comes before its own, which draws the line again.
+  const keepAbove = (): void => {
+    const { prevRows = 0 } = editor as { prevRows?: number };
+    Object.assign(editor, { prevRows: Math.min(prevRows, editor.getCursorPos().rows) });
+  };
+  process.stderr.prependListener('resize', keepAbove);
   editor.prompt();
   return {
     lines: () => typed,
@@ -69,6 +76,7 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
     close() {
       if (isClosed) return;
       isClosed = true;
+      process.stderr.off('resize', keepAbove);
       editor.close();
       process.stdin.pause();
       // The prompt stays, and later output begins on a new line.
