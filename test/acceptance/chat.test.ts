@@ -232,6 +232,31 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     expect(await state()).toMatch(/@demo\.you +taken/);
   });
 
+  describe('while the service is down', () => {
+    /** A chat in which two lines are typed while the service is down. */
+    async function typeTwoLines() {
+      const id = await openSession();
+      const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);
+      await terminal.shows(/@alice\.bot joined\n>/);
+      await service.stop();
+      await terminal.shows(/Cannot connect to the service/);
+      await terminal.type('one', 'Enter', 'two', 'Enter');
+      await terminal.shows(/> one\n> two\n>/);
+      return { id, terminal };
+    }
+    afterEach(async () => {
+      if (service.running.child.exitCode !== null) service = await startServe(home, ['--limits', 'off'], service.url);
+    });
+
+    it('lines that were typed before Ctrl-D are sent once it is back', async () => {
+      const { id, terminal } = await typeTwoLines();
+      await terminal.type('C-d');
+      service = await startServe(home, ['--limits', 'off'], service.url);
+      await terminal.shows(/You left the chat\.[\s\S]*\nexit 0/);
+      expect(await textsOf(id)).toEqual(['one', 'two']);
+    }, 60_000);
+  });
+
   it('Ctrl-C ends it like any program and leaves the terminal as it was', async () => {
     const id = await openSession();
     const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);

@@ -26,7 +26,7 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
   const editor = createInterface({ input: process.stdin, output: process.stderr, terminal: true, prompt });
   editor.on('SIGINT', settings.interrupt);
   const typed = createAsyncQueue<string>();
-  editor.on('line', typed.push).on('close', typed.end);
+  editor.on('line', typed.push);
   const held: { readonly text: string; readonly shown: () => void }[] = [];
   let isClosed = false;
   const show = async (text: string): Promise<void> => streams.stdout.write(`${text}\n`);
@@ -54,6 +54,16 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
     Object.assign(editor, { prevRows: Math.min(prevRows, editor.getCursorPos().rows) });
   };
   process.stderr.prependListener('resize', keepAbove);
+  // Once, with Ctrl-D or by `close`.
+  editor.on('close', () => {
+    isClosed = true;
+    process.stderr.off('resize', keepAbove);
+    process.stdin.pause();
+    typed.end();
+    // The prompt stays, and later output begins on a new line.
+    if (isAccessible) void showHeld();
+    else process.stderr.write('\n');
+  });
   editor.prompt();
   return {
     lines: () => typed,
@@ -63,7 +73,7 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
           held.push({ text, shown });
           void showHeld();
         });
-      if (!streams.stdout.isTerminal) return show(text);
+      if (isClosed || !streams.stdout.isTerminal) return show(text);
       // All in one turn of the event loop, so that no key comes in between: prints the text in place of the line being
       // typed, then the line again below. The editor would otherwise move up to where it last drew.
       const { rows } = editor.getCursorPos();
@@ -73,15 +83,6 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
       editor.prompt(true);
       await shown;
     },
-    close() {
-      if (isClosed) return;
-      isClosed = true;
-      process.stderr.off('resize', keepAbove);
-      editor.close();
-      process.stdin.pause();
-      // The prompt stays, and later output begins on a new line.
-      if (isAccessible) void showHeld();
-      else process.stderr.write('\n');
-    },
+    close: () => editor.close(),
   };
 }
