@@ -248,13 +248,20 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
       if (service.running.child.exitCode !== null) service = await startServe(home, ['--limits', 'off'], service.url);
     });
 
-    it('lines that were typed before Ctrl-D are sent once it is back', async () => {
+    it('Ctrl-D says that lines are still being sent, and they are once it is back', async () => {
       const { id, terminal } = await typeTwoLines();
       await terminal.type('C-d');
+      await terminal.shows(/Still sending what you typed\. Ctrl-C gives up\./);
       service = await startServe(home, ['--limits', 'off'], service.url);
       await terminal.shows(/You left the chat\.[\s\S]*\nexit 0/);
       expect(await textsOf(id)).toEqual(['one', 'two']);
     }, 60_000);
+
+    it('Ctrl-C says how many lines may not have been sent', async () => {
+      const { terminal } = await typeTwoLines();
+      await terminal.type('C-c');
+      await terminal.shows(/Your last 2 lines may not have been sent\.\nexit 130/);
+    });
   });
 
   it('Ctrl-C ends it like any program and leaves the terminal as it was', async () => {

@@ -5,6 +5,10 @@ import type { Streams } from './streams.js';
 export interface LineEditor {
   /** The lines as they are typed; they end with Ctrl-D on an empty line. */
   lines(): AsyncIterable<string>;
+  /** The number of typed lines that have not been read yet. */
+  readonly waiting: number;
+  /** Resolves once no more can be typed. */
+  readonly ended: Promise<void>;
   /** Shows whole lines of text without touching what is being typed. It must be safe for a terminal. Resolves once it is shown. */
   print(text: string): Promise<void>;
   close(): void;
@@ -64,9 +68,14 @@ export async function openLineEditor(streams: Streams, settings: EditorSettings)
     if (isAccessible) void showHeld();
     else process.stderr.write('\n');
   });
+  const ended = new Promise<void>((resolve) => editor.on('close', resolve));
   editor.prompt();
   return {
+    ended,
     lines: () => typed,
+    get waiting() {
+      return typed.size;
+    },
     async print(text) {
       if (isAccessible)
         return new Promise((shown) => {

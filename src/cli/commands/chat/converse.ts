@@ -27,6 +27,10 @@ import type { ChatOptions } from './chat.js';
 /** Where lines come from and messages go to: a person at a terminal, or pipes. */
 interface Conversation {
   readonly isWithPerson: boolean;
+  /** The lines that a person typed and that wait for the one that is being sent. */
+  readonly waiting?: number;
+  /** Resolves once a person can type no more. */
+  readonly ended?: Promise<void>;
   lines(): AsyncIterable<string>;
   print(text: string): Promise<void>;
   close(): void;
@@ -44,6 +48,7 @@ interface Chat {
   readonly sent: Set<string>;
   /** The line that is being sent. */
   sending: Promise<unknown>;
+  isSending: boolean;
 }
 
 const HELP =
@@ -70,7 +75,11 @@ export async function converse(context: Context, options: ChatOptions): Promise<
     reports: createTakenReports(context, () => context.client()),
     sent: new Set(),
     sending: Promise.resolve(),
+    isSending: false,
   };
+  void conversation.ended?.then(async () => {
+    if (chat.isSending && !signal.aborted) await context.output.note('Still sending what you typed. Ctrl-C gives up.');
+  });
   let following: Promise<void> | undefined;
   let isOver = false;
   let failure: unknown;
@@ -151,7 +160,7 @@ async function openConversation(context: Context): Promise<Conversation> {
   const isWithPerson = streams.stdin.isTerminal && streams.stderr.isTerminal && context.output.format === 'human';
   if (isWithPerson) {
     const isAccessible = globals.isAccessible || context.environment['TERM'] === 'dumb';
-    return { isWithPerson, ...(await openLineEditor(streams, { isAccessible, prompt: '> ', interrupt })) };
+    return Object.assign(await openLineEditor(streams, { isAccessible, prompt: '> ', interrupt }), { isWithPerson });
   }
   const stop = new AbortController();
   const reading = { ...context, signal: AbortSignal.any([context.signal, stop.signal]) };
@@ -263,6 +272,9 @@ function toMessage({ isWithPerson }: Conversation, line: string): { content: str
   return { content: line, ...(isWithPerson && { metadata: { [SENT_BY]: CHAT } }) };
 }
 
+const describeUnsent = (count: number): string =>
+  `Your last ${count === 1 ? 'line' : `${count} lines`} may not have been sent.`;
+
 /** Sends a line with one key for all attempts, and waits for a service that is down. */
 async function sendLine(chat: Chat, sessionId: string, line: string, signal: AbortSignal): Promise<void> {
   const { context, client, sent, conversation } = chat;
@@ -275,7 +287,13 @@ async function sendLine(chat: Chat, sessionId: string, line: string, signal: Abo
     return settled;
   });
   chat.sending = sending;
-  const settled = await explain({ subject: sessionId }, sending);
+  chat.isSending = true;
+  const settled = await explain({ subject: sessionId }, sending).catch(async (error: unknown) => {
+    if (signal.aborted && conversation.waiting !== undefined)
+      await context.output.note(describeUnsent(1 + conversation.waiting));
+    throw error;
+  });
+  chat.isSending = false;
   if (settled.kind === 'done') return;
   const outcomeText = { not_applied: 'Your last line was not sent.', applied: '', unknown: 'It may have been sent.' };
   throw await explainRefusal(context, sessionId, withContext(settled.error, { subject: sessionId, outcomeText }));
