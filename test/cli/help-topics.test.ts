@@ -112,3 +112,10 @@ describe('asp help agents', () => {
     );
   });
 });
+
+it.each(COMMANDS.flatMap(({ path, details }) => (details === undefined ? [] : [[path, details] as const])))(
+  'asp %s --help: the details have no columns, which help and man pages would run together',
+  (_path, details) => {
+    expect(details).not.toMatch(/\S {2,}\S/);
+  },
+);
