@@ -104,6 +104,27 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
   });
 });
 
+describe.skipIf(reason !== undefined)(`a home directory on a read-only disk ${reason ?? ''}`, () => {
+  let disk: Home;
+
+  beforeAll(() => {
+    disk = createHome();
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', disk.directory]);
+  });
+  afterAll(async () => {
+    execFileSync('umount', ['-l', disk.directory], { stdio: 'ignore' });
+    await disk.dispose();
+  });
+
+  it.each(['bash', 'zsh', 'fish'])('asp completion %s --install says so', async (shell) => {
+    const { status, stderr } = await disk.asp(['completion', shell, '--install'], {
+      environment: { HOME: disk.directory },
+    });
+    expect(status).toBe(2);
+    expect(stderr).toContain('read-only file system');
+  });
+});
+
 describe.skipIf(reason !== undefined)(`a command whose output goes to a full disk ${reason ?? ''}`, () => {
   let home: Home;
   let disk: string;

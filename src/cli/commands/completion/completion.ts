@@ -1,7 +1,7 @@
 import { promises } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
-import { fileFault, readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { fileFault, makeDirectory, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { suggest } from '../../../kit/suggest.js';
 import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
@@ -135,9 +135,11 @@ async function reading(path: string): Promise<string | undefined> {
 }
 
 async function writing(path: string, work: () => Promise<void>): Promise<void> {
-  await promises.mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
+  try {
+    makeDirectory(dirname(path), 0o777);
+  } catch (error) {
     throw unusable(`Cannot create ${dirname(path)}.`, error);
-  });
+  }
   await work().catch((error: unknown) => {
     throw unusable(`Cannot write ${path}.`, error);
   });
