@@ -154,7 +154,7 @@ export interface Output {
   readonly format: Format;
   /** One JSON document if that is requested; otherwise the output of `human`, which gets the sanitized value. */
   document<Value extends object>(value: Value, human: (safe: Value, style: Style) => string): Promise<void>;
-  /** A list: JSON, one item per line, a table on a terminal, or tab-separated values in a pipe. */
+  /** A list: JSON, one item per line, a table on a terminal if it has several columns, or tab-separated values. */
   list<Item extends object>(
     page: { readonly items: readonly Item[]; readonly next_cursor: string | null },
     columns: readonly Column<Item>[],
@@ -279,7 +279,9 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
       }
       if (items.length === 0) return;
       const safe = items.map(sanitizeDeep);
-      const text = stdout.isTerminal ? tableText(safe, columns, await style(), stdout.columns) : tsvText(safe, columns);
+      // One column needs no table: each item is a line, and none is cut.
+      const isTable = stdout.isTerminal && columns.length > 1;
+      const text = isTable ? tableText(safe, columns, await style(), stdout.columns) : tsvText(safe, columns);
       await stdout.write(text);
     },
     toRecord,

@@ -33,7 +33,7 @@ const words = (text: string): string => text.replace(/\s+/g, ' ');
 
 /**
  * Whether a case prints a list: a table for people, tab-separated values for programs. Besides the width, that is the
- * only difference.
+ * only difference. A list of one column is one item per line for both.
  */
 async function isList(one: Case): Promise<boolean> {
   const { out } = await stage.run(one, ['--json']);
@@ -50,6 +50,7 @@ describe('the output does not depend on a terminal:', () => {
       expect(piped).not.toMatch(/\u001b| {2}/);
       // Wide enough that no row takes two lines.
       const table = await outOf(one, ['--color', 'never'], true, 1_000);
+      if (!piped.includes('\t')) return expect(table).toBe(piped);
       expect(table.split('\n').slice(1).filter(Boolean)).toHaveLength(piped.split('\n').filter(Boolean).length);
     });
 });
