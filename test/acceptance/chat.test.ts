@@ -188,6 +188,18 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await terminal.shows(/exit 0/);
   });
 
+  it('a question still takes its answer after Ctrl-Z and fg', async () => {
+    const id = (await as('demo.you', 'session', 'create', 'alice.bot')).stdout.trim();
+    const terminal = await openShell(100, `set -m; asp chat ${id} -a alice.bot; echo away; fg; echo "exit $?"`);
+    await terminal.shows(/Join it\?[\s\S]*Yes/);
+    await terminal.type('C-z');
+    await terminal.shows(/away\n[\s\S]*asp chat/);
+    await terminal.type('Enter');
+    await terminal.shows(/You are @alice\.bot\. Ctrl-D leaves\.[\s\S]*\n>/);
+    await terminal.type('C-d');
+    await terminal.shows(/exit 0/);
+  });
+
   it('breaks long messages between words', async () => {
     const id = await openSession();
     await as('alice.bot', 'send', id, 'An answer that is too long for one line of this terminal.\n    make all');

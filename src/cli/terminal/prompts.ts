@@ -26,6 +26,17 @@ async function loadQuestions() {
   return questions;
 }
 
+/**
+ * Waits for the answer to a question that is drawn. readline stops reading when the terminal suspends the program, and
+ * leaves it to the program to go on: without this, the program would end without a word.
+ */
+async function answerOf<Answer>(question: Promise<Answer>): Promise<Answer> {
+  // After the listener of readline.
+  const resume = (): unknown => setImmediate(() => process.stdin.resume());
+  process.on('SIGCONT', resume);
+  return question.finally(() => process.off('SIGCONT', resume));
+}
+
 /** A line that the person typed; undefined at the end of the input. */
 async function askLine(question: string, width: number, signal: AbortSignal): Promise<string | undefined> {
   const { createInterface } = await import('node:readline');
@@ -86,7 +97,7 @@ export function createPrompts(streams: Streams, settings: PromptSettings): Promp
         return line === '' ? initialValue : /^y(es)?$/i.test(line);
       }
       const { confirm } = await loadQuestions();
-      const answer = await confirm({ message: question, initialValue, signal, output: process.stderr });
+      const answer = await answerOf(confirm({ message: question, initialValue, signal, output: process.stderr }));
       if (typeof answer === 'symbol') return unanswered();
       return answer;
     },
@@ -95,7 +106,7 @@ export function createPrompts(streams: Streams, settings: PromptSettings): Promp
       if (isAccessible) return (await chooseByNumber(question, choices, width(), signal)) ?? unanswered();
       const { select } = await loadQuestions();
       const options = choices.map((value) => ({ value, label: value }));
-      const answer = await select({ message: question, options, signal, output: process.stderr });
+      const answer = await answerOf(select({ message: question, options, signal, output: process.stderr }));
       if (typeof answer === 'symbol') return unanswered();
       return answer;
     },
