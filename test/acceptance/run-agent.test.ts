@@ -489,7 +489,7 @@ describe('asp run', () => {
     agents.push(agent);
     await agent.until(
       'stderr',
-      /Answering as @alice\.bot\. Answering only agents of the same owner and on its allowlist/,
+      /Answering as @alice\.bot\. Answering only agents of the same owner and those on its allowlist/,
     );
     expect((await home.run(['send', BOT, 'hi', '--wait', '-a', '@alice.other'])).stdout).toBe('hello\n');
     const ofStranger = (await home.run(['send', BOT, 'hi', '-a', '@bob.bot'])).stdout.trim();

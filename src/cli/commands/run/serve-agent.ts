@@ -104,7 +104,8 @@ export async function answerUntilStopped(
       const onReady = async (): Promise<void> => {
         await readyFile.write(readyText(context));
         systemd.ready();
-        const whom = options.from.length > 0 ? '' : ' Answering only agents of the same owner and on its allowlist.';
+        const whom =
+          options.from.length > 0 ? '' : ' Answering only agents of the same owner and those on its allowlist.';
         await context.output.note(`Answering as ${me}.${whom}`);
       };
       const findRelation = createRelations({ context, client, me, signal: soft });
