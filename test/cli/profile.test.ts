@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { type Config, parseConfig, readConfig, requireConfigFile, writeConfig } from '../../src/cli/profile/config.js';
-import { findLocalService } from '../../src/cli/profile/local-service.js';
+import { findLocalService, listRunningServices } from '../../src/cli/profile/local-service.js';
 import { resolvePaths } from '../../src/cli/profile/paths.js';
 import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
 import {
@@ -332,6 +332,15 @@ describe('the local service', () => {
 
   it('is found by its record', async () =>
     expect(await findLocalService(write(LOCAL), probe)).toEqual({ record: LOCAL, isRunning: true }));
+
+  it('is the latest that runs, but the others that run are there too', async () => {
+    const [first, second] = [1, 2].map((pid) => ({ ...LOCAL, pid, url: `http://127.0.0.1:${pid}/v1` }));
+    const paths = write({ ...LOCAL, pid: 3, earlier: [second, first] });
+    expect(await listRunningServices(paths, probe)).toMatchObject([{ pid: 3 }, second, first]);
+    const killed = { ...probe, isProcessAlive: (pid: number) => pid === 1 };
+    expect(await findLocalService(paths, killed)).toEqual({ record: first, isRunning: true });
+    expect(await listRunningServices(paths, killed)).toEqual([first]);
+  });
 
   it('is not trusted if others can read its record, or the record is invalid', async () => {
     expect(await findLocalService(write(LOCAL, 0o644), probe)).toBeUndefined();

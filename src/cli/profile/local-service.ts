@@ -26,19 +26,32 @@ export interface LocalService {
 
 const USUAL_PORT = '8744';
 
-/** The record that a local service left; undefined if there is none that can be trusted. */
-export async function findLocalService(paths: Paths, probe: LocalServiceProbe): Promise<LocalService | undefined> {
+/** The records of the local services of this user, the latest first; none that cannot be trusted. */
+async function readRecords(paths: Paths): Promise<readonly LocalServiceRecord[]> {
   try {
     // Anyone who can write or replace this file decides where credentials go.
     await requireOwnDirectory(paths.runtimeDirectory);
     const text = await readPrivateFile(localServiceFile(paths, LOCAL_SERVICE_NAME));
-    if (text === undefined) return undefined;
+    if (text === undefined) return [];
     const schema = await import('../../wire/schemas/local-service.js');
-    const record = schema.LocalServiceRecord.parse(JSON.parse(text));
-    return { record, isRunning: doesRun(record, probe) };
+    const { earlier = [], ...record } = schema.LocalServiceRecord.parse(JSON.parse(text));
+    return [record, ...earlier];
   } catch {
-    return undefined;
+    return [];
   }
+}
+
+/** The latest local service that runs, or else the record that the latest one left. */
+export async function findLocalService(paths: Paths, probe: LocalServiceProbe): Promise<LocalService | undefined> {
+  const records = await readRecords(paths);
+  const running = records.find((record) => doesRun(record, probe));
+  const record = running ?? records[0];
+  return record && { record, isRunning: running !== undefined };
+}
+
+/** All local services that run, the latest first. */
+export async function listRunningServices(paths: Paths, probe: LocalServiceProbe): Promise<LocalServiceRecord[]> {
+  return (await readRecords(paths)).filter((record) => doesRun(record, probe));
 }
 
 function doesRun({ pid, process_start: recorded }: LocalServiceRecord, probe: LocalServiceProbe): boolean {

@@ -6,7 +6,7 @@ import { EpochMs } from './base.js';
  * The record that a running `asp serve` leaves in the runtime directory of its OS user, readable by that user alone.
  * `secret` lets that user sign in as a local account and run the operator endpoints, from the same machine only.
  */
-export const LocalServiceRecord = z.looseObject({
+const OneRecord = z.looseObject({
   name: z.string(),
   url: z.string(),
   auth_url: z.string(),
@@ -24,5 +24,8 @@ export const LocalServiceRecord = z.looseObject({
   started_at: EpochMs,
   secret: z.string(),
 });
+
+/** The record of the service that started last; `earlier` has those that ran when it started, the latest first. */
+export const LocalServiceRecord = z.extend(OneRecord, { earlier: z.optional(z.array(OneRecord)) });
 
 export type LocalServiceRecord = z.infer<typeof LocalServiceRecord>;

@@ -173,17 +173,26 @@ describe('asp serve starts', () => {
     await first.stop();
   });
 
-  it('a second service is "local" while it runs; then the first one is again', async () => {
-    const first = serve();
-    const [, url] = await first.until('stdout', /^(http:\S+)$/m);
-    const second = serve();
-    const [, other] = await second.until('stdout', /^(http:\S+)$/m);
-    const current = async () => json<{ url: string }>((await home.run(['serve', 'status', '--json'])).stdout).url;
-    expect(await current()).toBe(other);
-    second.kill('SIGINT');
-    await second.ended;
-    expect(await current()).toBe(url);
-  });
+  it.each([
+    ['ends', 'SIGINT'],
+    ['is killed', 'SIGKILL'],
+  ] as const)(
+    'a second service is "local" until it %s, and meanwhile the first one is still found by its address',
+    async (_, signal) => {
+      const first = serve('--seed', 'a.one');
+      const [, url = ''] = await first.until('stdout', /^(http:\S+)$/m);
+      expect(await home.run(['login', '@a.one', '--yes'])).toMatchObject({ status: 0 });
+      const second = serve();
+      const [, other] = await second.until('stdout', /^(http:\S+)$/m);
+      const current = async () => json<{ url: string }>((await home.run(['serve', 'status', '--json'])).stdout).url;
+      expect(await current()).toBe(other);
+      expect(await home.run(['-p', url, 'session', 'list'])).toMatchObject({ status: 0, stderr: 'No sessions.\n' });
+      second.kill(signal);
+      await second.ended;
+      expect(await current()).toBe(url);
+      expect(await home.run(['session', 'list'])).toMatchObject({ status: 0, stderr: 'No sessions.\n' });
+    },
+  );
 
   it('a record that others can read is not trusted', async () => {
     const running = serve();

@@ -19,6 +19,7 @@ import type { Context } from '../../context/context.js';
 import { connectAsLocal } from '../../context/operator.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, usageError } from '../../errors.js';
+import { listRunningServices } from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { durationText } from '../../values.js';
@@ -493,28 +494,33 @@ async function drain(context: Context, service: RunningService, ready: ReadyFile
 }
 
 /**
- * Leaves the addresses and the secret where programs of this OS user find them. The returned function removes them, and
- * restores those of an earlier service that is still running.
+ * Leaves the addresses and the secret where programs of this OS user find them, in front of those of services that are
+ * running already. The returned function removes them.
  */
 async function leaveRecord(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
-  const path = localServiceFile(context.paths, LOCAL_SERVICE_NAME);
-  const before = await context.localService();
-  if (before !== undefined)
-    await context.output.note(
-      `Another service is running at ${before.url}: until this one ends, "local" means this one.`,
-    );
-  await writeRecord(context, path, record);
+  const { machine, output, paths } = context;
+  const path = localServiceFile(paths, LOCAL_SERVICE_NAME);
+  const before = await listRunningServices(paths, machine);
+  const [latest] = before;
+  if (latest !== undefined)
+    await output.note(`Another service is running at ${latest.url}: until this one ends, "local" means this one.`);
+  await writeRecords(context, path, [record, ...before]);
   return async () => {
     // A service that started meanwhile has its own record.
     if ((await readPid(path)) !== record.pid) return;
-    if (before !== undefined && context.machine.isProcessAlive(before.pid)) await writeRecord(context, path, before);
+    const others = (await listRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
+    if (others.length > 0) await writeRecords(context, path, others);
     else rmSync(path, { force: true });
   };
 }
 
-async function writeRecord({ paths }: Context, path: string, record: LocalServiceRecord): Promise<void> {
+async function writeRecords(
+  { paths }: Context,
+  path: string,
+  [latest, ...earlier]: readonly LocalServiceRecord[],
+): Promise<void> {
   await makeRuntimeDirectory(paths);
-  return writePrivateFile(path, `${JSON.stringify(record)}\n`);
+  return writePrivateFile(path, `${JSON.stringify({ ...latest, ...(earlier.length > 0 && { earlier }) })}\n`);
 }
 
 async function readPid(path: string): Promise<number | undefined> {
