@@ -11,7 +11,7 @@ export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes:
   for await (const bytes of streams.stdin.read()) {
     parts.push(bytes);
     size += bytes.byteLength;
-    if (size > maxBytes) throw tooLarge('standard input', maxBytes);
+    if (size > maxBytes) throw tooLarge('Standard input', maxBytes);
   }
   return Buffer.concat(parts);
 }
@@ -41,7 +41,7 @@ export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: numb
     const lines = pending.split('\n');
     pending = lines.pop() ?? '';
     for (const line of lines) yield line.replace(/\r$/, '');
-    if (Buffer.byteLength(pending) > maxBytes) throw tooLarge('a line', maxBytes);
+    if (Buffer.byteLength(pending) > maxBytes) throw tooLarge('A line', maxBytes);
   }
   if (pending !== '') yield pending;
 }

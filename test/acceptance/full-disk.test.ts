@@ -164,37 +164,47 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
       )
       .map(({ name }) => name);
 
-  it.each<{ words: (disk: string) => string[]; names: string; elsewhere?: boolean }>([
+  it.each<{ words: (disk: string) => string[]; names: string; elsewhere?: boolean; isOutput?: boolean }>([
     { words: () => ['profile', 'add', 'w', '--base-url', 'https://asp.example/v1'], names: 'config.json' },
     { words: () => ['alias', 'set', 'up', '--', 'whoami'], names: 'config.json' },
     { words: () => ['login', '@you.bot', '--yes', '--store', 'file'], names: '.json' },
     { words: () => ['skill', 'install', 'claude-code'], names: 'connect.json' },
-    { words: () => ['completion', 'bash', '--install'], names: 'completions/asp' },
-    { words: (at) => ['doctor', '--bundle', join(at, 'bundle.json')], names: 'bundle.json', elsewhere: true },
+    { words: () => ['completion', 'bash', '--install'], names: 'completions/asp', isOutput: true },
+    {
+      words: (at) => ['doctor', '--bundle', join(at, 'bundle.json')],
+      names: 'bundle.json',
+      elsewhere: true,
+      isOutput: true,
+    },
     { words: (at) => ['serve', 'backup', join(at, 'b.tar')], names: 'asp.sqlite', elsewhere: true },
     { words: (at) => ['serve', 'restore', 'backup.tar', '--data', join(at, 'data')], names: 'data', elsewhere: true },
     {
       words: (at) => ['attachment', 'download', attachment, '--output', join(at, 'a.txt')],
       names: 'a.txt',
       elsewhere: true,
+      isOutput: true,
     },
     {
       words: (at) => ['tail', session, '--no-follow', '--after', '0', '--cursor-file', join(at, 'c.json')],
       names: 'c.json',
       elsewhere: true,
     },
-  ])('names the file and leaves nothing half written: $names', async ({ words, names, elsewhere = false }) => {
-    const runtime = home.environment['XDG_RUNTIME_DIR'];
-    const ended = elsewhere
-      ? await home.asp(words(disk))
-      : await small.asp(words(disk), { environment: { XDG_RUNTIME_DIR: runtime } });
-    expect(ended.status).not.toBe(0);
-    expect(ended.stderr).toMatch(/^error: /m);
-    expect(ended.stderr).toContain(names);
-    expect(ended.stderr).toMatch(/ENOSPC|the disk is full/);
-    expect(filesOn()).toEqual([]);
-    expect(existsSync(join(disk, 'data', '.restoring'))).toBe(false);
-  });
+  ])(
+    'names the file and leaves nothing half written: $names',
+    async ({ words, names, elsewhere = false, isOutput = false }) => {
+      const runtime = home.environment['XDG_RUNTIME_DIR'];
+      const ended = elsewhere
+        ? await home.asp(words(disk))
+        : await small.asp(words(disk), { environment: { XDG_RUNTIME_DIR: runtime } });
+      expect(ended.status).not.toBe(0);
+      expect(ended.status === 1).toBe(isOutput);
+      expect(ended.stderr).toMatch(/^error: /m);
+      expect(ended.stderr).toContain(names);
+      expect(ended.stderr).toMatch(/ENOSPC|the disk is full/);
+      expect(filesOn()).toEqual([]);
+      expect(existsSync(join(disk, 'data', '.restoring'))).toBe(false);
+    },
+  );
 });
 
 describe.skipIf(reason !== undefined)(`asp run whose progress goes to a full disk ${reason ?? ''}`, () => {

@@ -80,7 +80,10 @@ describe('an alias', () => {
   it('is not expanded within another alias, so that none can loop', async () => {
     const { asp, file } = startHome();
     await asp('alias set one -- version');
-    expect((await asp('alias set two -- one')).code).toBe(2);
+    const refused = await asp('alias set two -- one --json');
+    expect(refused.code).toBe(2);
+    expect(refused.err).toContain("'one' is an alias, and an alias cannot begin with another one.");
+    expect(refused.err).toContain('asp alias set two -- version --json');
     writeFileSync(file, JSON.stringify({ aliases: { loop: ['loop'], two: ['one'], one: ['version'] } }));
     for (const name of ['loop', 'two']) expect(errorIn(await asp(`${name} --json`)).code, name).toBe('ASP_USAGE');
   });

@@ -311,7 +311,7 @@ const CARD_MAX_BYTES = 80_000;
 async function readCard(context: Context, source: string): Promise<string> {
   try {
     const bytes = await readSource(context, source, CARD_MAX_BYTES);
-    return decodeText(bytes, source === '-' ? 'standard input' : source).trimEnd();
+    return decodeText(bytes, source === '-' ? 'Standard input' : source).trimEnd();
   } catch (error) {
     if (error instanceof CliError && error.code === 'ASP_FILE_TOO_LARGE')
       throw usageError(`The card is too large.`, { why: 'the limit is 20000 characters.', cause: error });

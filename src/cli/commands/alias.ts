@@ -1,5 +1,6 @@
 import { findCommand, type Request } from '../argv.js';
-import { type Argument, command, describeTable, type Program } from '../command.js';
+import { type Argument, command, describeTable } from '../command.js';
+import type { Context } from '../context/context.js';
 import { notFound } from '../context/explain.js';
 import { usageError } from '../errors.js';
 import { ALIAS_NAME, type Config, readConfig } from '../profile/config.js';
@@ -30,7 +31,7 @@ function findAlias({ aliases }: Config, name: string): readonly string[] | undef
 }
 
 /** Refuses a name that asp uses itself, and words that do not form a command of asp. */
-async function checkAlias(program: Program, name: string, words: readonly string[]): Promise<void> {
+async function checkAlias({ program, config }: Context, name: string, words: readonly string[]): Promise<void> {
   if (!ALIAS_NAME.test(name))
     throw usageError(`'${name}' is not a valid alias.`, {
       why: 'an alias has 1 to 50 lowercase letters, digits and hyphens, and begins with a letter.',
@@ -43,6 +44,11 @@ async function checkAlias(program: Program, name: string, words: readonly string
   const { quoteArgs } = await import('../terminal/failure.js');
   const [only = '', ...others] = words;
   const isQuoted = others.length === 0 && only.includes(' ');
+  const other = findAlias(await config(), only);
+  if (other !== undefined)
+    throw usageError(`'${only}' is an alias, and an alias cannot begin with another one.`, {
+      next: ['asp', 'alias', 'set', name, '--', ...other, ...others],
+    });
   throw usageError(`asp ${quoteArgs(words)} is not a command.`, {
     why: isQuoted ? 'pass its arguments one by one, after --.' : undefined,
     next: isQuoted ? ['asp', 'alias', 'set', name, '--', ...only.split(' ')] : ['asp', 'commands'],
@@ -64,7 +70,7 @@ export const aliasSet = command({
   stdout: 'the name',
   parse: (args) => ({ name: args.argument('name'), words: args.argument('words') }),
   async run(context, { name, words }) {
-    await checkAlias(context.program, name, words);
+    await checkAlias(context, name, words);
     const { quoteArgs } = await import('../terminal/failure.js');
     const { before: old } = await context.changeConfig((config) => ({
       ...config,

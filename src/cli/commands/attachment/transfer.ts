@@ -3,7 +3,7 @@ import { type FileHandle, lstat, open, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Client, Upload } from '../../../client/client.js';
 import { formatBytes } from '../../../kit/format.js';
-import { fileFault, isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
+import { isFileError, makeDirectory, openNewFile, publishFile } from '../../../kit/private-file.js';
 import { type Random, randomToken } from '../../../kit/random.js';
 import { attachmentTypeOfName, HEAD_BYTES, recognizeFile } from '../../../wire/attachment.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../../wire/limit.js';
@@ -15,6 +15,7 @@ import { type ErrorContext, explain } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { fileFailure, readStdin } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
+import { unusableFile } from '../../unusable-file.js';
 import { unseenAttachment } from './references.js';
 
 /** How the files of a command are sent. */
@@ -118,10 +119,7 @@ const taken = (path: string): CliError =>
 function writeFailure(path: string, error: unknown): unknown {
   if (isFileError(error, 'EEXIST')) return taken(path);
   if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`There is no folder ${dirname(path)}.`);
-  const fault = fileFault(error);
-  if (fault === undefined) return error;
-  const message = `Cannot write ${basename(path)} in ${dirname(path)}.`;
-  return new CliError('ASP_USAGE', { message, why: `${fault}.`, cause: error });
+  return unusableFile(`Cannot write ${basename(path)} in ${dirname(path)}.`, error);
 }
 
 /** Creates a folder for files, if it does not exist. */

@@ -1,12 +1,13 @@
 import { promises } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
-import { fileFault, makeDirectory, readIfPresent, replaceFile } from '../../../kit/private-file.js';
+import { makeDirectory, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import { suggest } from '../../../kit/suggest.js';
 import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
-import { CliError, usageError } from '../../errors.js';
+import { usageError } from '../../errors.js';
 import { findFolders } from '../../profile/paths.js';
+import { unusableFile } from '../../unusable-file.js';
 
 /** The shells that have completions. */
 export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
@@ -131,21 +132,16 @@ async function addLine({ path, line }: { readonly path: string; readonly line: s
 }
 
 async function reading(path: string): Promise<string | undefined> {
-  return readIfPresent(path).catch((error: unknown) => Promise.reject(unusable(`Cannot read ${path}.`, error)));
+  return readIfPresent(path).catch((error: unknown) => Promise.reject(unusableFile(`Cannot read ${path}.`, error)));
 }
 
 async function writing(path: string, work: () => Promise<void>): Promise<void> {
   try {
     makeDirectory(dirname(path), 0o777);
   } catch (error) {
-    throw unusable(`Cannot create ${dirname(path)}.`, error);
+    throw unusableFile(`Cannot create ${dirname(path)}.`, error);
   }
   await work().catch((error: unknown) => {
-    throw unusable(`Cannot write ${path}.`, error);
+    throw unusableFile(`Cannot write ${path}.`, error);
   });
-}
-
-function unusable(message: string, error: unknown): unknown {
-  const fault = fileFault(error);
-  return fault === undefined ? error : new CliError('ASP_USAGE', { message, why: `${fault}.`, cause: error });
 }

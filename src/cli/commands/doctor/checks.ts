@@ -5,12 +5,13 @@ import { RequestError } from '../../../client/client.js';
 import { discoverFor } from '../../../client/credentials/login.js';
 import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
 import { messageOf } from '../../../kit/format.js';
-import { fileFault, isFileError, openNewFile } from '../../../kit/private-file.js';
+import { isFileError, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
 import { createLoginContext, loginsAt } from '../../context/login-place.js';
 import { CliError, usageError } from '../../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
+import { unusableFile } from '../../unusable-file.js';
 
 /** The result of one check. `fix`: a command that helps, argument by argument. */
 export interface Finding {
@@ -239,7 +240,17 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     }
     return findings;
   } catch (error) {
-    return [problem('store', messageOf(error), isFile ? undefined : ['asp', 'login', '--store', 'file'])];
+    const hasOther = !isFile && (await canStoreInFile(context));
+    return [problem('store', messageOf(error), hasOther ? ['asp', 'login', '--store', 'file'] : undefined)];
+  }
+}
+
+async function canStoreInFile(context: Context): Promise<boolean> {
+  try {
+    await openLogins(await createLoginContext(context, 'file')).probe();
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -282,9 +293,7 @@ export async function writeBundle(
       });
   } catch (error) {
     if (isFileError(error, 'EEXIST')) throw usageError(`${path} exists.`, { why: 'choose another file.' });
-    const fault = fileFault(error);
-    if (fault === undefined) throw error;
-    throw new CliError('ASP_USAGE', { message: `Cannot write ${path}.`, why: `${fault}.`, cause: error });
+    throw unusableFile(`Cannot write ${path}.`, error);
   }
   return path;
 }

@@ -64,7 +64,7 @@ async function readText(context: Context, source: TextSource): Promise<string> {
   const bytes = isStdin
     ? await readStdin(context, MESSAGE_BODY_MAX_BYTES)
     : await readNamedFile(source.path, MESSAGE_BODY_MAX_BYTES);
-  return checkText(decodeText(bytes, isStdin ? 'standard input' : source.path).replace(/\r?\n$/, ''));
+  return checkText(decodeText(bytes, isStdin ? 'Standard input' : source.path).replace(/\r?\n$/, ''));
 }
 
 function checkText(text: string): string {
@@ -77,7 +77,7 @@ function checkText(text: string): string {
 async function readJson(context: Context, option: string, value: string): Promise<unknown> {
   const text =
     value === '-'
-      ? decodeText(await readStdin(context, MESSAGE_BODY_MAX_BYTES), 'standard input')
+      ? decodeText(await readStdin(context, MESSAGE_BODY_MAX_BYTES), 'Standard input')
       : value.startsWith('@')
         ? decodeText(await readNamedFile(value.slice(1), MESSAGE_BODY_MAX_BYTES), value.slice(1))
         : value;
