@@ -220,29 +220,25 @@ describe('asp run › at a service with --loop-guard', () => {
     const said = async (): Promise<Said[]> =>
       json<{ items: Said[] }>((await home.run(['message', 'list', sid, '--all', '--json', '-a', ME])).stdout).items;
     const stopped = (agent: Running) => jsonLines<Told>(agent.stdout()).filter(({ outcome }) => outcome === 'limited');
-    /** The one that wrote last has nothing to answer, so it may not notice. */
-    const mustStop = async (before: number): Promise<void> => {
-      const count = () => agents.flatMap(stopped).length;
-      await until('one is stopped', async () => count() > before, 60_000);
+    /** The agent that wrote last has nothing to answer, so it may not notice. */
+    const mustStopAfter = async (count: number): Promise<void> => {
+      await until('all that the limit allows is said', async () => (await said()).length === count, 60_000);
+      const refused = await home.run(['send', sid, 'me too', '-a', ME]);
+      expect(refused.status).toBe(11);
+      expect(refused.stderr).toMatch(/12 messages in a row without one from a person[\s\S]*LOOP_GUARD · exit 11/);
+      expect((await said()).length).toBe(count);
     };
 
     expect(await home.run(['send', sid, 'go', '-a', ME])).toMatchObject({ status: 0 });
-    await mustStop(0);
-    expect((await said()).length).toBe(LIMIT);
+    await mustStopAfter(LIMIT);
+    await until('one is stopped', async () => agents.some((agent) => stopped(agent).length > 0), 60_000);
     expect(agents.flatMap(stopped)[0]).toMatchObject({ code: 'loop_guard', reply: null });
     expect(agents.map((agent) => agent.stderr()).join('')).toMatch(
       /the limit loop_guard is reached\. The service waits for a message from a person/,
     );
 
-    const refused = await home.run(['send', sid, 'me too', '-a', ME]);
-    expect(refused.status).toBe(11);
-    expect(refused.stderr).toMatch(/12 messages in a row without one from a person[\s\S]*LOOP_GUARD · exit 11/);
-    expect((await said()).length).toBe(LIMIT);
-
-    const before = agents.flatMap(stopped).length;
     const person = await home.run(['send', sid, 'go on', '--meta', 'sent_by=test', '-a', ME]);
     expect(person).toMatchObject({ status: 0 });
-    await mustStop(before);
-    expect((await said()).length).toBe(LIMIT + 1 + LIMIT);
+    await mustStopAfter(LIMIT + 1 + LIMIT);
   });
 });
