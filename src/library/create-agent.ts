@@ -453,6 +453,7 @@ async function askAgent(
   { timeout = '1m', signal, keepsSession = false, once }: AskOptions,
 ): Promise<Answer> {
   if (!isHandle(to)) throw new TypeError(`'${to}' is not a handle, such as alice.bot.`);
+  if (to === me) throw new TypeError(`${to} is the agent itself, so no one else would get the question.`);
   const timeoutMs = readMs('timeout', timeout);
   let sessionId: string | undefined;
   const late = (): RequestError =>

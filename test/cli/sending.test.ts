@@ -263,6 +263,11 @@ describe('at a real service', () => {
     const ran = await home.run('send me.bot "a note"');
     expect(ran.code).toBe(0);
     expect(ran.err).toBe(`Written to ${ran.out.trim()}, which has no other members, as @me.bot.\n`);
+    for (const words of ['send me.bot hi --wait', 'send me.bot hi --wait-for taken', 'ask me.bot hi']) {
+      const { code, out, err } = await home.run(words);
+      expect([words, code, out]).toEqual([words, 2, '']);
+      expect(err).toContain('error: You act as @me.bot, so no one else would get this.');
+    }
     const bob = await real.createAgent('bert');
     const both = documentOf(await home.run(splitWords(`send me.bot,${bob.handle} "to both" --strict --json`)));
     expect(both).toMatchObject({ invited: [bob.handle], omitted: [] });

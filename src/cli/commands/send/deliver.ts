@@ -168,6 +168,7 @@ type Sending = Omit<SendOptions, 'metadata'> & {
 export async function send(outer: Context, named: Sending): Promise<void> {
   const options = { ...named, target: await findTarget(outer, named) };
   if (options.isByLines) return sendLines(outer, options);
+  if (options.waits || options.waitsFor !== undefined) await refuseSelf(outer, options.target);
   // Afterwards, no one could tell whether it arrived.
   if (options.waitsFor !== undefined && !outer.globals.isDryRun)
     await (await import('../session/delivery.js')).requireDelivery(outer);
@@ -225,6 +226,16 @@ async function findTarget(context: Context, { target, continues }: Sending): Pro
   const open = await findOpenSessions(me, handle, (query) => read(context, 'listSessions', { query }));
   if (open.length > 1) throw severalWith(handle, open);
   return open[0] === undefined ? target : { kind: 'session', sessionId: open[0].id };
+}
+
+/** An agent that writes only to itself would wait for no one. */
+async function refuseSelf(context: Context, target: Target): Promise<void> {
+  if (target.kind !== 'handles') return;
+  const me = await context.knownHandle();
+  if (target.handles.some((handle) => handle !== me)) return;
+  throw usageError(`You act as ${me}, so no one else would get this.`, {
+    why: 'to write to it from another agent, add --as with the handle of that one.',
+  });
 }
 
 /** One key for uploads and message: a repetition with it attaches the same files, and the request is the same. */
