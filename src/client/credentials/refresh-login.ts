@@ -22,11 +22,15 @@ import { type CachedToken, createTokenCache, isUsable, toCached, withToken } fro
 
 const DEFERRED = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/**
- * Runs `work` to its end even if the process gets a signal, and handles the signal afterwards: if the process died
- * after a refresh token was spent and before its successor is stored, the login would be lost.
- */
-export async function withDeferredSignals<Result>(work: () => Promise<Result>): Promise<Result> {
+/** Signals wait until no work is left. */
+interface Deferral {
+  works: number;
+  readonly end: () => void;
+}
+
+let deferral: Deferral | undefined;
+
+function deferSignals(): Deferral {
   const received = new Set<NodeJS.Signals>();
   const note = (signal: NodeJS.Signals): void => void received.add(signal);
   const suspended = DEFERRED.map((signal) => ({ signal, listeners: process.listeners(signal) }));
@@ -35,9 +39,7 @@ export async function withDeferredSignals<Result>(work: () => Promise<Result>): 
     process.on(signal, note);
     for (const listener of listeners) process.removeListener(signal, listener);
   }
-  try {
-    return await work();
-  } finally {
+  const end = (): void => {
     for (const { signal, listeners } of suspended) {
       for (const listener of listeners) process.on(signal, listener);
       process.removeListener(signal, note);
@@ -45,6 +47,27 @@ export async function withDeferredSignals<Result>(work: () => Promise<Result>): 
     for (const signal of received) {
       // On Windows, kill would end the process before anything could handle the signal.
       if (process.platform !== 'win32' || !process.emit(signal, signal)) process.kill(process.pid, signal);
+    }
+  };
+  return { works: 0, end };
+}
+
+/**
+ * Runs `work` to its end even if the process gets a signal, and handles the signal afterwards: if the process died
+ * after a refresh token was spent and before its successor is stored, the login would be lost. Works that overlap, such
+ * as those of two logins, share one deferral: each would otherwise restore the listeners of the other.
+ */
+export async function withDeferredSignals<Result>(work: () => Promise<Result>): Promise<Result> {
+  deferral ??= deferSignals();
+  const mine = deferral;
+  mine.works += 1;
+  try {
+    return await work();
+  } finally {
+    mine.works -= 1;
+    if (mine.works === 0) {
+      deferral = undefined;
+      mine.end();
     }
   }
 }

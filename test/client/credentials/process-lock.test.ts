@@ -97,4 +97,22 @@ describe('a signal while a refresh token is spent', () => {
     process.removeListener('SIGHUP', handle);
     expect([handledDuring, handled]).toEqual([[], ['SIGHUP']]);
   });
+
+  it('acts after the last of two refreshes that overlap, and is not ignored ever after', async () => {
+    const before = process.listenerCount('SIGHUP');
+    const handled: string[] = [];
+    const handle = (signal: string): void => void handled.push(signal);
+    process.on('SIGHUP', handle);
+    const ends: (() => void)[] = [];
+    const [first, second] = [1, 2].map(() => withDeferredSignals(() => new Promise<void>((end) => ends.push(end))));
+    process.emit('SIGHUP', 'SIGHUP');
+    ends[0]?.();
+    await first;
+    expect(handled).toEqual([]);
+    ends[1]?.();
+    await second;
+    await until('the signal is handled', async () => handled.length > 0);
+    process.removeListener('SIGHUP', handle);
+    expect([handled, process.listenerCount('SIGHUP')]).toEqual([['SIGHUP'], before]);
+  });
 });
