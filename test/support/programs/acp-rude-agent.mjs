@@ -23,7 +23,7 @@ function prompt(id, { sessionId, prompt: [{ text }] }) {
     update(sessionId, 'still here');
   } else if (text.includes('\nwork aloud\n')) {
     for (let step = 1; step <= 3; step += 1) {
-      update(sessionId, 'x'.repeat(100 * 1024));
+      update(sessionId, 'x'.repeat(step * 100 * 1024));
       const call = { sessionUpdate: 'tool_call', toolCallId: `step ${step}`, title: 'work' };
       send({ method: 'session/update', params: { sessionId, update: call } });
     }

@@ -94,6 +94,8 @@ interface Said {
   size: number;
 }
 
+const isBlank = ({ text, size }: Said): boolean => size <= MESSAGE_BODY_MAX_BYTES && text.trim() === '';
+
 /** The program ended before it got the message, so it may get another chance. */
 interface Unopened {
   readonly kind: 'unopened';
@@ -387,7 +389,7 @@ class AcpAgent implements Responder {
       this.#ends = 0;
       const ended = (why: string): Produced => failed(why, null, stopReason, usage?.totalTokens);
       if (stopped !== undefined) return ended(stopped);
-      const last = turn.said.text.trim() === '' ? turn.earlier : turn.said;
+      const last = isBlank(turn.said) ? turn.earlier : turn.said;
       if (last.size > MESSAGE_BODY_MAX_BYTES)
         return ended(`the answer of the agent is larger than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB`);
       const answer = last.text.trim();
@@ -431,7 +433,7 @@ class AcpAgent implements Responder {
       turn.said.size += Buffer.byteLength(chunk?.text ?? '');
       if (turn.said.size <= MESSAGE_BODY_MAX_BYTES) turn.said.text += chunk?.text ?? '';
     }
-    if (update.sessionUpdate === 'tool_call' && turn.said.text.trim() !== '') {
+    if (update.sessionUpdate === 'tool_call' && !isBlank(turn.said)) {
       turn.earlier = turn.said;
       turn.said = { text: '', size: 0 };
     }
