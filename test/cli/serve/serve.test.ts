@@ -187,6 +187,7 @@ describe('asp serve starts', () => {
       const current = async () => json<{ url: string }>((await home.run(['serve', 'status', '--json'])).stdout).url;
       expect(await current()).toBe(other);
       expect(await home.run(['-p', url, 'session', 'list'])).toMatchObject({ status: 0, stderr: 'No sessions.\n' });
+      expect(await home.run(['-p', url, 'login', '@a.one', '--yes'])).toMatchObject({ status: 0 });
       second.kill(signal);
       await second.ended;
       expect(await current()).toBe(url);

@@ -191,7 +191,7 @@ async function completeSignIn(signIn: SignIn, request: AuthorizationRequest, cal
       scopes,
       ...approved,
       ...grant,
-      isLocal: (await context.localService())?.url === signIn.baseUrl,
+      isLocal: await loginContext.isLocalServiceAt?.(signIn.baseUrl),
       accessTokens: { api: toCached(tokens) },
     });
   } catch (error) {

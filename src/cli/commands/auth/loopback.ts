@@ -8,6 +8,7 @@ import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js'
 import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
+import { listRunningServices } from '../../profile/local-service.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import { canOpenBrowser, openBrowser } from '../../terminal/browser.js';
 import { durationText } from '../../values.js';
@@ -292,12 +293,14 @@ async function pasted(
 }
 
 /** The record of the local service at this address; only its own OS user can read it. */
-export async function readLocalRecord(context: Context, baseUrl: string): Promise<LocalServiceRecord> {
-  const record = await context.localService();
-  if (record?.url === baseUrl) return record;
-  if (record !== undefined && new URL(record.url).origin === new URL(baseUrl).origin)
-    throw usageError(`The address of the local service is ${record.url}, not ${baseUrl}.`, {
-      next: ['asp', 'login', '-p', 'local', '--yes'],
+export async function readLocalRecord({ paths, machine }: Context, baseUrl: string): Promise<LocalServiceRecord> {
+  const records = await listRunningServices(paths, machine);
+  const record = records.find(({ url }) => url === baseUrl);
+  if (record !== undefined) return record;
+  const near = records.find(({ url }) => new URL(url).origin === new URL(baseUrl).origin);
+  if (near !== undefined)
+    throw usageError(`The address of the local service is ${near.url}, not ${baseUrl}.`, {
+      next: ['asp', 'login', '-p', near.url, '--yes'],
     });
   throw usageError('--yes approves a sign-in only at the local service of this user.', {
     why: `${baseUrl} does not run on this machine, so a person has to approve there.`,
