@@ -201,6 +201,7 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
       expect(ended.stderr).toMatch(/^error: /m);
       expect(ended.stderr).toContain(names);
       expect(ended.stderr).toMatch(/ENOSPC|the disk is full/);
+      expect(ended.stderr).not.toContain('change may have been made');
       expect(filesOn()).toEqual([]);
       expect(existsSync(join(disk, 'data', '.restoring'))).toBe(false);
     },

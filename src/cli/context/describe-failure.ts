@@ -87,7 +87,8 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const context = findErrorContext(thrown) ?? {};
   const error = inOneStory(thrown, run.identity.at?.local);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
-  if (error instanceof CliError && error.code === 'ASP_OUTPUT') return { ...outputFailure(error, run), stack };
+  if (error instanceof CliError && error.code === 'ASP_OUTPUT' && error.outcome === 'unknown')
+    return { ...outputFailure(error, run), stack };
   if (error instanceof CliError) {
     const { code, message, isRetryable, outcome, why } = error;
     const next = error.next && withScopeOptions(error.next, run.identity.flags ?? {});

@@ -67,6 +67,7 @@ function describeWriteError(error: Error): Error {
   return new CliError('ASP_OUTPUT', {
     message: 'Could not write to standard output.',
     why: `the system says: ${error.message}.`,
+    outcome: 'unknown',
     cause: error,
   });
 }
