@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 
-import { isFileError } from '../kit/private-file.js';
+import { fileFault, isFileError } from '../kit/private-file.js';
 import type { Context } from './context/context.js';
 import { CliError, usageError } from './errors.js';
 
@@ -79,4 +79,15 @@ export function fileFailure(path: string, error: unknown): unknown {
     return usageError(`${path} cannot be read by this user. Nothing was sent.`);
   if (isFileError(error, 'EISDIR')) return usageError(`${path} is a folder. Nothing was sent.`);
   return error;
+}
+
+/**
+ * The error for a file that could not be written or read: `ASP_OUTPUT` if the disk is full or broken,
+ * otherwise `ASP_USAGE`, such as without permission. Every other error stays as it is.
+ */
+export function unusableFile(message: string, error: unknown): unknown {
+  const fault = fileFault(error);
+  if (fault === undefined) return error;
+  const code = isFileError(error, 'ENOSPC', 'EDQUOT', 'EIO') ? 'ASP_OUTPUT' : 'ASP_USAGE';
+  return new CliError(code, { message, why: `${fault}.`, cause: error });
 }

@@ -26,7 +26,7 @@ export interface LocalService {
 
 const USUAL_PORT = '8744';
 
-/** The records of the local services of this user, the latest first; none that cannot be trusted. */
+/** The records of the local services of this user, latest first; none that cannot be trusted. */
 async function readRecords(paths: Paths): Promise<readonly LocalServiceRecord[]> {
   try {
     // Anyone who can write or replace this file decides where credentials go.
@@ -49,7 +49,7 @@ export async function findLocalService(paths: Paths, probe: LocalServiceProbe): 
   return record && { record, isRunning: running !== undefined };
 }
 
-/** All local services that run, the latest first. */
+/** All local services that run, latest first. */
 export async function listRunningServices(paths: Paths, probe: LocalServiceProbe): Promise<LocalServiceRecord[]> {
   return (await readRecords(paths)).filter((record) => doesRun(record, probe));
 }

@@ -13,9 +13,8 @@ import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
-import { fileFailure, readStdin } from '../../input.js';
+import { fileFailure, readStdin, unusableFile } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
-import { unusableFile } from '../../unusable-file.js';
 import { unseenAttachment } from './references.js';
 
 /** How the files of a command are sent. */

@@ -6,8 +6,8 @@ import { suggest } from '../../../kit/suggest.js';
 import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
+import { unusableFile } from '../../input.js';
 import { findFolders } from '../../profile/paths.js';
-import { unusableFile } from '../../unusable-file.js';
 
 /** The shells that have completions. */
 export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;

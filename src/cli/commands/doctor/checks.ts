@@ -10,8 +10,8 @@ import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
 import { createLoginContext, loginsAt } from '../../context/login-place.js';
 import { CliError, usageError } from '../../errors.js';
+import { unusableFile } from '../../input.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
-import { unusableFile } from '../../unusable-file.js';
 
 /** The result of one check. `fix`: a command that helps, argument by argument. */
 export interface Finding {
