@@ -25,7 +25,7 @@ const OneRecord = z.looseObject({
   secret: z.string(),
 });
 
-/** The record of the service that started last; `earlier` has those that ran when it started, the latest first. */
+/** The record of the service that started last; `earlier` has those that ran when it started, latest first. */
 export const LocalServiceRecord = z.extend(OneRecord, { earlier: z.optional(z.array(OneRecord)) });
 
 export type LocalServiceRecord = z.infer<typeof LocalServiceRecord>;
