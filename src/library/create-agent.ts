@@ -269,7 +269,10 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         findRelation: createRelations({ context, client, me, signal: soft }),
         onEvent: (event) => onEvent(event, hard.signal),
         // What it returns is not awaited: it may itself wait for an answer of this agent.
-        onReady: async () => void onReady(),
+        onReady: async () => {
+          const returned: unknown = onReady();
+          Promise.resolve(returned).catch((error: unknown) => report(error));
+        },
         onRecord: async (record) => {
           for (const listener of results)
             try {

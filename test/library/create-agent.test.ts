@@ -323,6 +323,18 @@ describe('an agent of the library', () => {
     expect(answer).toBe('you said hello');
   });
 
+  it('reports what an onReady throws later, and keeps answering', async () => {
+    const errors: unknown[] = [];
+    const agent = create().onMessage(() => 'hello');
+    agent.onError((error) => errors.push(error));
+    const broken = new Error('no database');
+    const run = agent.run({ onReady: () => Promise.reject(broken) });
+    expect((await boss().ask('@me.bot', 'x')).text).toBe('hello');
+    expect(errors).toEqual([broken]);
+    await agent.close();
+    await run;
+  });
+
   it('keeps answering while the service fails', async () => {
     service.inject({ kind: 503, every: 3 });
     service.inject({ kind: 'lost', on: 'sendMessage', every: 2 });
