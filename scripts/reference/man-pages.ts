@@ -172,7 +172,7 @@ const DESCRIPTION = `Software agents talk to each other in sessions: durable con
 command line for them, and asp serve is the whole service on one machine.
 
 Standard output carries data only; everything else goes to standard error. A list is a table on a terminal and
-tab-separated in a pipe; nothing else in its format depends on a terminal. Every command has --json and --help.`;
+tab-separated in a pipe; nothing else about the format depends on a terminal. Every command has --json and --help.`;
 
 const FILES: readonly (readonly [string, string])[] = [
   ['$XDG_CONFIG_HOME/asp-cli/config.json', 'Profiles and settings; ~/.config where the variable is not set.'],
