@@ -188,6 +188,8 @@ describe('asp serve starts', () => {
       expect(await current()).toBe(other);
       expect(await home.run(['-p', url, 'session', 'list'])).toMatchObject({ status: 0, stderr: 'No sessions.\n' });
       expect(await home.run(['-p', url, 'login', '@a.one', '--yes'])).toMatchObject({ status: 0 });
+      const third = await home.asp(['serve', '--port', new URL(url).port, '--data', 'memory']);
+      expect(third.stderr).toContain(`The local service is already running at ${url} `);
       second.kill(signal);
       await second.ended;
       expect(await current()).toBe(url);

@@ -227,9 +227,10 @@ function redact(line: string): string {
 type Ports = Pick<Settings, 'port' | 'metrics-port'>;
 
 /** Why the service did not start. */
-async function translateStartError(error: unknown, settings: Ports, own?: OwnService | undefined): Promise<unknown> {
+async function translateStartError(error: unknown, settings: Ports, own: readonly OwnService[]): Promise<unknown> {
   if (!isStartError(error)) return translateFileError(error);
-  if (own !== undefined && isInItsWay(error, settings, own)) return runsAlready(own.running, error);
+  const inItsWay = own.find((one) => isInItsWay(error, settings, one));
+  if (inItsWay !== undefined) return runsAlready(inItsWay.running, error);
   const facts = { message: error.message, cause: error };
   switch (error.code) {
     case 'PORT_IN_USE':
@@ -256,7 +257,7 @@ async function translateStartError(error: unknown, settings: Ports, own?: OwnSer
   }
 }
 
-/** This user's running service, and the data folder of the one that did not start. */
+/** A running service of this user, and the data folder of the one that did not start. */
 interface OwnService {
   readonly running: LocalServiceRecord;
   readonly data: string;
@@ -324,8 +325,13 @@ export async function start(
   const { startService } = await import('../../../service/service.js');
   const options = { ...toServiceOptions(context, settings, seeds), adoptsAttachments };
   const service = await startService(options).catch(async (error: unknown) => {
-    const running = await context.localService();
-    throw await translateStartError(error, settings, running && { running, data: describeData(context, settings) });
+    const data = describeData(context, settings);
+    const running = await listRunningServices(context.paths, context.machine);
+    throw await translateStartError(
+      error,
+      settings,
+      running.map((one) => ({ running: one, data })),
+    );
   });
   const systemd = connectSystemd(context);
   const undo: (() => Promise<void>)[] = [];
