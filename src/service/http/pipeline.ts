@@ -59,6 +59,7 @@ async function admit({ context, verify, bounds }: Rest, call: Call): Promise<Adm
   requireActorKind(row, actor);
   requireScopes(scopesFor(row, actor), actor);
   logCaller(context.log, actor);
+  if (isWrite(row)) await bounds.beginWrite(actor, call.operation);
   call.whenDone(await bounds.begin(actor, call.request.raw, row.body === 'file'));
   // The client is gone, so there is no one to answer.
   if (call.request.raw.socket.destroyed) throw new ServiceError('VALIDATION_ERROR');
@@ -420,7 +421,7 @@ async function answerWrite(rest: Rest, call: AdmittedCall): Promise<AnsweredCall
   const answered = await answerOnce(context, call, request, (transaction) =>
     handle(context, call.actor as never, input as never, transaction as never),
   );
-  if (!answered.isReplay) bounds.chargeStored(call.actor, answered.answer.body.length);
+  bounds.noteAnswer(call.actor, call.operation, answered.answer.body.length);
   return answered;
 }
 

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { putLast } from '../../kit/bounded-map.js';
 import { type Clock, wait } from '../../kit/clock.js';
+import type { Operation } from '../../wire/endpoint.js';
 import {
   ACCOUNT_BURST_BYTES,
   ACCOUNT_BYTES_PER_SECOND,
@@ -91,9 +93,17 @@ export interface WorkBounds {
   begin(actor: Actor, request: IncomingMessage, isUpload?: boolean): Promise<() => void>;
   /** Receives the body of a request, as soon as that is allowed. */
   receive(actor: Actor, request: IncomingMessage): Promise<Buffer>;
-  /** Counts the answer of a write, which is stored for a day: it can be much larger than its request. */
-  chargeStored(actor: Actor, bytes: number): void;
+  /**
+   * Resolves when a write may begin. Its answer is stored for a day and can be much larger than its request, so it costs as
+   * much as the last answer of its kind.
+   */
+  beginWrite(actor: Actor, operation: Operation): Promise<void>;
+  /** Notes the size of the answer of a write. */
+  noteAnswer(actor: Actor, operation: Operation, bytes: number): void;
 }
+
+/** Large answers whose size is known at one time, each of one caller and one kind. */
+const KNOWN_ANSWERS_MAX = 10_000;
 
 export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'clock' | 'settings'>): WorkBounds {
   const pace = (perSecond: number, burst: number): Pace =>
@@ -109,10 +119,10 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   const largeBodiesOfAccounts = createSemaphore({ max: LARGE_BODIES_PER_ACCOUNT_MAX, ...untilTheirTurn });
   const receiveLarge = (accountId: string, request: IncomingMessage): Promise<Buffer> =>
     largeBodiesOfAccounts.use(accountId, () => largeBodies.use(EVERYBODY, () => readBytes(request)));
-  const charge = (actor: Actor, bytes: number): void => {
-    agentPace.charge(agentKey(actor), bytes);
-    accountPace.charge(actor.accountId, bytes);
-  };
+  // Apart from the others, so that only writes wait for stored answers.
+  const storedOfAgents = pace(AGENT_BYTES_PER_SECOND, AGENT_BURST_BYTES);
+  const storedOfAccounts = pace(ACCOUNT_BYTES_PER_SECOND, ACCOUNT_BURST_BYTES);
+  const knownAnswers = new Map<string, number>();
   const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
   return {
     async begin(actor, request, isUpload = false) {
@@ -138,10 +148,22 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
       const length = readJsonLength(request);
       const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
       const bytes = await (isSmall ? readBytes(request) : receiveLarge(actor.accountId, request));
-      if (length === undefined) charge(actor, bytes.length);
+      if (length !== undefined) return bytes;
+      agentPace.charge(agentKey(actor), bytes.length);
+      accountPace.charge(actor.accountId, bytes.length);
       return bytes;
     },
-    chargeStored: charge,
+    async beginWrite(actor, operation) {
+      const cost = knownAnswers.get(`${agentKey(actor)} ${operation}`);
+      if (cost === undefined || !settings.areLimitsOn) return;
+      await storedOfAgents.admit(agentKey(actor), cost);
+      await storedOfAccounts.admit(actor.accountId, cost);
+    },
+    noteAnswer(actor, operation, bytes) {
+      const key = `${agentKey(actor)} ${operation}`;
+      if (bytes > SMALL_BODY_MAX_BYTES) putLast(knownAnswers, key, bytes, KNOWN_ANSWERS_MAX);
+      else knownAnswers.delete(key);
+    },
   };
 }
 

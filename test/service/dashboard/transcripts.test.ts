@@ -222,6 +222,18 @@ describe('A transcript', () => {
     expect(html).toContain(`<a class="file" href="${pathOf(session)}/attachments/${picture}">`);
   });
 
+  it('shows as many pictures of one message as a browser can hold', async () => {
+    const session = await openSession('many pictures');
+    const large = drawPng(8, 8);
+    large.writeUInt32BE(4_000, 16);
+    large.writeUInt32BE(4_000, 20);
+    const part = { type: 'image', data_uri: toDataUri(large), name: 'large' } as const;
+    for (let count = 0; count < 2; count += 1) await other.mustSend(session, [part, part, part]);
+    const { text: html } = await get(pathOf(session));
+    expect(html.match(/<img /g)).toHaveLength(4);
+    expect(html.match(/Image not shown/g)).toHaveLength(2);
+  });
+
   it('jumps to a message by its number, and to a day', async () => {
     const session = await openSession('jumps');
     for (let index = 0; index < 60; index += 1) await mine.mustSend(session, `day one ${index}`);

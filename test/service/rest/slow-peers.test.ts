@@ -290,10 +290,23 @@ describe('A flood of large bodies', () => {
     const last = add('@a.last').then(() => {
       isAnswered = true;
     });
+    mustSucceed(await alice.get('/agents/me'));
     await pause(100);
     expect(isAnswered).toBe(false);
     clock.advance(5_000);
     await last;
+    clock.advance(60_000);
+    let answered = 0;
+    const many = Array.from({ length: 20 }, async (_, index) => {
+      await add(`@a.c${index}`);
+      answered += 1;
+    });
+    await until('the burst is through', async () => answered >= 8);
+    mustSucceed(await alice.get('/agents/me'));
+    await pause(100);
+    expect(answered).toBeLessThan(11);
+    clock.advance(20_000);
+    await Promise.all(many);
   });
 
   it('from two accounts, however slow it is, does not keep others from sending', async () => {

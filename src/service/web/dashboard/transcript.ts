@@ -77,13 +77,22 @@ const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
 /**
- * A few kilobytes can hold billions of pixels, and a browser needs four bytes for each: the page of a session must stay
- * usable, whatever others send to it.
+ * What the pictures of one message may have together. A few kilobytes can hold billions of pixels, and a browser needs
+ * four bytes for each: the page of a session must stay usable, whatever others send to it.
  */
 const PIXELS_MAX = 32_000_000;
 
-function isShowable(size: PictureSize | undefined): size is PictureSize {
-  return size !== undefined && size.width * size.height <= PIXELS_MAX;
+/** How many pixels more a message may show. */
+interface Room {
+  pixels: number;
+}
+
+/** Whether a picture of this size is shown. */
+function takeRoom(room: Room, size: PictureSize | undefined): size is PictureSize {
+  const pixels = size === undefined ? Number.POSITIVE_INFINITY : size.width * size.height;
+  if (pixels > room.pixels) return false;
+  room.pixels -= pixels;
+  return true;
 }
 
 interface PartsContext {
@@ -117,7 +126,8 @@ function renderParts(content: Message['content'], where: PartsContext): Html {
   if (typeof content === 'string') return renderText(content, where);
   const shown = where.isWhole ? content : content.slice(0, SHOWN_PARTS_MAX);
   const isCut = shown.length < content.length;
-  return html`${shown.map((part) => renderPart(part as AnyPart, where))}${isCut && renderRest(`Show all ${content.length} parts`, where)}`;
+  const room = { pixels: PIXELS_MAX };
+  return html`${shown.map((part) => renderPart(part as AnyPart, where, room))}${isCut && renderRest(`Show all ${content.length} parts`, where)}`;
 }
 
 /** The metadata of a message. */
@@ -125,10 +135,10 @@ function renderMetadata(metadata: object, where: PartsContext): Html {
   return renderFolded('Metadata', metadata, where);
 }
 
-function renderPart(part: AnyPart, where: PartsContext): Html {
+function renderPart(part: AnyPart, where: PartsContext, room: Room): Html {
   if (part.type === 'text') return renderText(part.text ?? '', where);
   if (part.type === 'file') return renderFile(part, where, FILE, 'File');
-  if (part.type === 'image') return renderPicture(part, where);
+  if (part.type === 'image') return renderPicture(part, where, room);
   return renderData(part.type === 'data' ? part.data : part, part.type, where);
 }
 
@@ -211,18 +221,18 @@ function renderRest(label: string, { path, sequence }: PartsContext): Html {
   return html`<p class="small"><a class="aside-link" href="${path}/events/${sequence}">${label}</a></p>`;
 }
 
-function renderPicture(part: AnyPart, where: PartsContext): Html {
+function renderPicture(part: AnyPart, where: PartsContext, room: Room): Html {
   const { data_uri: uri, name = 'Image', mime_type: type = '' } = part;
   const id = getAttachmentId(part);
   const size = where.pictures?.get(id ?? '');
-  if (id !== undefined && isShowable(size) && SHOWN_ATTACHMENT.has(type)) {
+  if (id !== undefined && SHOWN_ATTACHMENT.has(type) && takeRoom(room, size)) {
     const path = `${where.path}/attachments/${id}`;
     return html`<a class="picture-link" href="${path}"><img class="picture" src="${path}" alt="${strangersLines(name)}" loading="lazy" decoding="async"${renderSize(size)}></a>`;
   }
   if (uri === undefined) return renderFile(part, where, PICTURE, 'Image');
   const ownSize = SHOWN_PICTURE.test(uri) ? measureDataUri(uri) : undefined;
-  if (!isShowable(ownSize)) return html`<p class="soft small">Image not shown: ${strangersText(name)}</p>`;
-  return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}"${renderSize(ownSize)}>`;
+  if (!takeRoom(room, ownSize)) return html`<p class="soft small">Image not shown: ${strangersText(name)}</p>`;
+  return html`<img class="picture" src="${uri}" alt="${strangersLines(name)}" decoding="async"${renderSize(ownSize)}>`;
 }
 
 /** Room for a picture that has not arrived yet, so that the page does not move when it does. */
