@@ -276,6 +276,20 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     });
   });
 
+  it('Ctrl-C says how much may not have been sent while a session begins, too', async () => {
+    const terminal = await openTerminal(80, ['chat', '@bob.bot', '-a', 'alice.bot']);
+    await terminal.shows(/\n> ?$/m);
+    service.running.kill('SIGSTOP');
+    try {
+      await terminal.type('one', 'Enter', 'two', 'Enter');
+      await terminal.shows(/> one\n> two\n>/);
+      await terminal.type('C-c');
+      await terminal.shows(/Your last 2 lines may not have been sent\.\nexit 130/);
+    } finally {
+      service.running.kill('SIGCONT');
+    }
+  });
+
   it('Ctrl-C ends it like any program and leaves the terminal as it was', async () => {
     const id = await openSession();
     const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you']);

@@ -240,16 +240,17 @@ async function showEvent(chat: Chat, event: EventEnvelope): Promise<void> {
 }
 
 async function startSession(
-  { context, sent, conversation }: Chat,
+  chat: Chat,
   { name, topic }: ChatOptions,
   line: string,
 ): Promise<{ sessionId: string; sequence: number }> {
+  const { context, sent, conversation } = chat;
   const body = {
     invite: [name],
     initial_message: toMessage(conversation, line),
     ...(topic !== undefined && { topic }),
   };
-  const { reply } = await write(
+  const creating = write(
     context,
     'createSession',
     { body },
@@ -263,6 +264,7 @@ async function startSession(
       next: { NOT_FOUND: ['asp', 'agent', 'show', name.slice(1)] },
     },
   );
+  const { reply } = await whileSending(chat, context.signal, creating);
   if (reply.message_id !== null) sent.add(reply.message_id);
   return { sessionId: reply.session_id, sequence: reply.sequence ?? 0 };
 }
@@ -274,6 +276,21 @@ function toMessage({ isWithPerson }: Conversation, line: string): { content: str
 
 const describeUnsent = (count: number): string =>
   `Your last ${count === 1 ? 'line' : `${count} lines`} may not have been sent.`;
+
+/** If the person gives up meanwhile, says how much of what they typed may be lost. */
+async function whileSending<Result>(chat: Chat, signal: AbortSignal, sending: Promise<Result>): Promise<Result> {
+  const { context, conversation } = chat;
+  chat.isSending = true;
+  try {
+    return await sending;
+  } catch (error) {
+    if (signal.aborted && conversation.waiting !== undefined)
+      await context.output.note(describeUnsent(1 + conversation.waiting));
+    throw error;
+  } finally {
+    chat.isSending = false;
+  }
+}
 
 /** Sends a line with one key for all attempts, and waits for a service that is down. */
 async function sendLine(chat: Chat, sessionId: string, line: string, signal: AbortSignal): Promise<void> {
@@ -287,13 +304,7 @@ async function sendLine(chat: Chat, sessionId: string, line: string, signal: Abo
     return settled;
   });
   chat.sending = sending;
-  chat.isSending = true;
-  const settled = await explain({ subject: sessionId }, sending).catch(async (error: unknown) => {
-    if (signal.aborted && conversation.waiting !== undefined)
-      await context.output.note(describeUnsent(1 + conversation.waiting));
-    throw error;
-  });
-  chat.isSending = false;
+  const settled = await whileSending(chat, signal, explain({ subject: sessionId }, sending));
   if (settled.kind === 'done') return;
   const outcomeText = { not_applied: 'Your last line was not sent.', applied: '', unknown: 'It may have been sent.' };
   throw await explainRefusal(context, sessionId, withContext(settled.error, { subject: sessionId, outcomeText }));
