@@ -5,6 +5,7 @@ import { toHandle } from '../handle.js';
 import { ID_PREFIX } from '../id.js';
 import { LIST_LIMIT_MAX, SEARCH_QUERY_MAX_LENGTH, SEARCH_QUERY_MIN_LENGTH } from '../limit.js';
 import { EventEnvelope } from './event.js';
+import { describeIssue } from './issue.js';
 import { Message } from './message.js';
 import type { Session } from './session.js';
 
@@ -222,7 +223,11 @@ function toJsonSchema(schema: z.ZodMiniType, io: 'input' | 'output'): JsonSchema
 export function findToolMistake({ input }: ToolFacts, given: unknown): string | undefined {
   const [issue] = input.safeParse(given).error?.issues ?? [];
   if (issue === undefined) return undefined;
-  return `${issue.path.length === 0 ? '' : `${issue.path.join('.')}: `}${issue.message}.`;
+  const [name] = issue.path;
+  // Of several forms, none fits: the description names them.
+  const field = issue.code === 'invalid_union' && typeof name === 'string' ? input.shape[name] : undefined;
+  const forms = field && z.globalRegistry.get(field)?.description;
+  return forms === undefined ? describeIssue(issue, 'The input') : `"${String(name)}" must be ${forms}.`;
 }
 
 /** The maximum number of events per call, which is also the default. */
