@@ -5,6 +5,7 @@ import { isMessageEvent } from '../wire/event.js';
 import {
   ENDS_SESSION,
   FAILED,
+  findInReplyTo,
   HOPS,
   IN_REPLY_TO,
   isFailureNotice,
@@ -242,9 +243,8 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     await printed.after?.();
     return { ...about, outcome: 'replied', reply: sent.reply };
   }
-  // The command printed something different this time; the earlier reply was sent.
-  if (sent.error.code === 'IDEMPOTENCY_MISMATCH')
-    return { ...(await answeredBefore({ ...answering, ends }, event)), tries };
+  const earlier = await findEarlierReply(answering, event, sent.error);
+  if (earlier !== undefined) return { ...(await answeredBefore({ ...answering, ends }, event, earlier)), tries };
   if (sent.error.code === 'LOOP_GUARD') {
     await noteUnanswered(answering, event, 'loop_guard');
     return { ...about, ...(await limited(answering, event, 'loop_guard')), exit_code: exitCode, tries };
@@ -254,6 +254,28 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   // Only the content may be at fault, such as a file that does not exist. The refusal is stored under the key of the reply.
   const notice = await notify(answering, event, `the reply was refused: ${code} (${message})`, 'notice');
   return { ...about, outcome: 'refused', code, ...(notice?.kind === 'done' && { reply: notice.reply }) };
+}
+
+/**
+ * The reply that an earlier run or another worker sent, if that is why this one was refused: the command printed
+ * something different this time. A refused reply is stored under the same key, but it is not in the session.
+ */
+async function findEarlierReply(
+  { context, client, me, signal }: Answering,
+  { session_id: sessionId, sequence, payload }: Incoming,
+  { code }: RequestError,
+): Promise<Message | undefined> {
+  if (code !== 'IDEMPOTENCY_MISMATCH') return undefined;
+  const found = await persist(context, signal, async () => {
+    const path = { session_id: sessionId };
+    for await (const { events } of client.pages('replayEvents', { path, query: { after_sequence: sequence }, signal }))
+      for (const event of events) {
+        const isReply = isMessageEvent(event) && event.payload.sender === me;
+        if (isReply && findInReplyTo(event.payload) === payload.id) return event.payload;
+      }
+    return undefined;
+  });
+  return found.kind === 'done' ? found.reply : undefined;
 }
 
 /** Sends a notice to the sender of a message, if that is what happens after a failure, and says why there is no reply. */

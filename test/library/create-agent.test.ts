@@ -225,6 +225,34 @@ describe('an agent of the library', () => {
     await expect.poll(() => notes.at(-1)).toMatch(/; no reply was sent\.$/);
   });
 
+  it('notifies the sender after a restart if the reply of the earlier run was refused', async () => {
+    const client = service.client('@me.bot');
+    let restore: (() => void) | undefined;
+    const failing = Object.create(client, {
+      call: {
+        value: (...input: Parameters<Client['call']>) =>
+          client.call(...input).catch((error: unknown) => {
+            if (input[0] === 'sendMessage') restore ??= service.inject({ kind: 503, on: 'sendMessage' });
+            throw error;
+          }),
+      },
+    }) as Client;
+    const first = create({ client: failing, grace: '50ms' });
+    first.onMessage(() => [{ type: 'file', attachment_id: 'att_01JZZZZZZZZZZZZZZZZZZZZZZZ' }]);
+    const { ended } = await start(first);
+    const asked = expect(boss().ask('@me.bot', 'file')).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
+    const end = await until('the refusal', async () => restore);
+    await first.close();
+    await ended;
+    end();
+    const results: AnswerResult[] = [];
+    const second = create().onResult((result) => results.push(result));
+    second.onMessage(() => 'something different');
+    await start(second);
+    await asked;
+    expect(results).toMatchObject([{ outcome: 'refused', code: 'IDEMPOTENCY_MISMATCH', tries: 1 }]);
+  });
+
   it('does not wait for a handler that ignores its signal, and tells the next one that it got the message', async () => {
     const reasons: unknown[] = [];
     const agent = create({ timeout: '100ms', grace: '50ms' }).onError((error) => reasons.push(String(error)));
