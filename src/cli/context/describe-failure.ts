@@ -278,7 +278,8 @@ function explainReason(
     return 'in JSON, a quote or a line break takes two bytes. Send a long text as a file: asp send --file.';
   if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
     return `the service says to wait ${waitText(error.retryAfterMs)}.`;
-  if (code === 'NOT_FOUND')
+  // Without a credential, as for the operator's commands, nothing is hidden from an agent.
+  if (code === 'NOT_FOUND' && identity.source !== undefined)
     return 'the service gives the same answer for objects that do not exist and objects that this agent may not see.';
   if (code === 'ASP_TIMEOUT') return `${lastFailure(error, run)}${deadlineReason(run) ?? ''}`.trimEnd() || undefined;
   if (code === 'ASP_TLS') return certificateAdvice(error);

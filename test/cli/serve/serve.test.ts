@@ -291,6 +291,12 @@ describe('the agents and clients of a local service', () => {
     expect((await home.run(['serve', 'agent', 'pause', 'nobody.here'])).status).toBe(3);
   });
 
+  it('serve account show of a missing account does not say that an agent may not see it', async () => {
+    const { status, stderr } = await home.run(['serve', 'account', 'show', 'nobody']);
+    expect({ status, stderr }).toMatchObject({ status: 3, stderr: expect.stringContaining('has no such account') });
+    expect(stderr).not.toContain('may not see');
+  });
+
   it('serve client add prints id and secret as JSON, once, and they work without a home', async () => {
     const ended = await home.run(['serve', 'client', 'add', '@me.ci', '--scopes', 'agents:read,sessions:read']);
     expect(ended.status).toBe(0);
