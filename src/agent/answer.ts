@@ -216,10 +216,14 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   const about = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
   if (printed.kind === 'failed') {
     const { why } = printed;
-    await noteUnanswered(answering, event, 'failed');
-    if (onFailure === 'stop') throw failureStop(event, why);
+    if (onFailure === 'stop') {
+      await noteUnanswered(answering, event, 'failed');
+      throw failureStop(event, why);
+    }
     const failed = { ...about, outcome: 'failed' } as const;
     const notice = await notify(answering, event, why, 'reply');
+    if (notice?.kind === 'answered') return { ...(await answeredBefore(answering, event, notice.reply)), tries };
+    await noteUnanswered(answering, event, 'failed');
     if (notice === undefined) return failed;
     return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
   }
@@ -278,16 +282,25 @@ async function findEarlierReply(
   return found.kind === 'done' ? found.reply : undefined;
 }
 
-/** Sends a notice to the sender of a message, if that is what happens after a failure, and says why there is no reply. */
+/**
+ * Sends a notice to the sender of a message, if that is what happens after a failure, and says why there is no reply.
+ * `answered`: there is one, of another worker or an earlier run. If an earlier reply was refused, its key is used up.
+ */
 async function notify(
   answering: Answering,
   event: Incoming,
   why: string,
   keyName: 'reply' | 'notice',
-): Promise<Settled<NonNullable<RunRecord['reply']>> | undefined> {
+): Promise<
+  Settled<NonNullable<RunRecord['reply']>> | { readonly kind: 'answered'; readonly reply: Message } | undefined
+> {
   const { context, onFailure } = answering;
   const metadata = { [FAILED]: true, [IN_REPLY_TO]: event.payload.id };
   const notice = onFailure === 'reply' ? await reply(answering, event, FAILURE_NOTICE, metadata, keyName) : undefined;
+  if (keyName === 'reply' && notice?.kind === 'refused' && notice.error.code === 'IDEMPOTENCY_MISMATCH') {
+    const earlier = await findEarlierReply(answering, event, notice.error);
+    return earlier === undefined ? notify(answering, event, why, 'notice') : { kind: 'answered', reply: earlier };
+  }
   const what = notice?.kind === 'done' ? 'the sender is notified.' : 'no reply was sent.';
   await context.output.note(`${event.event_id}: ${why}; ${what}`);
   return notice;

@@ -29,11 +29,12 @@ interface Begun {
   readonly pid: number;
 }
 
-// Writes down that it began, waits while the file `hold` exists, and does not answer messages that say "quiet".
+// Writes down that it began, waits while the file `hold` exists, does not answer messages that say "quiet", and fails for
+// those that say "fails in" with the name of its worker.
 const COMMAND = `echo "$WORKER $ASP_SESSION_ID $ASP_EVENT_ID $ASP_TRY $$" >> begun.log
 message=$(cat)
 while [ -e hold ]; do sleep 0.1; done
-case "$message" in *quiet*) ;; *) echo "done by $WORKER" ;; esac`;
+case "$message" in *quiet*) ;; *"fails in $WORKER"*) exit 1 ;; *) echo "done by $WORKER" ;; esac`;
 
 describe('asp run --shared', () => {
   let home: Home;
@@ -225,6 +226,24 @@ describe('asp run --shared', () => {
     ).toEqual(['1', '1', '1']);
     expect(new Set(begun().map(({ event }) => event)).size).toBe(4);
     expect(await answers(sid)).toHaveLength(4);
+  });
+
+  it('does not call a message failed that another run has answered meanwhile', async () => {
+    const one = await start('one');
+    const sid = await open();
+    writeFileSync(join(home.directory, 'hold'), '');
+    await me.mustSend(sid, 'fails in one');
+    await until('the command', begunIn(sid), 20_000);
+    one.kill('SIGSTOP');
+    await start('two', '--since', '1m');
+    await until('the other run', async () => begun().length === 2, 40_000);
+    rmSync(join(home.directory, 'hold'));
+    await answered(sid, 1);
+    one.kill('SIGCONT');
+    await one.until('stdout', /\n/);
+    expect(jsonLines(one.stdout())).toMatchObject([{ outcome: 'answered', code: null }]);
+    expect(one.stderr()).not.toContain('no reply was sent');
+    expect(await answers(sid)).toMatchObject([{ content: 'done by two' }]);
   });
 
   it('ends without touching a message if the service refuses its claim', async () => {
