@@ -247,7 +247,7 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
     await printed.after?.();
     return { ...about, outcome: 'replied', reply: sent.reply };
   }
-  const earlier = await findEarlierReply(answering, event, sent.error);
+  const earlier = isKeyUsed(sent.error) ? await findEarlierReply(answering, event) : undefined;
   if (earlier !== undefined) return { ...(await answeredBefore({ ...answering, ends }, event, earlier)), tries };
   if (sent.error.code === 'LOOP_GUARD') {
     await noteUnanswered(answering, event, 'loop_guard');
@@ -260,16 +260,14 @@ async function answerWithin(answering: Answering, event: Incoming, ticket: Ticke
   return { ...about, outcome: 'refused', code, ...(notice?.kind === 'done' && { reply: notice.reply }) };
 }
 
-/**
- * The reply that an earlier run or another worker sent, if that is why this one was refused: the command printed
- * something different this time. A refused reply is stored under the same key, but it is not in the session.
- */
+/** Another worker or an earlier run sent a different reply to the same message, or tried to. */
+const isKeyUsed = ({ code }: RequestError): boolean => code === 'IDEMPOTENCY_MISMATCH';
+
+/** The reply that another worker or an earlier run sent. One that the service refused is not in the session. */
 async function findEarlierReply(
   { context, client, me, signal }: Answering,
   { session_id: sessionId, sequence, payload }: Incoming,
-  { code }: RequestError,
 ): Promise<Message | undefined> {
-  if (code !== 'IDEMPOTENCY_MISMATCH') return undefined;
   const found = await persist(context, signal, async () => {
     const path = { session_id: sessionId };
     for await (const { events } of client.pages('replayEvents', { path, query: { after_sequence: sequence }, signal }))
@@ -297,8 +295,8 @@ async function notify(
   const { context, onFailure } = answering;
   const metadata = { [FAILED]: true, [IN_REPLY_TO]: event.payload.id };
   const notice = onFailure === 'reply' ? await reply(answering, event, FAILURE_NOTICE, metadata, keyName) : undefined;
-  if (keyName === 'reply' && notice?.kind === 'refused' && notice.error.code === 'IDEMPOTENCY_MISMATCH') {
-    const earlier = await findEarlierReply(answering, event, notice.error);
+  if (keyName === 'reply' && notice?.kind === 'refused' && isKeyUsed(notice.error)) {
+    const earlier = await findEarlierReply(answering, event);
     return earlier === undefined ? notify(answering, event, why, 'notice') : { kind: 'answered', reply: earlier };
   }
   const what = notice?.kind === 'done' ? 'the sender is notified.' : 'no reply was sent.';

@@ -82,8 +82,8 @@ export function fileFailure(path: string, error: unknown): unknown {
 }
 
 /**
- * The error for a file that could not be written or read: `ASP_OUTPUT` if the disk is full or broken,
- * otherwise `ASP_USAGE`, such as without permission. Every other error stays as it is.
+ * The error for a file that could not be written or read: `ASP_OUTPUT` if the disk is full or broken, otherwise
+ * `ASP_USAGE`, for example if permission is missing. Any other error is returned unchanged.
  */
 export function unusableFile(message: string, error: unknown): unknown {
   const fault = fileFault(error);

@@ -268,7 +268,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         progressPath: path,
         findRelation: createRelations({ context, client, me, signal: soft }),
         onEvent: (event) => onEvent(event, hard.signal),
-        // What it returns is not awaited: it may itself wait for an answer of this agent.
+        // Not awaited: the callback may be waiting for this agent to answer.
         onReady: async () => {
           const returned: unknown = onReady();
           Promise.resolve(returned).catch((error: unknown) => report(error));

@@ -26,7 +26,7 @@ export interface LocalService {
 
 const USUAL_PORT = '8744';
 
-/** The records of the local services of this user, latest first; none that cannot be trusted. */
+/** The records of the local services of this user, latest first; only those that can be trusted. */
 async function readRecords(paths: Paths): Promise<readonly LocalServiceRecord[]> {
   try {
     // Anyone who can write or replace this file decides where credentials go.

@@ -34,7 +34,7 @@ export function shorten(text: string, width: number): string {
 
 const GAP = 2;
 const NARROWEST = 8;
-/** A column that can be left out is, before another one gets narrower. */
+/** Optional columns are left out before another one gets narrower than this. */
 const NARROWEST_BESIDE_OPTIONAL = 10;
 /** Running text in a narrower column is hard to read. */
 const NARROWEST_WRAPPED = 24;

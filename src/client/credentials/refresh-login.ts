@@ -54,8 +54,8 @@ function deferSignals(): Deferral {
 
 /**
  * Runs `work` to its end even if the process gets a signal, and handles the signal afterwards: if the process died
- * after a refresh token was spent and before its successor is stored, the login would be lost. Works that overlap, such
- * as those of two logins, share one deferral: each would otherwise restore the listeners of the other.
+ * after a refresh token was spent and before its successor is stored, the login would be lost. Calls that overlap, such
+ * as renewals of two logins, share one deferral; otherwise each would restore the listeners of the other.
  */
 export async function withDeferredSignals<Result>(work: () => Promise<Result>): Promise<Result> {
   deferral ??= deferSignals();

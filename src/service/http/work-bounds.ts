@@ -102,14 +102,32 @@ export interface WorkBounds {
   noteAnswer(actor: Actor, operation: Operation, bytes: number): void;
 }
 
-/** Large answers whose size is known at one time, each of one caller and one kind. */
+/** How many sizes of large answers are known at one time, one for each caller and operation. */
 const KNOWN_ANSWERS_MAX = 10_000;
+
+const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
 
 export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'clock' | 'settings'>): WorkBounds {
   const pace = (perSecond: number, burst: number): Pace =>
     createPace(clock, { perSecond, burst, longestWaitMs: REQUEST_WAIT_MAX_MS });
-  const agentPace = pace(AGENT_BYTES_PER_SECOND, AGENT_BURST_BYTES);
-  const accountPace = pace(ACCOUNT_BYTES_PER_SECOND, ACCOUNT_BURST_BYTES);
+  const paceOfCallers = () => {
+    const ofAgents = pace(AGENT_BYTES_PER_SECOND, AGENT_BURST_BYTES);
+    const ofAccounts = pace(ACCOUNT_BYTES_PER_SECOND, ACCOUNT_BURST_BYTES);
+    return {
+      async admit(actor: Actor, cost: number): Promise<void> {
+        if (!settings.areLimitsOn) return;
+        await ofAgents.admit(agentKey(actor), cost);
+        await ofAccounts.admit(actor.accountId, cost);
+      },
+      charge(actor: Actor, cost: number): void {
+        ofAgents.charge(agentKey(actor), cost);
+        ofAccounts.charge(actor.accountId, cost);
+      },
+    };
+  };
+  const requests = paceOfCallers();
+  // Separate, so that only writes wait for stored answers.
+  const storedAnswers = paceOfCallers();
   const waiting = { waitingMax: REQUESTS_WAITING_MAX, refusal: REFUSAL };
   const patience = { clock, maxMs: REQUEST_WAIT_MAX_MS };
   const ofAgents = createSemaphore({ max: REQUESTS_PER_AGENT_MAX, patience, ...waiting });
@@ -119,18 +137,11 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
   const largeBodiesOfAccounts = createSemaphore({ max: LARGE_BODIES_PER_ACCOUNT_MAX, ...untilTheirTurn });
   const receiveLarge = (accountId: string, request: IncomingMessage): Promise<Buffer> =>
     largeBodiesOfAccounts.use(accountId, () => largeBodies.use(EVERYBODY, () => readBytes(request)));
-  // Apart from the others, so that only writes wait for stored answers.
-  const storedOfAgents = pace(AGENT_BYTES_PER_SECOND, AGENT_BURST_BYTES);
-  const storedOfAccounts = pace(ACCOUNT_BYTES_PER_SECOND, ACCOUNT_BURST_BYTES);
   const knownAnswers = new Map<string, number>();
-  const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
   return {
     async begin(actor, request, isUpload = false) {
       const cost = REQUEST_COST_BYTES + (isUpload ? 0 : (readJsonLength(request) ?? 0));
-      if (settings.areLimitsOn) {
-        await agentPace.admit(agentKey(actor), cost);
-        await accountPace.admit(actor.accountId, cost);
-      }
+      await requests.admit(actor, cost);
       if (isUpload) return () => {};
       const releaseAgent = await ofAgents.acquire(agentKey(actor));
       try {
@@ -148,16 +159,12 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
       const length = readJsonLength(request);
       const isSmall = length !== undefined && length <= SMALL_BODY_MAX_BYTES;
       const bytes = await (isSmall ? readBytes(request) : receiveLarge(actor.accountId, request));
-      if (length !== undefined) return bytes;
-      agentPace.charge(agentKey(actor), bytes.length);
-      accountPace.charge(actor.accountId, bytes.length);
+      if (length === undefined) requests.charge(actor, bytes.length);
       return bytes;
     },
     async beginWrite(actor, operation) {
       const cost = knownAnswers.get(`${agentKey(actor)} ${operation}`);
-      if (cost === undefined || !settings.areLimitsOn) return;
-      await storedOfAgents.admit(agentKey(actor), cost);
-      await storedOfAccounts.admit(actor.accountId, cost);
+      if (cost !== undefined) await storedAnswers.admit(actor, cost);
     },
     noteAnswer(actor, operation, bytes) {
       const key = `${agentKey(actor)} ${operation}`;

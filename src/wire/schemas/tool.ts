@@ -224,7 +224,7 @@ export function findToolMistake({ input }: ToolFacts, given: unknown): string | 
   const [issue] = input.safeParse(given).error?.issues ?? [];
   if (issue === undefined) return undefined;
   const [name] = issue.path;
-  // Of several forms, none fits: the description names them.
+  // None of several forms fits, so the description says which there are.
   const field = issue.code === 'invalid_union' && typeof name === 'string' ? input.shape[name] : undefined;
   const forms = field && z.globalRegistry.get(field)?.description;
   return forms === undefined ? describeIssue(issue, 'The input') : `"${String(name)}" must be ${forms}.`;

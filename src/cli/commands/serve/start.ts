@@ -4,8 +4,7 @@ import { RequestError } from '../../../client/http/request-error.js';
 import { orAborted, wait } from '../../../kit/clock.js';
 import { messageOf } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
-import { parseIfJson } from '../../../kit/parse-json.js';
-import { readIfPresent, writePrivateFile } from '../../../kit/private-file.js';
+import { writePrivateFile } from '../../../kit/private-file.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { createTurnableClock, type TurnableClock } from '../../../kit/turnable-clock.js';
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
@@ -13,7 +12,7 @@ import type { RunningService, ServiceOptions } from '../../../service/service.js
 import { isMessageEvent } from '../../../wire/event.js';
 import { IN_REPLY_TO } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
-import { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
+import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Content } from '../../../wire/schemas/requests.js';
 import type { Context } from '../../context/context.js';
 import { connectAsLocal } from '../../context/operator.js';
@@ -512,9 +511,9 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
     await output.note(`Another service is running at ${latest.url}: until this one ends, "local" means this one.`);
   await writeRecords(context, path, [record, ...before]);
   return async () => {
-    // A service that started meanwhile has its own record.
-    if ((await readPid(path)) !== record.pid) return;
-    const others = (await listRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
+    const [first, ...others] = await listRunningServices(paths, machine);
+    // A service that started meanwhile has put its own record in front.
+    if (first?.pid !== record.pid) return;
     if (others.length > 0) await writeRecords(context, path, others);
     else rmSync(path, { force: true });
   };
@@ -527,9 +526,4 @@ async function writeRecords(
 ): Promise<void> {
   await makeRuntimeDirectory(paths);
   return writePrivateFile(path, `${JSON.stringify({ ...latest, ...(earlier.length > 0 && { earlier }) })}\n`);
-}
-
-async function readPid(path: string): Promise<number | undefined> {
-  const text = await readIfPresent(path).catch(() => undefined);
-  return LocalServiceRecord.safeParse(parseIfJson(text)).data?.pid;
 }

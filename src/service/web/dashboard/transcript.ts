@@ -77,8 +77,8 @@ const SHOWN_ATTACHMENT = new Set(['image/png', 'image/jpeg', 'image/gif']);
 const SHOWN_PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 
 /**
- * What the pictures of one message may have together. A few kilobytes can hold billions of pixels, and a browser needs
- * four bytes for each: the page of a session must stay usable, whatever others send to it.
+ * The most pixels that the pictures of one message can have together. A few kilobytes can hold billions of pixels, and a
+ * browser needs four bytes for each one. Without a limit, a stranger could make the page of a session unusable.
  */
 const PIXELS_MAX = 32_000_000;
 
