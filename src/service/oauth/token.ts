@@ -287,10 +287,9 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   await takeFromLimit(context, client, code.account_id);
 
   const familyId = createFamilyId(context);
-  if (!(await useAuthorizationCode(transaction, code.code_hash, now, familyId))) {
-    const used = await findAuthorizationCode(transaction, code.code_hash);
-    return refuseReuse(context, transaction, used ?? code);
-  }
+  // Another use would have waited for the lock, so the code was removed, as by a change of the password.
+  if (!(await useAuthorizationCode(transaction, code.code_hash, now, familyId)))
+    throw invalidGrant('removed meanwhile');
   const refreshToken = await startFamily(context, transaction, familyId, {
     ...code,
     resources: JSON.stringify({ ...granted, usual: resources }),
@@ -358,18 +357,14 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   if (family === undefined || family.client_id !== client.id) throw invalidRefresh('unknown, or of another client');
   if (family.revoked_at !== null) throw invalidRefresh('family is revoked');
   if (now > family.last_used_at + REFRESH_TOKEN_IDLE_LIFETIME_S * 1000) throw invalidRefresh('expired');
-  if (family.rotated_at !== null) {
-    return refuseRefreshReuse(context, transaction, family, 'rotated before: family revoked');
-  }
+  if (family.rotated_at !== null) return refuseRefreshReuse(context, transaction, family);
   const scopes = narrowScopes(parameters.one('scope'), parseScopes(family.scope));
   const resources = chooseResources(parameters, JSON.parse(family.resources) as GrantedResources);
   const grantee = await findGrantee(transaction, family);
   if (grantee === undefined) throw invalidRefresh('account or agent was removed, or is suspended');
   await takeFromLimit(context, client, family.account_id);
 
-  if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) {
-    return refuseRefreshReuse(context, transaction, family, 'rotated meanwhile: family revoked');
-  }
+  if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) throw invalidRefresh('removed meanwhile');
   if (!(await markRefreshFamilyUsed(transaction, family.id, now))) throw invalidRefresh('family was revoked meanwhile');
   return {
     kind: 'granted',
@@ -392,7 +387,6 @@ async function refuseRefreshReuse(
   context: ServiceContext,
   transaction: Transaction,
   family: RefreshTokenOfFamily,
-  detail: string,
 ): Promise<GrantOutcome> {
   const { clock, log, meter } = context;
   await revokeRefreshFamily(transaction, family.id, clock.now());
@@ -406,7 +400,7 @@ async function refuseRefreshReuse(
     meter.refreshTokenReused();
     log.security?.('refresh_token_reused', facts);
   });
-  return { kind: 'refused', error: invalidRefresh(detail) };
+  return { kind: 'refused', error: invalidRefresh('rotated before: family revoked') };
 }
 
 /** One answer for every reason (spec: Authentication failures). */

@@ -108,7 +108,7 @@ export function findAuthorizationCode(query: Query, codeHash: string): Promise<A
   return query.get<AuthorizationCodeRow>('SELECT * FROM authorization_code WHERE code_hash = $1', codeHash);
 }
 
-/** False: it was already used. */
+/** False: it was already used, or removed. */
 export async function useAuthorizationCode(
   transaction: Transaction,
   codeHash: string,
@@ -188,7 +188,7 @@ export function findRefreshToken(query: Query, tokenHash: string): Promise<Refre
   );
 }
 
-/** False: another request rotated it first. */
+/** False: it was already rotated, or removed. */
 export async function markRefreshTokenRotated(
   transaction: Transaction,
   tokenHash: string,

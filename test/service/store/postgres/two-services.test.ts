@@ -60,6 +60,25 @@ describe(`${CALLERS} at once over two services`, () => {
     }
   });
 
+  it('a code that is removed while it is redeemed is refused, without an alert about a copy', async () => {
+    const { clientId, code, verifier } = await mustGetCode(places[0], operator, alice.handle);
+    const database = await openPostgres(schema.url);
+    const isWaiting = `SELECT 1 AS found FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+      AND query LIKE 'UPDATE authorization_code%'`;
+    let redeeming: Promise<Answer> | undefined;
+    await database.write(async (transaction) => {
+      await transaction.run('DELETE FROM authorization_code WHERE client_id = $1', clientId);
+      redeeming = redeemCode(places[1], clientId, code, verifier);
+      await until('the code is waited for', async () => (await database.aside.all(isWaiting)).length > 0);
+    });
+    const answer = await redeeming;
+    const alerts = await database.read((query) =>
+      query.all("SELECT id FROM activity WHERE kind = 'app-copied' AND detail = $1", clientId),
+    );
+    await database.close();
+    expect([answer?.status, field(answer?.json, 'error'), alerts]).toEqual([400, 'invalid_grant', []]);
+  });
+
   it(`a refresh token is rotated exactly once, and its family ends revoked: ${ROUNDS} rounds`, async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const { clientId, refreshToken } = await mustGrant(places[0], operator, alice.handle);
