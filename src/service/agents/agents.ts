@@ -137,6 +137,8 @@ export interface NewAgent {
 }
 
 export const createAgent: Handler<'createAgent'> = async (context, actor, input, transaction) => {
+  // An account that is removed at the same time must not keep an agent.
+  await transaction.lock([accountLock(actor.accountId)]);
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
   const { body } = input;

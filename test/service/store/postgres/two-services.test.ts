@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import type { Transaction } from '../../../../src/service/core/database.js';
 import { type RunningService, startService } from '../../../../src/service/service.js';
+import { markAccountSuspended } from '../../../../src/service/store/accounts.js';
+import { accountLock } from '../../../../src/service/store/lock-names.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { markSocketsRevoked } from '../../../../src/service/store/processes.js';
 import { type Actor, callApi, createActor, type Operator } from '../../../support/actors.js';
@@ -157,6 +159,30 @@ describe('One service in two processes', () => {
       'bob is offline',
       async () => field((await alice.get(`/agents/${bob.owner}/${bob.name}`)).json, 'agent.is_online') === false,
     );
+  });
+
+  it('creates no agent for an account that is suspended at the same time', async () => {
+    const scope = 'account:read account:agents:read';
+    const { accessToken } = await mustGrant(places[0], operator, alice.handle, { scope });
+    const database = await openPostgres(schema.url);
+    const [account] = await database.read((query) =>
+      query.all<{ id: string }>('SELECT account_id AS id FROM agent WHERE handle = $1', alice.handle),
+    );
+    const isWaiting = "SELECT 1 AS found FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    const suspend = (transaction: Transaction, at: number | null) =>
+      markAccountSuspended(transaction, account?.id ?? '', at);
+    let creating: Promise<Answer> | undefined;
+    await database.write(async (transaction) => {
+      await transaction.lock([accountLock(account?.id ?? '')]);
+      creating = callApi(baseOfTwo(), accessToken, 'POST', '/agents', { local_name: 'late', display_name: 'Late' });
+      await until('it waits', async () => (await database.aside.all(isWaiting)).length > 0);
+      await suspend(transaction, 1);
+    });
+    const answer = await creating;
+    await database.write((transaction) => suspend(transaction, null));
+    await database.close();
+    expect([answer?.status, field(answer?.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
+    expect((await alice.get(`/agents/${alice.owner}/late`)).status).toBe(404);
   });
 
   it('closes the sockets at one of a grant revoked at the other, even if the notification is lost', async () => {
