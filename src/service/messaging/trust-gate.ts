@@ -111,7 +111,10 @@ async function weigh(
     inviterGlob: toOwnerGlob(inviter.handle),
   };
   const rows = await weighHandles(query, question, [inviter.handle, ...handles]);
-  const mustList = settings.trust === 'symmetric' && rows.get(inviter.handle)?.inbound_policy !== 'open';
+  const own = rows.get(inviter.handle);
+  // It was removed or suspended while this call waited for its lock.
+  if (own === undefined || !isSeenBy(own)) throw new ServiceError('UNAUTHORIZED');
+  const mustList = settings.trust === 'symmetric' && own.inbound_policy !== 'open';
   return handles.map((handle) => {
     const row = rows.get(handle);
     if (row === undefined) throw new Error('The gate gave no answer.');

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Transaction } from '../../../../src/service/core/database.js';
+import type { SharedDatabase, Transaction } from '../../../../src/service/core/database.js';
 import { type RunningService, startService } from '../../../../src/service/service.js';
 import { markAccountSuspended } from '../../../../src/service/store/accounts.js';
-import { accountLock } from '../../../../src/service/store/lock-names.js';
+import { accountLock, agentLock } from '../../../../src/service/store/lock-names.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { markSocketsRevoked } from '../../../../src/service/store/processes.js';
 import { type Actor, callApi, createActor, type Operator } from '../../../support/actors.js';
@@ -48,6 +48,12 @@ const baseOfTwo = (): string => `http://127.0.0.1:${two.port}/v1`;
 const atOnce = (ask: (place: Place) => Promise<Answer>): Promise<Answer[]> =>
   Promise.all(Array.from({ length: CALLERS }, (_, index) => ask(places[index % 2 === 0 ? 0 : 1])));
 const successes = (answers: readonly Answer[]): Answer[] => answers.filter((answer) => answer.status === 200);
+
+const untilItWaits = (database: SharedDatabase): Promise<unknown> =>
+  until('a call waits for a named lock', async () => {
+    const waiting = "SELECT 1 AS found FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    return (await database.aside.all(waiting)).length > 0;
+  });
 
 describe(`${CALLERS} at once over two services`, () => {
   it(`a code is redeemed exactly once, and a second use revokes its tokens: ${ROUNDS} rounds`, async () => {
@@ -168,14 +174,13 @@ describe('One service in two processes', () => {
     const [account] = await database.read((query) =>
       query.all<{ id: string }>('SELECT account_id AS id FROM agent WHERE handle = $1', alice.handle),
     );
-    const isWaiting = "SELECT 1 AS found FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
     const suspend = (transaction: Transaction, at: number | null) =>
       markAccountSuspended(transaction, account?.id ?? '', at);
     let creating: Promise<Answer> | undefined;
     await database.write(async (transaction) => {
       await transaction.lock([accountLock(account?.id ?? '')]);
       creating = callApi(baseOfTwo(), accessToken, 'POST', '/agents', { local_name: 'late', display_name: 'Late' });
-      await until('it waits', async () => (await database.aside.all(isWaiting)).length > 0);
+      await untilItWaits(database);
       await suspend(transaction, 1);
     });
     const answer = await creating;
@@ -183,6 +188,24 @@ describe('One service in two processes', () => {
     await database.close();
     expect([answer?.status, field(answer?.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
     expect((await alice.get(`/agents/${alice.owner}/late`)).status).toBe(404);
+  });
+
+  it('creates no session for an agent that is removed at the same time', async () => {
+    const database = await openPostgres(schema.url);
+    const remove = (transaction: Transaction, at: number | null) =>
+      transaction.run('UPDATE agent SET removed_at = $2 WHERE handle = $1', alice.handle, at);
+    const token = await alice.token();
+    let creating: Promise<Answer> | undefined;
+    await database.write(async (transaction) => {
+      await transaction.lock([agentLock(alice.handle)]);
+      creating = callApi(baseOfTwo(), token, 'POST', '/sessions', { invite: [bob.handle] });
+      await untilItWaits(database);
+      await remove(transaction, 1);
+    });
+    const answer = await creating;
+    await database.write((transaction) => remove(transaction, null));
+    await database.close();
+    expect([answer?.status, field(answer?.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
   });
 
   it('closes the sockets at one of a grant revoked at the other, even if the notification is lost', async () => {
