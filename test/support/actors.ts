@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 
+import { ACCESS_TOKEN_LIFETIME_S } from '../../src/wire/limit.js';
 import { type Answer, request } from './http.js';
 import { text } from './json.js';
 import { AGENT_SCOPE, askClientToken, type ClientCredentials, type Place } from './oauth.js';
@@ -79,9 +80,12 @@ export async function createActor(
   });
 }
 
+/** Long tests take longer than a token lives. */
+const TOKEN_KEPT_MS = (ACCESS_TOKEN_LIFETIME_S - 60) * 1_000;
+
 /** Returns the actor for existing credentials. */
 export function actorOf(place: Place, handle: string, credentials: ClientCredentials): Actor {
-  const tokens = new Map<string, Promise<string>>();
+  const tokens = new Map<string, { readonly token: Promise<string>; readonly askedAt: number }>();
 
   async function fetchToken(resource: 'api' | 'ws', scopes: readonly string[]): Promise<string> {
     const address = resource === 'api' ? place.baseUrl : place.wsUrl;
@@ -92,9 +96,11 @@ export function actorOf(place: Place, handle: string, credentials: ClientCredent
 
   function token(resource: 'api' | 'ws' = 'api', scopes: readonly string[] = AGENT_SCOPE): Promise<string> {
     const name = `${resource} ${scopes.join(' ')}`;
-    const known = tokens.get(name) ?? fetchToken(resource, scopes);
-    tokens.set(name, known);
-    return known;
+    const known = tokens.get(name);
+    if (known !== undefined && performance.now() < known.askedAt + TOKEN_KEPT_MS) return known.token;
+    const token = fetchToken(resource, scopes);
+    tokens.set(name, { token, askedAt: performance.now() });
+    return token;
   }
 
   const call: Actor['call'] = async (method, path, body, options = {}) =>
