@@ -15,9 +15,9 @@ import {
   type ProfileEntry,
   parseConfig,
   requireConfigFile,
-  withConfigLock,
   writeConfig,
 } from '../profile/config.js';
+import { withFileLock } from '../profile/file-lock.js';
 import { readHandle } from '../values.js';
 
 /** The part of `config.json` that a key names. */
@@ -303,7 +303,7 @@ async function editSettings(context: Context, path: string): Promise<boolean> {
       config = await readDraft();
     }
     const edited = config;
-    await withConfigLock(context, path, async () => {
+    await withFileLock(context, path, async () => {
       if ((await readIfPresent(path)) !== before)
         throw usageError(`Someone else changed the settings in the meantime. ${unchanged}`, {
           why: `they are in ${path}.`,

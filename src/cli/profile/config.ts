@@ -5,6 +5,7 @@ import { isObject } from '../../kit/parse-json.js';
 import { fileFault, readIfPresent, replaceFile } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
 import { parseHandle } from '../values.js';
+import { withFileLock } from './file-lock.js';
 
 /** One service, under the user's own name for it. The file uses these keys unchanged. */
 export interface ProfileEntry {
@@ -168,30 +169,11 @@ export async function changeConfig(
   change: ConfigChange,
 ): Promise<{ readonly before: Config; readonly next: Config }> {
   const path = requireConfigFile(file);
-  return withConfigLock(context, path, async () => {
+  return withFileLock(context, path, async () => {
     const before = await readConfig(path);
     const next = await change(before);
     await writeConfig(path, next);
     return { before, next };
-  });
-}
-
-/** Runs `work` while no other command changes this settings file: of two at once, neither undoes the other's change. */
-export async function withConfigLock<Result>(
-  context: LockContext,
-  path: string,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const { withProcessLock } = await import('../../client/credentials/process-lock.js');
-  let isStarted = false;
-  const start = (): Promise<Result> => {
-    isStarted = true;
-    return work();
-  };
-  return withProcessLock(context, `config\n${path}`, start).catch((error: unknown) => {
-    if (isStarted) throw error;
-    // Without a lock, a change that another command may undo is better than none.
-    return work();
   });
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -132,5 +132,18 @@ describe('a second asp serve', () => {
     second.kill('SIGINT');
     await second.ended;
     await service.stop();
+  });
+
+  it('that starts or stops at the same moment as others does not lose their records', async () => {
+    const starting = Array.from({ length: 6 }, () => home.start(['serve', '--port', '0', '--data', 'memory']));
+    await Promise.all(starting.map((running) => running.until('stdout', /^http:\S+$/m)));
+    const { earlier, ...latest } = json<{ pid: number; earlier: { pid: number }[] }>(
+      readFileSync(recordFile(), 'utf8'),
+    );
+    const recorded = [latest, ...earlier].map(({ pid }) => pid);
+    expect(recorded.toSorted()).toEqual(starting.map(({ pid }) => pid).toSorted());
+    for (const running of starting) running.kill('SIGINT');
+    await Promise.all(starting.map(({ ended }) => ended));
+    expect(existsSync(recordFile())).toBe(false);
   });
 });

@@ -18,6 +18,7 @@ import type { Context } from '../../context/context.js';
 import { connectAsLocal } from '../../context/operator.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, usageError } from '../../errors.js';
+import { withFileLock } from '../../profile/file-lock.js';
 import { listRunningServices } from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
@@ -505,18 +506,19 @@ async function drain(context: Context, service: RunningService, ready: ReadyFile
 async function leaveRecord(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
   const { machine, output, paths } = context;
   const path = localServiceFile(paths, LOCAL_SERVICE_NAME);
-  const before = await listRunningServices(paths, machine);
-  const [latest] = before;
+  const latest = await withFileLock(context, path, async () => {
+    const before = await listRunningServices(paths, machine);
+    await writeRecords(context, path, [record, ...before]);
+    return before[0];
+  });
   if (latest !== undefined)
     await output.note(`Another service is running at ${latest.url}: until this one ends, "local" means this one.`);
-  await writeRecords(context, path, [record, ...before]);
-  return async () => {
-    const [first, ...others] = await listRunningServices(paths, machine);
-    // A service that started meanwhile has put its own record in front.
-    if (first?.pid !== record.pid) return;
-    if (others.length > 0) await writeRecords(context, path, others);
-    else rmSync(path, { force: true });
-  };
+  return () =>
+    withFileLock(context, path, async () => {
+      const others = (await listRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
+      if (others.length > 0) await writeRecords(context, path, others);
+      else rmSync(path, { force: true });
+    });
 }
 
 async function writeRecords(
