@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadCommands } from '../../src/cli/command.js';
@@ -311,6 +311,20 @@ describe('doctor', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'store')).mode & 0o777).toBe(0o600);
     expect((await run('doctor')).code).toBe(0);
+  });
+
+  it('says of a login that others can read what makes it private, not to sign in again', async () => {
+    const { run, directory } = localHome(stage.service);
+    expect(await run(`login ${stage.alice.handle} --yes --store file`)).toMatchObject({ code: 0 });
+    const folder = join(directory, '.local', 'state', 'asp-cli', 'secrets');
+    for (const name of readdirSync(folder)) chmodSync(join(folder, name), 0o644);
+    const { items } = JSON.parse((await run('doctor --json')).out) as { items: { check: string }[] };
+    expect(items.find(({ check }) => check === 'sign-in')).toMatchObject({
+      says: `${stage.alice.handle}: unavailable`,
+      fix: ['asp', 'doctor', '--fix'],
+    });
+    await run('doctor --fix');
+    expect((await run('whoami')).code).toBe(0);
   });
 
   it('--bundle writes the facts for a bug report to a new private file, without secrets', async () => {

@@ -252,6 +252,8 @@ export interface LoginInspection {
   readonly state: LoginState;
   /** When the cached access token for the REST resource expires, in epoch milliseconds; null if there is none. */
   readonly expiresAtMs: number | null;
+  /** Why its store cannot be read. */
+  readonly fault?: unknown;
 }
 
 const STATE_OF: Readonly<Record<string, LoginState>> = { ASP_LOGIN_ENDED: 'ended', ASP_NO_CREDENTIAL: 'missing' };
@@ -265,6 +267,6 @@ export async function inspectLogin(context: LoginContext, login: Login): Promise
     return { state: 'signed_in', expiresAtMs: tokens.api?.expiresAtMs ?? null };
   } catch (error) {
     if (!(error instanceof RequestError)) throw error;
-    return { state: STATE_OF[error.code] ?? 'unavailable', expiresAtMs: null };
+    return { state: STATE_OF[error.code] ?? 'unavailable', expiresAtMs: null, fault: error.cause };
   }
 }

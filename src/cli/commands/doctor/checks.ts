@@ -5,7 +5,7 @@ import { RequestError } from '../../../client/client.js';
 import { discoverFor } from '../../../client/credentials/login.js';
 import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
 import { messageOf } from '../../../kit/format.js';
-import { isFileError, openNewFile } from '../../../kit/private-file.js';
+import { isFileError, isUnsafeFile, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
 import { createLoginContext, loginsAt } from '../../context/login-place.js';
@@ -110,6 +110,8 @@ interface Entry {
 
 type WalkedFile = Stats & { readonly path: string };
 
+const MAKE_PRIVATE = ['asp', 'doctor', '--fix'];
+
 /** Anyone who can read our files can read the secrets in them. */
 async function checkRights(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
   const { paths, machine } = context;
@@ -138,7 +140,7 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
   const first = loose[0]?.path ?? '';
   const files = loose.length === 1 ? '1 file is' : `${loose.length} files are`;
   const says = `${files} readable by other users: ${first}${loose.length > 1 ? ', …' : ''}`;
-  return [...findings, problem('files', says, ['asp', 'doctor', '--fix'])];
+  return [...findings, problem('files', says, MAKE_PRIVATE)];
 }
 
 /** The files and folders at and below a path; none if it does not exist. */
@@ -233,10 +235,11 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     const logins = await loginsAt(context, baseUrl);
     if (logins.length === 0) findings.push(warning('sign-in', 'no login at this service', ['asp', 'login']));
     for (const login of logins) {
-      const { state } = await inspectLogin(loginContext, login);
+      const { state, fault } = await inspectLogin(loginContext, login);
       const who = login.handle ?? 'the account';
       const again = ['asp', 'login', ...(login.handle === null ? [] : [login.handle])];
-      findings.push(state === 'signed_in' ? ok('sign-in', who) : problem('sign-in', `${who}: ${state}`, again));
+      const fix = isUnsafeFile(fault) ? MAKE_PRIVATE : again;
+      findings.push(state === 'signed_in' ? ok('sign-in', who) : problem('sign-in', `${who}: ${state}`, fix));
     }
     return findings;
   } catch (error) {
