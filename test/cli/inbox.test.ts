@@ -136,11 +136,12 @@ describe('asp inbox', () => {
     expect(await calls()).toBe(0);
   });
 
-  it('is a table without ids, and not too wide, on a narrow terminal', async () => {
-    await shared('a rather long text that does not fit on such a terminal in full');
+  it('is a table that is not too wide on a narrow terminal, with the ids below', async () => {
+    const id = await shared('a rather long text that does not fit on such a terminal in full');
     for (const columns of [40, 80]) {
       const { out } = await asBob('inbox --color never', { isTerminal: true, columns });
       expect(out).toMatch(columns < 70 ? /^WITH +NEW +LAST +WHEN\n/ : /SESSION\n/);
+      expect(out).toContain(columns < 70 ? `\n  ${id}\n` : `  ${id}\n`);
       for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(columns);
       expect(out).toContain(columns < 70 ? alice.handle.slice(0, 12) : alice.handle);
     }

@@ -87,6 +87,28 @@ describe('tables', () => {
     expect(tableText(items, withTwo, PLAIN, 46)).toBe(tableText(items, columns, PLAIN, 46));
   });
 
+  it('put under each row, whole, what is to move below if it does not fit beside', () => {
+    const session = { title: 'session', value: () => 's'.repeat(31), isOptional: 'below' as const };
+    const why = { title: 'why', value: ({ text }: { text: string }) => text, isOptional: 'below' as const };
+    const items = [
+      { id: 'a', text: 'one two three four five six' },
+      { id: 'b', text: '' },
+    ];
+    const narrow = tableText(items, [...columns, session, why] as typeof columns, PLAIN, 35);
+    expect(narrow.split('\n')).toEqual([
+      'ID  TEXT',
+      'a   one two three four five six',
+      `  ${'s'.repeat(31)}`,
+      '  one two three four five six',
+      'b',
+      `  ${'s'.repeat(31)}`,
+      '',
+    ]);
+    expect(tableText(items, [columns[0], why] as typeof columns, PLAIN, 20)).toBe(
+      'ID\na\n  one two three four\n  five six\nb\n',
+    );
+  });
+
   it('can continue a text on the next line instead of cutting it', () => {
     const wrapping = [columns[0], { ...columns[1], isFlexible: 'wrap' as const }, columns[0]].flatMap(
       (one) => one ?? [],

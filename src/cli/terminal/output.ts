@@ -12,8 +12,11 @@ export interface Column<Item> {
   readonly paint?: (text: string, item: Item, style: Style) => string;
   /** Shrinks if the terminal is too narrow, the widest first; `last`: after the others; `wrap`: cuts no text. */
   readonly isFlexible?: boolean | 'last' | 'wrap';
-  /** Left out if the terminal is too narrow for all columns, the last of these first. */
-  readonly isOptional?: boolean;
+  /**
+   * Left out if the terminal is too narrow for all columns, the last of these first; `below`: moves to lines of its own
+   * under the row.
+   */
+  readonly isOptional?: boolean | 'below';
   /** The value for machines, when output is piped. */
   readonly piped?: (item: Item) => string;
 }
@@ -33,6 +36,7 @@ export function shorten(text: string, width: number): string {
 }
 
 const GAP = 2;
+const BELOW_INDENT = '  ';
 const NARROWEST = 8;
 /** Optional columns are left out before another one gets narrower than this. */
 const NARROWEST_BESIDE_OPTIONAL = 10;
@@ -45,21 +49,33 @@ export function tableText<Item>(
   columns: readonly Column<Item>[],
   style: Style,
   terminalWidth: number,
+  below: readonly Column<Item>[] = [],
 ): string {
-  const last = columns.findLastIndex(({ isOptional }) => isOptional === true);
+  const last = columns.findLastIndex(({ isOptional = false }) => isOptional !== false);
   const narrowest = last === -1 ? NARROWEST : NARROWEST_BESIDE_OPTIONAL;
-  const { text, excess } = layOut(items, columns, style, terminalWidth, narrowest);
-  return excess > 0 && last !== -1 ? tableText(items, columns.toSpliced(last, 1), style, terminalWidth) : text;
+  const { head, rows, excess } = layOut(items, columns, style, terminalWidth, narrowest);
+  if (excess > 0 && last !== -1) {
+    const moved = columns.slice(last, last + 1).filter(({ isOptional }) => isOptional === 'below');
+    return tableText(items, columns.toSpliced(last, 1), style, terminalWidth, [...moved, ...below]);
+  }
+  const blocks = items.map((item, at) => [
+    ...(rows[at] ?? []),
+    ...below
+      .map((column) => sanitizeLine(column.value(item)))
+      .filter((value) => value !== '')
+      .map((value) => style.dim(wrapText(value, terminalWidth, BELOW_INDENT))),
+  ]);
+  return `${[head, ...blocks.flat()].join('\n')}\n`;
 }
 
-/** The table, and by how much it is wider than the terminal. */
+/** The titles, the lines of each item, and by how much they are wider than the terminal. */
 function layOut<Item>(
   items: readonly Item[],
   columns: readonly Column<Item>[],
   style: Style,
   terminalWidth: number,
   narrowest: number,
-): { text: string; excess: number } {
+): { head: string; rows: string[][]; excess: number } {
   const cells = items.map((item) => columns.map((column) => sanitizeLine(column.value(item))));
   const widths = columns.map((column, index) =>
     Math.max(column.title.length, ...cells.map((row) => displayWidth(row[index] ?? ''))),
@@ -108,12 +124,12 @@ function layOut<Item>(
     columns.map(({ title }) => title.toUpperCase()),
     (text) => style.dim(text),
   );
-  const body = cells.flatMap((row, at) =>
+  const rows = cells.map((row, at) =>
     toLines(row).map((texts) =>
       line(texts, (text, index) => columns[index]?.paint?.(text, items[at] as Item, style) ?? text),
     ),
   );
-  return { text: `${[head, ...body].join('\n')}\n`, excess };
+  return { head, rows, excess };
 }
 
 /** One item per line, tabs between its values, nothing cut. */

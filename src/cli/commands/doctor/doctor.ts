@@ -36,8 +36,8 @@ export const doctor = command({
     await context.output.list({ items, next_cursor: null }, [
       { title: 'check', value: ({ check }) => check },
       { title: 'state', value: ({ state }) => state, paint: (text, { state }, style) => style[COLOR[state]](text) },
-      { title: 'finding', value: ({ says }) => says, isFlexible: 'wrap' },
-      { title: 'try', value: ({ fix }) => fix?.join(' ') ?? '', isFlexible: 'wrap' },
+      { title: 'finding', value: ({ says }) => says, isFlexible: 'wrap', isOptional: 'below' },
+      { title: 'try', value: ({ fix }) => fix?.join(' ') ?? '', isFlexible: 'wrap', isOptional: 'below' },
     ]);
     const wrong = items.filter(({ state }) => state === 'problem');
     if (wrong.length > 0)

@@ -75,7 +75,7 @@ function listColumns(context: Context): readonly Column<InboxItem>[] {
     { title: 'new', value: describeNew, paint: (text, _, style) => style.bold(text) },
     { title: 'last', value: describeLast, isFlexible: true },
     timeColumn('when', ({ last_event: { created_at: at } }) => at, context.clock.now()),
-    { title: 'session', value: (item) => item.session_id, isOptional: true },
+    { title: 'session', value: (item) => item.session_id, isOptional: 'below' },
   ];
 }
 

@@ -128,7 +128,7 @@ function sessionColumns<Item>(
   };
   const topic = (item: Item): string => rowOf(item).session.topic ?? '';
   return [
-    { title: 'session', value: (item) => rowOf(item).session.id, isOptional: true },
+    { title: 'session', value: (item) => rowOf(item).session.id, isOptional: 'below' },
     {
       title: 'state',
       value: (item) => rowOf(item).session.state,
