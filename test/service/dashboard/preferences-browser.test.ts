@@ -1,3 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
@@ -176,7 +178,7 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       expect(await page.evaluate('violations')).toEqual([]);
     });
 
-    it('Escape closes it and returns the focus; a click chooses; what is not found yet is searched', async () => {
+    it('Escape closes it and returns the focus; a click chooses; without an answer, Enter searches', async () => {
       await open('sessions');
       await page.keyboard.press('j');
       await page.keyboard.press('Control+k');
@@ -193,6 +195,30 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
       await page.getByText('Not available right now. Press Enter to search.').waitFor();
       await page.keyboard.press('Enter');
       await page.waitForURL(`${stage.web}/dashboard/search?q=first`);
+      await page.unroute('**/dashboard/go?*');
+    });
+
+    it('Enter before the rows arrive waits for them, goes to the first, and searches if there is none', async () => {
+      await open('sessions');
+      await page.route('**/dashboard/go?*', async (route) => {
+        await pause(300);
+        await route.continue();
+      });
+      for (const [typed, path] of [
+        ['api cred', 'new-client'],
+        ['no such place', 'search?q=no%20such%20place'],
+      ] as const) {
+        await page.keyboard.press('Control+k');
+        await page.keyboard.type(typed);
+        await page.keyboard.press('Enter');
+        await page.waitForURL(`${stage.web}/dashboard/${path}`);
+      }
+      await page.keyboard.press('Control+k');
+      await page.keyboard.type('creden');
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Escape');
+      await pause(600);
+      expect(page.url()).toBe(`${stage.web}/dashboard/search?q=no%20such%20place`);
       await page.unroute('**/dashboard/go?*');
     });
 

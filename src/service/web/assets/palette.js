@@ -43,7 +43,9 @@ document.addEventListener('DOMContentLoaded', () => {
     status.textContent = text;
     choose(0);
   };
+  // False if another text was asked for meanwhile, or the palette was closed.
   const load = async () => {
+    clearTimeout(timer);
     asked?.abort();
     asked = new AbortController();
     const { signal } = asked;
@@ -53,11 +55,13 @@ document.addEventListener('DOMContentLoaded', () => {
       if (!answer.ok) throw new Error();
       const found = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelectorAll('#places > li');
       const rows = [...found].map(toOption);
-      shown = q;
       show(rows, `${rows.length} found`);
     } catch {
-      if (!signal.aborted) show([], 'Not available right now. Press Enter to search.');
+      if (signal.aborted) return false;
+      show([], 'Not available right now. Press Enter to search.');
     }
+    shown = q;
+    return true;
   };
   const go = (option) => {
     palette.close();
@@ -85,12 +89,13 @@ document.addEventListener('DOMContentLoaded', () => {
     const { length } = list.children;
     if (length > 0) choose((chosenAt() + step + length) % length);
   });
-  // Rows of an earlier text are not what Enter means: then it searches.
-  form.addEventListener('submit', (event) => {
-    const chosen = options()[chosenAt()];
-    if (!chosen || shown !== field.value.trim()) return;
+  // Rows of an earlier text are not what Enter means: it waits for those of this text, and searches if there are none.
+  form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    go(chosen);
+    if (shown !== field.value.trim() && !(await load())) return;
+    const chosen = options()[chosenAt()];
+    if (chosen) go(chosen);
+    else form.submit();
   });
   list.addEventListener('click', ({ target }) => {
     const option = target.closest('li');
