@@ -97,7 +97,7 @@ export interface AgentSession {
   /** Aborts when the call takes too long or the agent stops. */
   readonly signal: AbortSignal;
   readonly client: Client;
-  /** The messages among the last `events` events (default: 50), oldest first. */
+  /** The messages among the last `events` events (default: 50), oldest first; some may have come after this message. */
   history(events?: number): Promise<IncomingMessage[]>;
   /**
    * Sends a message before the reply. If the handler is called again, its nth message is not sent again. A sender that

@@ -191,11 +191,11 @@ describe('The examples, with the published package,', () => {
     const asked = Array.from({ length: 3 }, () => ['@me.boss ended a session', replied]).flat();
     expect(stdout.trim().split('\n').sort()).toEqual([...asked, replied, 'ready'].sort());
     expect(outputs).toEqual({
-      'ask.mjs': 'You said "ready?", message 1 of this session.\n',
-      'ask-all.mjs': '@me.bot You said "ready?", message 1 of this session.\n@me.silent ASP_TIMEOUT\n',
-      'files.mjs': 'You said "Here is the table.", message 1 of this session.\ntable.csv text/csv a,b\n1,2\n\n',
+      'ask.mjs': 'You said "ready?". Messages so far: 1.\n',
+      'ask-all.mjs': '@me.bot You said "ready?". Messages so far: 1.\n@me.silent ASP_TIMEOUT\n',
+      'files.mjs': 'You said "Here is the table.". Messages so far: 1.\ntable.csv text/csv a,b\n1,2\n\n',
       'client.mjs':
-        '@me.boss are you there?\n@me.bot You said "are you there?", message 1 of this session.\nNOT_FOUND not_applied\n',
+        '@me.boss are you there?\n@me.bot You said "are you there?". Messages so far: 1.\nNOT_FOUND not_applied\n',
       'test.mjs': 'HELLO\nNEXT DAY\n[]\n',
     });
   });
@@ -214,7 +214,7 @@ describe('The examples, with the published package,', () => {
         await answering.until('stdout', /^ready$/m);
         expect(await run('ask.mjs', boss).ended).toMatchObject({
           status: 0,
-          stdout: 'You said "ready?", message 1 of this session.\n',
+          stdout: 'You said "ready?". Messages so far: 1.\n',
         });
         expect(await run('client.mjs', boss).ended).toMatchObject({
           status: 0,

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -63,6 +64,31 @@ describe('an agent of the library', () => {
     expect(answer).toMatchObject({ text: 'you said hello', message: { sender: '@me.bot' } });
     const { reply } = await service.client('@me.boss').call('getSession', { path: { session_id: answer.sessionId } });
     expect(reply.state).toBe('ended');
+  });
+
+  it('can tell the messages of the history that came after the one being answered, by their sequence', async () => {
+    const seen: string[][] = [];
+    const both = new AbortController();
+    const agent = create();
+    agent.onMessage(async ({ text, sequence }, session) => {
+      if (!both.signal.aborted) await once(both.signal, 'abort');
+      const history = await session.history();
+      const until = history.filter((one) => one.sequence <= sequence);
+      seen.push([text, ...[history, until].map((messages) => messages.map((one) => one.text).join())]);
+    });
+    await start(agent);
+    const client = service.client('@me.boss');
+    const { reply } = await client.call('createSession', {
+      body: { invite: ['@me.bot'], initial_message: { content: 'one' } },
+    });
+    await client.call('sendMessage', { path: { session_id: reply.session_id }, body: { content: 'two' } });
+    both.abort();
+    await expect
+      .poll(() => seen)
+      .toEqual([
+        ['one', 'one,two', 'one'],
+        ['two', 'one,two', 'one,two'],
+      ]);
   });
 
   it('gives the asker its answer even if it ends the session itself', async () => {
