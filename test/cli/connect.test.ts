@@ -196,7 +196,7 @@ describe('asp connect and asp disconnect', () => {
       'gemini',
       '.gemini/settings.json',
       '{\n  "a": 1,\n  "b" 2\n}',
-      /settings\.json:3:\d+ cannot be parsed as JSON: ColonExpected/,
+      /settings\.json:3:\d+ cannot be parsed as JSON: colon expected/,
     ],
     ['gemini', '.gemini/settings.json', '[1]', /settings\.json cannot be parsed as JSON: it is not an object/],
     [

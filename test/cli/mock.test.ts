@@ -293,7 +293,7 @@ describe('asp mock', () => {
 describe('a script with a mistake', () => {
   const refusals: readonly (readonly [string, string])[] = [
     ['', '1 cannot be parsed as JSON: there is nothing in it.'],
-    ['{\n  "rules": [\n    { "do": [] }\n    { "do": [] }\n  ]\n}', '4 cannot be parsed as JSON: CommaExpected.'],
+    ['{\n  "rules": [\n    { "do": [] }\n    { "do": [] }\n  ]\n}', '4 cannot be parsed as JSON: comma expected.'],
     ['[]', '1: the script must be an object with rules.'],
     ['{}', '1: rules is missing.'],
     ['{ "rules": [] }', '1: rules must not be empty.'],

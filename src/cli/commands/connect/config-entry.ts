@@ -3,6 +3,7 @@ import { applyEdits, modify, type ParseError, parse, printParseErrorCode } from 
 import { parse as parseToml, TomlError, stringify as toToml } from 'smol-toml';
 import * as z from 'zod/mini';
 
+import { toWords } from '../../../kit/format.js';
 import { isObject } from '../../../kit/parse-json.js';
 import { CliError } from '../../errors.js';
 
@@ -146,7 +147,7 @@ function parseValues(text: string, format: Entry['format'], file: string): Value
   const [first] = errors;
   if (first !== undefined) {
     const lines = text.slice(0, first.offset).split('\n');
-    refuse(`:${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`, printParseErrorCode(first.error));
+    refuse(`:${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`, toWords(printParseErrorCode(first.error)));
   }
   return isObject(values) ? values : refuse('', 'it is not an object');
 }

@@ -20,6 +20,7 @@ import { persist } from '../../../agent/persist.js';
 import { putLast } from '../../../kit/bounded-map.js';
 import { wait } from '../../../kit/clock.js';
 import { durationMs } from '../../../kit/duration.js';
+import { toWords } from '../../../kit/format.js';
 import { isObject } from '../../../kit/parse-json.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
 import { stableKey } from '../../../kit/stable-key.js';
@@ -351,7 +352,9 @@ async function readScript(context: Context, path: string): Promise<readonly Rule
   const [broken] = errors;
   if (broken !== undefined || tree === undefined) {
     const what =
-      broken === undefined || source.trim() === '' ? 'there is nothing in it' : printParseErrorCode(broken.error);
+      broken === undefined || source.trim() === ''
+        ? 'there is nothing in it'
+        : toWords(printParseErrorCode(broken.error));
     throw usageError(`${name}:${lineAt(source, broken?.offset ?? 0)} cannot be parsed as JSON: ${what}.`);
   }
   const check = <Schema extends z.ZodMiniType>(schema: Schema, value: unknown, at: Path): z.infer<Schema> => {
