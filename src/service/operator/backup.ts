@@ -200,6 +200,7 @@ export interface Restored {
 export async function restoreBackup(file: string, directory: string): Promise<Restored> {
   const archive = await open(file, 'r');
   try {
+    const isNew = !(await exists(directory));
     makeDirectory(directory);
     await removeUnfinished(directory);
     await requireEmpty(directory);
@@ -216,6 +217,7 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
     } finally {
       lock?.release();
       await rm(work, { recursive: true, force: true });
+      if (isNew) await removeIfEmpty(directory);
     }
   } finally {
     await archive.close();
