@@ -19,6 +19,19 @@ export function readDuration(option: string, text: string, longestMs?: number): 
   return value;
 }
 
+/** A duration within limits. */
+export function readDurationFrom(
+  option: string,
+  text: string,
+  { min = 0, max }: { readonly min?: number; readonly max: number },
+): number {
+  const ms = readDuration(option, text, Number.MAX_SAFE_INTEGER);
+  if (ms >= min && ms <= max) return ms;
+  const range =
+    min === 0 ? `longer than ${durationText(max)}` : `not from ${durationText(min)} to ${durationText(max)}`;
+  throw usageError(`${option} '${text}' is ${range}.`);
+}
+
 const SIZE_UNIT: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
 /** A number of bytes: `500`, `64K`, `10M`, `2G`, in units of 1024. */

@@ -205,6 +205,9 @@ export const KNOCK_TEXT_MAX_LENGTH = 500;
 /** Knocks, from the last one. */
 export const KNOCK_LIFETIME_S = 30 * 24 * 60 * 60;
 
+/** How long an invitation to sign up can be valid. */
+export const INVITATION_LIFETIME_MS = { min: 60 * SECOND_MS, max: 366 * 24 * 60 * 60 * SECOND_MS } as const;
+
 /** The longest claim of a session (wire: Workers). */
 export const CLAIM_MAX_MS = 10 * 60 * SECOND_MS;
 /** Characters of a worker's name. */

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 
+import { INVITATION_LIFETIME_MS } from '../limit.js';
 import { CLOSE_CODES } from '../realtime.js';
 import { InboundPolicy } from './agent.js';
 import { EpochMs, Ok } from './base.js';
@@ -159,7 +160,7 @@ export type EntryLink = z.infer<typeof EntryLink>;
 
 /** Body that creates an invitation. */
 export const CreateInvitationRequest = z.strictObject({
-  lifetime_ms: z.int().check(z.minimum(60_000), z.maximum(366 * 86_400_000)),
+  lifetime_ms: z.int().check(z.minimum(INVITATION_LIFETIME_MS.min), z.maximum(INVITATION_LIFETIME_MS.max)),
 });
 
 export type CreateInvitationRequest = z.infer<typeof CreateInvitationRequest>;

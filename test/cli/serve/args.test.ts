@@ -75,6 +75,7 @@ describe('words become options: local service', () => {
     ['serve account operator alice true', /yes or no/],
     ['serve --sign-up closed', /is not one of/],
     ['serve invite create --expires soon', /not a duration/],
+    ['serve invite create --expires 0s', /--expires '0s' is not from 1m to 366d/],
     ['serve client revoke', /missing required argument/i],
     ['serve client add a.b --scopes all', /not a scope/],
     ['serve here', /unknown command|takes no arguments/i],

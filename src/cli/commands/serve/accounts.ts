@@ -1,11 +1,12 @@
 import { resolve } from 'node:path';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
+import { INVITATION_LIFETIME_MS } from '../../../wire/limit.js';
 import type { UpdateOperatorAccountRequest } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { isoSeconds } from '../../terminal/relative-time.js';
-import { readDuration } from '../../values.js';
+import { readDurationFrom } from '../../values.js';
 import { callService, readAccount } from './operate.js';
 
 const ACCOUNT = {
@@ -257,7 +258,9 @@ export const serveInviteCreate = command({
   ],
   effect: 'local',
   stdout: 'the link, shown only once',
-  parse: (args) => ({ lifetimeMs: readDuration('--expires', args.text('expires') ?? DEFAULT_LIFETIME) }),
+  parse: (args) => ({
+    lifetimeMs: readDurationFrom('--expires', args.text('expires') ?? DEFAULT_LIFETIME, INVITATION_LIFETIME_MS),
+  }),
   async run(context, { lifetimeMs }) {
     const link = await callService(context, 'createInvitation', { body: { lifetime_ms: lifetimeMs } });
     await context.output.document(link, (safe) => safe.url);

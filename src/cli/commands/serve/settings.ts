@@ -19,7 +19,15 @@ import {
 } from '../../../wire/limit.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
-import { durationText, readCount, readDuration, readHandles, readSize, readTime } from '../../values.js';
+import {
+  durationText,
+  readCount,
+  readDuration,
+  readDurationFrom,
+  readHandles,
+  readSize,
+  readTime,
+} from '../../values.js';
 import type { ServeArgs } from './serve.js';
 
 const SEED_MAX = 2 ** 32 - 1;
@@ -144,19 +152,9 @@ const readQuota = (text: string, source: string): number => readCount(source, te
 
 const time = <Standard extends number | undefined>(
   standard: Standard,
-  { min = 0, max }: { readonly min?: number; readonly max: number },
+  range: { readonly min?: number; readonly max: number },
 ): Setting<Standard | number> =>
-  setting<Standard | number>(
-    z.string(),
-    (text, source) => {
-      const ms = readDuration(source, text, Number.MAX_SAFE_INTEGER);
-      if (ms >= min && ms <= max) return ms;
-      const range =
-        min === 0 ? `longer than ${durationText(max)}` : `not from ${durationText(min)} to ${durationText(max)}`;
-      throw usageError(`${source} '${text}' is ${range}.`);
-    },
-    standard,
-  );
+  setting<Standard | number>(z.string(), (text, source) => readDurationFrom(source, text, range), standard);
 
 const CONTACT_MAX_LENGTH = 200;
 
