@@ -96,7 +96,9 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
     const known = everyOption(command)
       .filter(({ isHidden }) => isHidden !== true)
       .map(({ flags }) => `--${optionName(flags).long}`);
-    const [near] = suggest(option, known);
+    const [name = ''] = option.split('=');
+    if (known.includes(name)) return usageError(`${name} takes no value.`, { next: help });
+    const [near] = suggest(name, known);
     return usageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
       why: near === undefined ? undefined : `did you mean ${near}?`,
       next: help,

@@ -66,6 +66,8 @@ describe('The error for a value that cannot be', () => {
       'use --for message or --for reply.',
     ],
     ['explain 3', '3 is an exit code, which several errors share.', 'the error names its own code on its last line.'],
+    ['serve --behind-proxy=true', '--behind-proxy takes no value.', undefined],
+    ['serve --prot=8080', "'--prot=8080' is not an option of asp serve.", 'did you mean --port?'],
     ['send Alice.Bot hi', "'Alice.Bot' is not a handle.", 'did you mean @alice.bot?'],
     ['send alice/bot hi', "'alice/bot' is not a handle.", 'did you mean @alice.bot?'],
     ['send alice@bot hi', "'alice@bot' is not a handle.", 'did you mean @alice.bot?'],
