@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 
 import { readIfPresent, replaceFile } from '../kit/private-file.js';
 import type { Context } from './context/context.js';
-import { CliError } from './errors.js';
+import { CliError, explainUnwritable } from './errors.js';
 
 /** A file that exists while a command is ready. */
 export interface ReadyFile {
@@ -21,7 +21,11 @@ export async function openReadyFile(
 ): Promise<ReadyFile> {
   if (path === undefined) return { write: async () => {}, remove: async () => {} };
   const unwritable = (cause: unknown): CliError =>
-    new CliError('ASP_CONFIG', { message: `Could not write the ready file ${path}.`, cause });
+    new CliError('ASP_CONFIG', {
+      message: `Could not write the ready file ${path}.`,
+      why: explainUnwritable(cause),
+      cause,
+    });
   try {
     const found = await readIfPresent(path);
     if (found !== undefined && !isCurrent(found)) await rm(path, { force: true });

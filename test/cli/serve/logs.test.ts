@@ -87,6 +87,15 @@ describe('asp serve logs', () => {
     await service.stop();
   });
 
+  it.skipIf(process.platform !== 'linux')('--detach fails if its ready file cannot be written', async () => {
+    const { status, stdout, stderr } = await home.asp([...DETACHED, '--json', '--ready-file', '/proc/asp/ready']);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    expect(json<{ error: object }>(stderr).error).toMatchObject({
+      message: 'Could not write the ready file /proc/asp/ready.',
+      hint: 'it cannot be created there.',
+    });
+  });
+
   it('says that no service is running if none is (exit 9)', async () => {
     expect(await home.run(['serve', 'logs'])).toMatchObject({ status: 9, stdout: '' });
   });

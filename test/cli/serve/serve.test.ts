@@ -71,6 +71,27 @@ describe('asp serve starts', () => {
     expect(readFileSync(join(home.directory, 'notes.txt'), 'utf8')).toBe('mine');
   });
 
+  it('refuses a security log that is a folder, and says why', async () => {
+    const { status, stderr } = await serve('--json', '--security-log', home.directory).ended;
+    expect({ status, error: json<{ error: object }>(stderr).error }).toMatchObject({
+      status: 2,
+      error: { message: `Cannot open the security log ${home.directory}.`, hint: 'it is a folder.' },
+    });
+  });
+
+  it('refuses metrics on its own port, and says so', async () => {
+    const running = serve();
+    const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+    running.kill('SIGTERM');
+    await running.ended;
+    const { port } = new URL(url);
+    const { status, stderr } = await serve('--json', '--port', port, '--metrics-port', port).ended;
+    expect({ status, error: json<{ error: object }>(stderr).error }).toMatchObject({
+      status: 2,
+      error: { code: 'ASP_USAGE', message: `--port and --metrics-port are both ${port}.` },
+    });
+  });
+
   it('--json prints one document with every address, the pid and the version, and no secret', async () => {
     const running = serve('--json');
     await running.until('stdout', /\n/);

@@ -17,7 +17,7 @@ import type { Content } from '../../../wire/schemas/requests.js';
 import type { Context } from '../../context/context.js';
 import { connectAsLocal } from '../../context/operator.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
-import { CliError, usageError } from '../../errors.js';
+import { CliError, explainUnwritable, usageError } from '../../errors.js';
 import { withFileLock } from '../../profile/file-lock.js';
 import { listRunningServices } from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
@@ -149,7 +149,8 @@ function openForAppending(path: string): number {
     const { O_APPEND, O_CREAT, O_NOFOLLOW = 0, O_WRONLY } = constants;
     return openSync(path, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW, 0o600);
   } catch (error) {
-    throw new CliError('ASP_CONFIG', { message: `Cannot open the security log ${path}.`, cause: error });
+    const why = explainUnwritable(error);
+    throw new CliError('ASP_CONFIG', { message: `Cannot open the security log ${path}.`, why, cause: error });
   }
 }
 
@@ -234,6 +235,10 @@ async function translateStartError(error: unknown, settings: Ports, own: readonl
   const facts = { message: error.message, cause: error };
   switch (error.code) {
     case 'PORT_IN_USE':
+      if (settings.port === settings['metrics-port'])
+        return usageError(`--port and --metrics-port are both ${settings.port}.`, {
+          why: 'each needs its own; --metrics-port 0 picks a free one.',
+        });
       return new CliError('ASP_PORT_IN_USE', {
         ...facts,
         next: isMetricsPort(error.message, settings)
@@ -278,26 +283,15 @@ function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError
   });
 }
 
-function isMetricsPort(message: string, { port, 'metrics-port': metricsPort }: Ports): boolean {
-  return metricsPort !== undefined && metricsPort !== port && message.startsWith(`Port ${metricsPort} `);
+function isMetricsPort(message: string, { 'metrics-port': metricsPort }: Ports): boolean {
+  return metricsPort !== undefined && message.startsWith(`Port ${metricsPort} `);
 }
 
 function translateFileError(error: unknown): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const why: Record<string, string> = {
-    ENOSPC: 'the disk is full.',
-    EACCES: 'this user cannot write there.',
-    EPERM: 'this user cannot write there.',
-    EEXIST: 'it, or a folder above it, is a file.',
-    ENOENT: 'it cannot be created there.',
-    ENAMETOOLONG: 'its path is too long.',
-    ELOOP: 'its path contains a loop of links.',
-    EROFS: 'the disk is read-only.',
-    ENOTDIR: 'it, or a folder above it, is a file.',
-  };
-  if (!Object.hasOwn(why, code)) return error;
+  const why = explainUnwritable(error);
+  if (why === undefined) return error;
   const path = error instanceof Error && 'path' in error ? `: ${error.path}` : '.';
-  return new CliError('ASP_CONFIG', { message: `asp cannot use the data folder${path}`, why: why[code], cause: error });
+  return new CliError('ASP_CONFIG', { message: `asp cannot use the data folder${path}`, why, cause: error });
 }
 
 const DEMO_HANDLES = [ECHO_AGENT, '@demo.you', '@alice.bot'];
@@ -342,8 +336,9 @@ export async function start(
     undo.push(await leaveRecord(context, record));
     if (settings.demo) undo.push(await startEchoAgent(context, record));
     const { url, auth_url, web_url, ws_url, pid, version } = record;
-    await context.output.document({ url, auth_url, web_url, ws_url, pid, version }, (safe) => safe.url);
+    // Before the address: a parent that reads it believes that the service has started.
     await ready.write(`${url}\n`);
+    await context.output.document({ url, auth_url, web_url, ws_url, pid, version }, (safe) => safe.url);
     await announce(context, settings, seeds, service);
     systemd.ready();
     await orAborted(service.stopRequested, context.signal, () => {});
