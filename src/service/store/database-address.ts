@@ -1,3 +1,4 @@
+import { suggest } from '../../kit/suggest.js';
 import { OperatorError } from '../core/errors.js';
 
 const URL_FORM = /^(postgres(?:ql)?):\/\/(?:([^@/]*)@)?([^/?#]*)([^#]*)$/;
@@ -6,6 +7,14 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
 /** As for psql. Any other value would allow a server that refuses writes. */
 const ROLE_PARAMETER = 'target_session_attrs';
 const PRIMARY = ['read-write', 'primary'];
+const TLS_PARAMETER = 'sslmode';
+const TLS_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'no-verify', 'verify-full'];
+/** The others are the driver's. It ignores what it does not know. */
+const PARAMETERS = [
+  ...[SCHEMA_PARAMETER, ROLE_PARAMETER, TLS_PARAMETER],
+  ...['host', 'port', 'user', 'password', 'options', 'application_name', 'client_encoding'],
+  ...['ssl', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation', 'uselibpqcompat'],
+];
 
 /** The address of a database. */
 export interface DatabaseAddress {
@@ -21,6 +30,7 @@ export interface DatabaseAddress {
 export function readDatabaseAddress(text: string): DatabaseAddress {
   const urls = parse(text);
   const [first] = urls;
+  requireKnown([...first.searchParams.keys()]);
   const schema = first.searchParams.get(SCHEMA_PARAMETER) ?? undefined;
   if (schema !== undefined && !SCHEMA.test(schema))
     throw new OperatorError(
@@ -33,6 +43,12 @@ export function readDatabaseAddress(text: string): DatabaseAddress {
       'DATABASE_NOT_USABLE',
       `The ${ROLE_PARAMETER} of the database URL is ${role}. A service writes to the primary: use read-write or leave it out.`,
     );
+  const mode = first.searchParams.get(TLS_PARAMETER);
+  if (mode !== null && !TLS_MODES.includes(mode))
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      `The ${TLS_PARAMETER} of the database URL is ${mode}. Use ${TLS_MODES.slice(0, -1).join(', ')} or ${TLS_MODES.at(-1)}.`,
+    );
   const shown = show(urls, schema);
   for (const url of urls) for (const name of [SCHEMA_PARAMETER, ROLE_PARAMETER]) url.searchParams.delete(name);
   return { connectionStrings: urls.map(({ href }) => href), schema, shown };
@@ -44,6 +60,15 @@ export function hasSecret(text: string): boolean {
   return url.password !== '' || [...url.searchParams.keys()].some((name) => /pass/i.test(name));
 }
 
+/** A misspelled parameter would have no effect: tables in another schema, a connection in the clear. */
+function requireKnown(names: readonly string[]): void {
+  const unknown = names.find((name) => !PARAMETERS.includes(name));
+  if (unknown === undefined) return;
+  const [near] = suggest(unknown, PARAMETERS);
+  const hint = near === undefined ? '.' : `: did you mean ${near}?`;
+  throw new OperatorError('DATABASE_NOT_USABLE', `A database URL has no parameter ${unknown}${hint}`);
+}
+
 /** One URL for each of its hosts. */
 function parse(text: string): [URL, ...URL[]] {
   const [, scheme, user, hosts = '', rest] = URL_FORM.exec(text) ?? [];
@@ -53,7 +78,7 @@ function parse(text: string): [URL, ...URL[]] {
     if (scheme === undefined || !URL.canParse(one))
       throw new OperatorError(
         'DATABASE_NOT_USABLE',
-        'The database URL must look like postgres://user@host:port/database.',
+        'The database URL must look like postgres://<user>@<host>:<port>/<database>.',
       );
     return new URL(one);
   });
