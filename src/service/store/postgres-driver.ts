@@ -73,6 +73,7 @@ const REASON: Readonly<Record<string, string>> = {
   '28000': 'it does not let this user in from here',
   '3D000': 'it has no database with this name',
   '42501': 'this user may not create tables there',
+  '42P07': 'its schema has tables of another program. Name an empty or new schema with search_path',
   '3F000': 'the search_path names no schema that exists',
   '53300': 'it has no connection to spare',
   '57P03': 'it is starting or stopping',

@@ -147,7 +147,10 @@ describe('the schema', () => {
   it('is created completely or not at all', async () => {
     await (await openPostgres(schema.url)).close();
     await ask('DROP TABLE schema_version');
-    await expect(openPostgres(schema.url)).rejects.toThrow('already exists');
+    await expect(openPostgres(schema.url)).rejects.toMatchObject({
+      code: 'DATABASE_NOT_USABLE',
+      message: expect.stringMatching(/cannot be used: its schema has tables of another program\. .* search_path/),
+    });
     expect(
       await ask("SELECT 1 FROM pg_tables WHERE tablename = 'schema_version' AND schemaname = current_schema()"),
     ).toEqual([]);
