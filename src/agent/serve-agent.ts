@@ -12,7 +12,7 @@ import type { ProgressFile } from './progress-file.js';
 import type { FindRelation } from './relation.js';
 import { SessionQueues } from './session-queues.js';
 import { findStartPoints } from './start-points.js';
-import { type Admits, type AgentOptions, type AgentParts, takeEvents } from './take-events.js';
+import { type Admits, type AgentOptions, type AgentParts, EventTaker } from './take-events.js';
 import { createTakenReports } from './taken-reports.js';
 import { createUnansweredReports } from './unanswered-reports.js';
 
@@ -128,7 +128,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
       await progress.written();
       claims = new Claims(context, client, worker, hard.signal);
     }
-    const agent = takeEvents({
+    const taker = new EventTaker({
       ...given,
       claims,
       points,
@@ -141,7 +141,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
     });
     const { hurry, rest } = finishing(context.clock, options.graceMs, queues, stops);
     try {
-      const isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), agent.take);
+      const isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), taker);
       if (!isComplete) hurry();
     } catch (error) {
       hurry();
@@ -156,9 +156,9 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
   }
 }
 
-/** True if `take` stopped before the end. */
-async function takeAll(items: AsyncIterable<TailItem>, take: (item: TailItem) => Promise<boolean>): Promise<boolean> {
-  for await (const item of items) if (!(await take(item))) return true;
+/** True if the taker wanted no more before the end. */
+async function takeAll(items: AsyncIterable<TailItem>, taker: EventTaker): Promise<boolean> {
+  for await (const item of items) if (!(await taker.take(item))) return true;
   return false;
 }
 

@@ -5,6 +5,7 @@ import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
 import {
   type Advice,
+  type Answering,
   answer,
   answeredBefore,
   findIncoming,
@@ -109,7 +110,8 @@ interface EarlierReply {
   isEnded: boolean;
 }
 
-class Agent {
+/** Consumes the items of an agent's tail, one after the other. */
+export class EventTaker {
   readonly #parts: AgentParts;
   readonly #ended = new Map<string, number>();
   readonly #tellOutage: ReturnType<typeof createOutageNotes>;
@@ -233,26 +235,11 @@ class Agent {
   }
 
   async #work({ event, epoch, incoming }: Taken, reply: EarlierReply | undefined, turn?: Turn): Promise<void> {
-    const { context, advice, client, me, options, progress, respond, reports, unanswered, limits, onRecord, signal } =
-      this.#parts;
-    const { claims } = this.#parts;
+    const { context, advice, options, progress, claims, onRecord, signal } = this.#parts;
     const { clock, output } = context;
-    const { ends, onFailure, onLimit } = options;
-    const answering = {
-      context,
-      advice,
-      client,
-      me,
-      respond,
-      begin: async (begun: Incoming) => Math.max(await progress.begin(begun), turn?.kind === 'ours' ? turn.attempt : 1),
-      ends,
-      onFailure,
-      onLimit,
-      reports,
-      unanswered,
-      limits,
-      signal,
-    };
+    const begin = async (begun: Incoming): Promise<number> =>
+      Math.max(await progress.begin(begun), turn?.kind === 'ours' ? turn.attempt : 1);
+    const answering: Answering = { ...options, ...this.#parts, begin };
     const beganAt = clock.monotonic();
     try {
       const work = async (message: Incoming): Promise<RunResult | undefined> => {
@@ -273,7 +260,7 @@ class Agent {
       if (event.type === 'session.ended') progress.awaited.endAt(event.session_id, event.sequence);
       this.#pending -= 1;
       this.#settle(event.created_at);
-      if (result?.outcome === 'limited' && onLimit === 'stop') {
+      if (result?.outcome === 'limited' && options.onLimit === 'stop') {
         await progress.written();
         throw limitStop(event, result.code as LimitName, advice);
       }
@@ -343,10 +330,4 @@ class Agent {
     const what = joined.kind === 'done' ? `joined ${sessionId}` : `could no longer join ${sessionId}`;
     await context.output.detail(what);
   }
-}
-
-/** A consumer of the items of a tail, one after the other. */
-export function takeEvents(parts: AgentParts): { take(item: TailItem): Promise<boolean> } {
-  const agent = new Agent(parts);
-  return { take: (item) => agent.take(item) };
 }
