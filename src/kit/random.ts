@@ -40,10 +40,14 @@ export function randomToken(random: Random, count: number): string {
 
 /** A version 4 UUID (RFC 9562 §5.4). */
 export function randomUuid(random: Random): string {
-  const bytes = random.bytes(16);
-  const hex = Array.from(bytes, (byte, index) => {
-    const value = index === 6 ? (byte & 0x0f) | 0x40 : index === 8 ? (byte & 0x3f) | 0x80 : byte;
-    return value.toString(16).padStart(2, '0');
-  }).join('');
+  return toUuid(random.bytes(16));
+}
+
+/** The first 16 bytes in the form of a version 4 UUID (RFC 9562 §5.4). */
+export function toUuid(bytes: Uint8Array): string {
+  const marked = Buffer.from(bytes.subarray(0, 16));
+  marked[6] = ((marked[6] ?? 0) & 0x0f) | 0x40;
+  marked[8] = ((marked[8] ?? 0) & 0x3f) | 0x80;
+  const hex = marked.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
