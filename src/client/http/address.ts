@@ -1,11 +1,6 @@
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { RequestError } from './request-error.js';
 
-/** Whether `url` names this machine itself. */
-export function isLoopback(url: URL): boolean {
-  return isLoopbackHost(url.hostname);
-}
-
 /**
  * `text` as an address that tokens may be sent to: https or wss, or their plain forms on loopback (OAuth 2.1 §1.5).
  * @throws RequestError `ASP_INSECURE_ADDRESS`.
@@ -14,7 +9,12 @@ export function secureUrl(text: string, what = 'address'): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isSecure = url?.protocol === 'https:' || url?.protocol === 'wss:';
   const isPlain = url?.protocol === 'http:' || url?.protocol === 'ws:';
-  if (url !== undefined && url.username === '' && url.password === '' && (isSecure || (isPlain && isLoopback(url))))
+  if (
+    url !== undefined &&
+    url.username === '' &&
+    url.password === '' &&
+    (isSecure || (isPlain && isLoopbackHost(url.hostname)))
+  )
     return url;
   throw new RequestError({
     code: 'ASP_INSECURE_ADDRESS',

@@ -1,12 +1,12 @@
 import type * as z from 'zod/mini';
 import { wait } from '../../kit/clock.js';
+import { isLoopbackHost } from '../../kit/loopback.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import { isRetryableStatus } from '../../wire/error.js';
 import { isRequestId, REQUEST_ID_HEADER } from '../../wire/http.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
-import { isLoopback } from './address.js';
 import { MISFIT, readAs } from './read-as.js';
 import { abortion, isRefusedConnection, MESSAGE_MAX_LENGTH, type Outcome, RequestError } from './request-error.js';
 import type { HttpAnswer, HttpRequest, Transport } from './transport.js';
@@ -70,7 +70,7 @@ export async function sendWithRetries(transport: Transport, random: Random, send
   const isWrite = sending.method !== 'GET' && sending.method !== 'HEAD';
   const isRepeatable = sending.isRepeatable ?? (!isWrite || sending.idempotencyKey !== undefined);
   const retries = isRepeatable ? sending.retries : 0;
-  const isLocal = isLoopback(new URL(sending.url));
+  const isLocal = isLoopbackHost(new URL(sending.url).hostname);
   let attempts = 0;
   let retried = 0;
   let pausedMs = 0;

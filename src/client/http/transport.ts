@@ -2,8 +2,9 @@ import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../kit/clock.js';
+import { isLoopbackHost } from '../../kit/loopback.js';
 import { hidePasswords } from '../../kit/sanitize.js';
-import { isLoopback, secureUrl } from './address.js';
+import { secureUrl } from './address.js';
 import { type Outcome, RequestError, toFailure } from './request-error.js';
 
 /** One line about network activity, already redacted. */
@@ -423,7 +424,9 @@ export function proxyFromEnvironment(environment: Readonly<Record<string, string
     .split(/[\s,]+/)
     .filter((entry) => entry !== '');
   return (url) =>
-    isLoopback(url) || exceptions.some((entry) => isExcepted(entry.toLowerCase(), url)) ? undefined : proxy;
+    isLoopbackHost(url.hostname) || exceptions.some((entry) => isExcepted(entry.toLowerCase(), url))
+      ? undefined
+      : proxy;
 }
 
 function isExcepted(entry: string, url: URL): boolean {

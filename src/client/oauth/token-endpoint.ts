@@ -1,9 +1,9 @@
 import type * as openid from 'openid-client';
+import { isLoopbackHost } from '../../kit/loopback.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { OAuthErrorBody, TokenReply } from '../../wire/schemas/oauth.js';
-import { isLoopback } from '../http/address.js';
 import { type Outcome, RequestError } from '../http/request-error.js';
 import { describeRequest, readRequestId, type Sending, type Sent, sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
@@ -99,7 +99,7 @@ async function configure(context: OAuthContext, clientId: string, secret: string
   };
   const config = new library.Configuration(server, clientId, {}, authentication);
   config[library.customFetch] = (url, options) => answerFetch(context, url, options, signal);
-  if (isLoopback(new URL(metadata.token_endpoint))) library.allowInsecureRequests(config);
+  if (isLoopbackHost(new URL(metadata.token_endpoint).hostname)) library.allowInsecureRequests(config);
   return { config, library };
 }
 

@@ -14,7 +14,6 @@ import {
 import { openLogins } from '../../../client/credentials/open-logins.js';
 import { findRegistration, forgetRegistration, obtainClientId } from '../../../client/credentials/register-client.js';
 import { toCached } from '../../../client/credentials/token-cache.js';
-import { isLoopback } from '../../../client/http/address.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import {
   type AuthorizationRequest,
@@ -24,6 +23,7 @@ import {
 import { type Discovery, getResource } from '../../../client/oauth/discover.js';
 import { exchangeCode, revokeRefreshToken, type TokenSet } from '../../../client/oauth/token-endpoint.js';
 import { abortAfter } from '../../../kit/clock.js';
+import { isLoopbackHost } from '../../../kit/loopback.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
@@ -343,7 +343,7 @@ async function requestSignIn(signIn: SignIn, redirectUri: string): Promise<Autho
  */
 async function forgetUnknownClient({ context, loginContext, discovery }: SignIn, redirectUri: string): Promise<void> {
   const { issuer } = discovery;
-  const kept = isLoopback(new URL(issuer)) ? await findRegistration(loginContext, issuer) : undefined;
+  const kept = isLoopbackHost(new URL(issuer).hostname) ? await findRegistration(loginContext, issuer) : undefined;
   if (kept === undefined) return;
   const wish = { clientId: kept.clientId, redirectUri, scopes: [] };
   const request = createAuthorizationRequest(discovery, wish, context.random);
