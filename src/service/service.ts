@@ -482,20 +482,18 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     },
     stop() {
       stopping ??= stopAll({
-        ...{
-          context,
-          server,
-          app,
-          mcp,
-          dashboard,
-          realtime: attached,
-          inboxes,
-          stopHousekeeping,
-          webPush,
-          operator,
-          watch,
-          health,
-        },
+        context,
+        server,
+        app,
+        mcp,
+        dashboard,
+        realtime: attached,
+        inboxes,
+        stopHousekeeping,
+        webPush,
+        operator,
+        watch,
+        health,
       });
       return stopping;
     },

@@ -152,7 +152,7 @@ export const profileShow = command({
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
     const view = name === undefined ? await viewUsed(context) : await viewNamed(context, name);
-    const { quoteArgs: quoteWords } = await import('../terminal/failure.js');
+    const { quoteArgs } = await import('../terminal/failure.js');
     await context.output.document(view, (safe, style) =>
       [
         `${style.bold(safe.name)}${safe.default ? style.dim(' (default)') : ''}`,
@@ -161,7 +161,7 @@ export const profileShow = command({
         ...(safe.web_url === null ? [] : [`web url   ${safe.web_url}`]),
         `ws url    ${safe.ws_url ?? 'discovered from the base URL'}`,
         `agent     ${safe.agent ?? '-'}`,
-        ...(safe.credential_command === null ? [] : [`token from ${quoteWords(safe.credential_command)}`]),
+        ...(safe.credential_command === null ? [] : [`token from ${quoteArgs(safe.credential_command)}`]),
       ].join('\n'),
     );
   },

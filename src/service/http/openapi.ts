@@ -68,10 +68,6 @@ const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   unblockAgent: text('trust', 'Unblock an agent'),
 };
 
-export function operationText(operation: Operation): OperationText {
-  return OPERATION_TEXT[operation];
-}
-
 const ID = (prefix: string): Json => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9A-HJKMNP-TV-Z]{25}$` });
 const PART: Json = { type: 'string', pattern: getPattern(HandlePart) };
 
@@ -306,7 +302,7 @@ function describe(operation: Operation, row: EndpointRow, path: string, id: stri
   const { query } = endpointSchemas(operation);
   return {
     operationId: id,
-    ...operationText(operation),
+    ...OPERATION_TEXT[operation],
     ...(isAlias && { description: `Another address of \`${row.method} ${row.path}\`.`, 'x-alias-of': operation }),
     security: toSecurity(row),
     parameters: [

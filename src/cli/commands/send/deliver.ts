@@ -208,7 +208,9 @@ export async function send(outer: Context, named: Sending): Promise<void> {
   } else {
     const isEndedApart = options.ends && options.target.kind === 'session';
     if (isEndedApart) await endSession(context, sent.session_id, 'The message was sent');
-    await showSent(context, { ...sent, state: isEndedApart ? 'ended' : sent.state });
+    const shown: SendResult = { ...sent, state: isEndedApart ? 'ended' : sent.state };
+    await noteSent(context, shown);
+    await printSent(context, shown);
   }
   if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
 }
@@ -626,12 +628,6 @@ async function isAnswer(
   await output.note(isFenced ? fencedMessage(random, reply) : `${reply.sender} said: ${said}`);
   await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
   return false;
-}
-
-/** The main id on stdout, the rest on stderr. */
-async function showSent(context: Context, sent: SendResult): Promise<void> {
-  await noteSent(context, sent);
-  await printSent(context, sent);
 }
 
 async function noteSent({ output }: Context, sent: SendResult): Promise<void> {

@@ -25,21 +25,6 @@ const NAMED_MAX = 2;
 /** With less room than this, the text is left out. */
 const TEXT_MIN = 40;
 
-/** Prints events for the monitor of a coding agent, in which every line wakes the agent. */
-export interface AgentLines {
-  readonly findRelation: FindRelation;
-  /** Who the agent is, and what is unread. */
-  greet(): Promise<void>;
-  /** Rejects if an earlier line could not be printed. */
-  add(event: EventEnvelope): Promise<void>;
-  /** The agent has joined: its invitation needs no line. */
-  joined(sessionId: string): void;
-  /** Calls `action` when nothing of the session waits for its line anymore. */
-  after(sessionId: string, action: () => void): void;
-  /** Reports everything that is still waiting, in one line. */
-  close(): Promise<void>;
-}
-
 /** The events of one session that wait for their line. */
 interface News {
   /** An invitation of this agent; it no longer matters once messages arrive. */
@@ -51,15 +36,12 @@ interface News {
   readonly onPrinted: (() => void)[];
 }
 
-export function createAgentLines(context: Context, me: string): AgentLines {
-  return new PacedLines(context, me);
-}
-
-class PacedLines implements AgentLines {
+/** Prints events for the monitor of a coding agent, in which every line wakes the agent. */
+export class AgentLines {
   readonly findRelation: FindRelation;
   readonly #context: Context;
   readonly #me: string;
-  readonly #place: ScopeOptions;
+  readonly #scope: ScopeOptions;
   /** How far its sessions had been read when it began. */
   #marks: ReadMarks | undefined;
   readonly #waiting = new Map<string, News>();
@@ -73,7 +55,7 @@ class PacedLines implements AgentLines {
   constructor(context: Context, me: string) {
     this.#context = context;
     this.#me = me;
-    this.#place = context.identity().flags ?? {};
+    this.#scope = context.identity().flags ?? {};
     // The allowlist is read with the client once it is needed.
     let relationOf: Promise<FindRelation> | undefined;
     this.findRelation = async (handle) => {
@@ -85,6 +67,7 @@ class PacedLines implements AgentLines {
     };
   }
 
+  /** Who the agent is, and what is unread. */
   async greet(): Promise<void> {
     const context = this.#context;
     this.#marks = await openReadMarks(context, this.#me);
@@ -109,6 +92,7 @@ class PacedLines implements AgentLines {
     );
   }
 
+  /** Rejects if an earlier line could not be printed. */
   async add(event: EventEnvelope): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const { session_id: sessionId } = event;
@@ -131,6 +115,7 @@ class PacedLines implements AgentLines {
     if (this.#waiting.size >= PENDING_MAX) await this.#printing;
   }
 
+  /** The agent has joined: its invitation needs no line. */
   joined(sessionId: string): void {
     const news = this.#waiting.get(sessionId);
     if (news === undefined) return;
@@ -143,12 +128,14 @@ class PacedLines implements AgentLines {
     for (const onPrinted of news.onPrinted) onPrinted();
   }
 
+  /** Calls `action` when nothing of the session waits for its line anymore. */
   after(sessionId: string, action: () => void): void {
     const news = this.#waiting.get(sessionId);
     if (news === undefined) action();
     else news.onPrinted.push(action);
   }
 
+  /** Reports everything that is still waiting, in one line. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelTimer?.();
@@ -239,7 +226,7 @@ class PacedLines implements AgentLines {
 
   /** A command for the same service and agent. */
   #command(...words: string[]): string {
-    return quoteArgs(withScopeOptions(['asp', ...words], this.#place));
+    return quoteArgs(withScopeOptions(['asp', ...words], this.#scope));
   }
 
   async #print(line: string): Promise<void> {

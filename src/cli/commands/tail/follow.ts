@@ -256,7 +256,7 @@ async function beginTail(
       ? await askMe()
       : undefined;
   const lines =
-    isForAgent && me !== undefined ? (await import('./agent-lines.js')).createAgentLines(context, me) : undefined;
+    isForAgent && me !== undefined ? new (await import('./agent-lines.js')).AgentLines(context, me) : undefined;
   await lines?.greet();
   const printer = await createPrinter(context, options.view, options.sessionIds.length === 1);
   const { command, forwardUrl, forwardSecretFile: secretFile, types, from, sinceMs, untilMs, last } = options;
