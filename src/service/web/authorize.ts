@@ -52,7 +52,7 @@ import {
 import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderAgentFace, renderName, strangersText, TICK } from './html.js';
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from './layout.js';
-import { describeVisitor, sendSignInPage } from './sign-in.js';
+import { DISPLAY_NAME_MAX_LENGTH, describeVisitor, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
 const NEW_AGENT = 'new';
@@ -194,7 +194,7 @@ ${renderField(
     label: 'Display name (optional)',
     value: filled.displayName ?? '',
     autocomplete: 'off',
-    maxLength: 100,
+    maxLength: DISPLAY_NAME_MAX_LENGTH,
     isRequired: false,
   },
   mistakes,
@@ -202,7 +202,6 @@ ${renderField(
 </div></div>`;
 }
 
-const DISPLAY_NAME_MAX_LENGTH = 100;
 const BEARER = /^Bearer ([!-~]+)$/i;
 
 /** GET authorization endpoint: shows a page and grants nothing. */

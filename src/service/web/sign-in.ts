@@ -125,7 +125,7 @@ function renderSignUpForm(page: SignInPage): Html {
     name: 'display_name',
     label: 'Your name',
     autocomplete: 'name',
-    maxLength: 100,
+    maxLength: DISPLAY_NAME_MAX_LENGTH,
     ...(isSent && filled.displayName !== undefined && { value: filled.displayName }),
   };
   const invitation: Field = {
