@@ -1,9 +1,8 @@
 import highlighter from 'highlight.js/lib/core';
 import rust from 'highlight.js/lib/languages/rust';
 import { describe, expect, it } from 'vitest';
-
+import { renderEntry } from '../../../src/service/web/dashboard/entries.js';
 import { prepareCode } from '../../../src/service/web/dashboard/markdown.js';
-import { renderEntry } from '../../../src/service/web/dashboard/transcript.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
 import { hostileTexts } from '../../support/hostile-text.js';

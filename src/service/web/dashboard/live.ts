@@ -7,6 +7,7 @@ import type { AuthorizationServer } from '../../oauth/server.js';
 import { listOnline } from '../../store/participants.js';
 import { type Browser, findAccountOf, type PageServer } from '../browser.js';
 import { renderComposer } from './compose.js';
+import { prepareEntries, renderEntry, toEntries } from './entries.js';
 import type { PageBounds } from './page-bounds.js';
 import { followPresence } from './presence-news.js';
 import { markSeen } from './sessions.js';
@@ -16,17 +17,14 @@ import {
   findOwnMessage,
   findSeenSession,
   listOwnAgents,
-  placeOfEntries,
-  prepareEntries,
   readAgent,
   readSequence,
   readStatus,
-  renderEntry,
   renderManaging,
   renderSessionHead,
   type SeenSession,
   type SessionStatus,
-  toEntries,
+  toEntryContext,
 } from './transcript.js';
 import type { Visit } from './visit.js';
 
@@ -162,7 +160,7 @@ async function renderStep(
   viewer: Viewer,
 ): Promise<object> {
   const { username, browser } = viewer;
-  const entryContext = { ...placeOfEntries(seen, username), ...(await prepareEntries(context, events)) };
+  const entryContext = { ...toEntryContext(seen, username), ...(await prepareEntries(context, events)) };
   const composer = composerFor({ context, csrf: browser.csrfFor(undefined) }, seen);
   const hasChanged = events.some(({ type }) => type !== 'session.message');
   return {
