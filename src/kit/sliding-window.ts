@@ -18,10 +18,9 @@ export interface SlidingWindow {
 const FORGOTTEN_PER_CALL = 4;
 
 /**
- * Remembers the time of every call in the last `windowMs`, so that a limit is exact at each moment. The clock is the monotonic one:
- * changing the machine's time neither locks anyone out nor lets anyone through. Beyond `subjectsMax`, the subject that
- * has been idle longest is forgotten, so
- * that an attacker who invents subjects cannot fill the memory.
+ * Remembers the time of every call in the last `windowMs`, so that a limit is exact at each moment. The clock is the
+ * monotonic one: changing the machine's time neither locks anyone out nor lets anyone through. Beyond `subjectsMax`, the
+ * subject that has been idle longest is forgotten, so that an attacker who invents subjects cannot fill the memory.
  */
 export function createWindow(clock: Clock, windowMs: number, subjectsMax: number): SlidingWindow {
   /** When each call was made, oldest first. */

@@ -322,8 +322,7 @@ function isGone(error: unknown): error is RequestError {
 
 /**
  * The address of the WebSocket. A service without metadata probably has it at the usual address (wire: Reading what
- * others
- * send).
+ * others send).
  */
 async function findSocket(context: TailContext, signal: AbortSignal | undefined): Promise<SocketAddress> {
   const { service, transport, random, rest } = context;

@@ -108,8 +108,7 @@ const HANDSHAKE_MAX_MS = 30_000;
 /**
  * Closes the sockets of this process whose grant is revoked (spec: POST /revoke). The notification says when to check,
  * and the store says which sockets; a lost notification, or one that came during a handshake, costs a second. The
- * returned
- * function stops it.
+ * returned function stops it.
  */
 function closeRevoked(
   context: ServiceContext,

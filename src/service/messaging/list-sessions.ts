@@ -216,7 +216,7 @@ async function viewAll(query: Query, accountId: string, rows: readonly ListedRow
 
 const WALK_STEP_MAX = 500;
 
-/** The first wanted rows from `place` on; `stoppedAt` is set if the walk ended before their number or the list's end. */
+/** The first wanted rows from `position` on; `stoppedAt` is set if the walk ended before their number or the list's end. */
 async function walk(
   wanted: number,
   walkedMax: number,

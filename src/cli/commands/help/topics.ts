@@ -79,8 +79,7 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
 
 /**
  * Help topics. Each paragraph, list item and row (three spaces between its columns) is one line here, no matter how
- * long: the
- * program breaks lines to fit the terminal.
+ * long: the program breaks lines to fit the terminal.
  */
 export const TOPICS: Readonly<Record<string, string>> = {
   auth: `Signing in
