@@ -12,6 +12,7 @@ import {
   type CreateAgentOptions,
   createAgent,
   isMessageEvent,
+  RequestError,
 } from '../../src/library/library.js';
 import { startService, type TestService } from '../../src/testing/testing.js';
 import type { JsonObject } from '../../src/wire/schemas/requests.js';
@@ -253,24 +254,27 @@ describe('an agent of the library', () => {
 
   it('notifies the sender after a restart if the reply of the earlier run was refused', async () => {
     const client = service.client('@me.bot');
-    let restore: (() => void) | undefined;
+    let isRefused = false;
     const failing = Object.create(client, {
       call: {
-        value: (...input: Parameters<Client['call']>) =>
-          client.call(...input).catch((error: unknown) => {
-            if (input[0] === 'sendMessage') restore ??= service.inject({ kind: 503, on: 'sendMessage' });
+        async value(...input: Parameters<Client['call']>) {
+          const isSending = input[0] === 'sendMessage';
+          // The notice never leaves: a request that is cut off on its way could still arrive.
+          if (isSending && isRefused) throw new RequestError({ code: 'ASP_UNREACHABLE', message: 'It is gone.' });
+          return client.call(...input).catch((error: unknown) => {
+            isRefused ||= isSending;
             throw error;
-          }),
+          });
+        },
       },
     }) as Client;
     const first = create({ client: failing, grace: '50ms' });
     first.onMessage(() => [{ type: 'file', attachment_id: 'att_01JZZZZZZZZZZZZZZZZZZZZZZZ' }]);
     const { ended } = await start(first);
     const asked = expect(boss().ask('@me.bot', 'file')).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
-    const end = await until('the refusal', async () => restore);
+    await expect.poll(() => isRefused).toBe(true);
     await first.close();
     await ended;
-    end();
     const results: AnswerResult[] = [];
     const second = create().onResult((result) => results.push(result));
     second.onMessage(() => 'something different');
