@@ -23,6 +23,7 @@ import {
   type RawAnswer,
   type RawRequest,
   type RestContext,
+  readPages,
   sendRaw,
 } from './rest/call.js';
 
@@ -153,21 +154,8 @@ export function connect(options: ClientOptions): Client {
     limited(input.signal, (signal) => callEndpoint(context, operation, { ...input, signal }));
   return {
     call: async (operation, ...[input]) => callWith(operation, inputOf(operation, input)),
-    async *pages(operation, ...[given]) {
-      const input = inputOf(operation, given);
-      let next = input;
-      for (let before: string | undefined; ; ) {
-        const { reply } = await callWith(operation, next);
-        yield reply;
-        const { next_cursor: cursor } = reply;
-        if (cursor === null) return;
-        if (cursor === before)
-          throw new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The service returned the same page again.' });
-        before = cursor;
-        // A replay continues after a sequence, which is its cursor (spec: Replay).
-        const from = operation === 'replayEvents' ? { after_sequence: Number(cursor) } : { cursor };
-        next = Object.assign({}, input, { query: Object.assign({}, input.query, from) });
-      }
+    async *pages(operation, ...[input]) {
+      yield* readPages(operation, inputOf(operation, input), (next) => callWith(operation, next));
     },
     async upload(file, supplied = {}) {
       requireKnownOptions('upload', supplied, UPLOAD_OPTIONS);

@@ -2,7 +2,7 @@ import { LIST_LIMIT_MAX, REPLAY_LIMIT_MAX } from '../../wire/limit.js';
 import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Session } from '../../wire/schemas/session.js';
 import { RequestError } from '../http/request-error.js';
-import { callEndpoint, type RestContext } from '../rest/call.js';
+import { callEndpoint, type RestContext, readPages } from '../rest/call.js';
 import type { TailItem } from './resume.js';
 
 /** The state that a tail keeps for one session. */
@@ -202,13 +202,9 @@ export async function findStartOfLast(
 
 /** Every session of the agent, most recently changed first. @throws RequestError */
 export async function* listSessions(rest: RestContext, signal: AbortSignal | undefined): AsyncGenerator<Session> {
-  let cursor: string | undefined;
-  do {
-    const query = cursor === undefined ? { limit: LIST_LIMIT_MAX } : { limit: LIST_LIMIT_MAX, cursor };
-    const { reply } = await callEndpoint(rest, 'listSessions', { query, signal });
-    yield* reply.sessions;
-    cursor = reply.next_cursor ?? undefined;
-  } while (cursor !== undefined);
+  const input = { query: { limit: LIST_LIMIT_MAX }, signal };
+  for await (const { sessions } of readPages('listSessions', input, (next) => callEndpoint(rest, 'listSessions', next)))
+    yield* sessions;
 }
 
 async function readPage(
@@ -223,13 +219,9 @@ async function readPage(
   const { events, next_cursor: next, last_sequence: lastSequence } = reply;
   // A service with epochs says where it resumed; without epochs, only a cursor past the end shows it.
   const isPastEnd = events.length === 0 && lastSequence !== undefined && lastSequence < after;
+  const start = reply.resumed_after ?? (isPastEnd ? lastSequence : after);
   const last = events.at(-1)?.sequence;
-  const cursor = next === null ? undefined : Number(next);
-  const isAdvancing = cursor !== undefined && last !== undefined && Number.isSafeInteger(cursor) && cursor >= last;
-  return {
-    events,
-    epoch: reply.epoch,
-    after: reply.resumed_after ?? (isPastEnd ? lastSequence : after),
-    next: isAdvancing ? cursor : undefined,
-  };
+  const cursor = Number(next);
+  const isAdvancing = last !== undefined && Number.isSafeInteger(cursor) && cursor >= last && cursor > start;
+  return { events, epoch: reply.epoch, after: start, next: isAdvancing ? cursor : undefined };
 }

@@ -5,10 +5,9 @@ import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Credential } from '../credentials/credential.js';
 import type { ServiceAddresses } from '../http/address.js';
 import { RequestError } from '../http/request-error.js';
-import { sendWithRetries } from '../http/send.js';
 import type { Transport } from '../http/transport.js';
 import { discover, getResource } from '../oauth/discover.js';
-import { callEndpoint, prepare, type RestContext } from '../rest/call.js';
+import { callEndpoint, type RestContext, sendRaw } from '../rest/call.js';
 import { FollowedSessions, findStartOfLast, listSessions, type ReplayPage, replayPages } from './followed-sessions.js';
 import { keepConnected, type LiveSocket, type SocketAddress } from './socket.js';
 
@@ -339,9 +338,8 @@ async function findSocket(context: TailContext, signal: AbortSignal | undefined)
 
 /** The service's clock from its `Date`, minus a second; ours if it has none. */
 async function serviceTime(context: TailContext, signal: AbortSignal | undefined): Promise<number> {
-  const request = { method: 'GET', path: '/sessions', query: { limit: 1 }, accept: 'application/json' } as const;
-  const sent = await sendWithRetries(context.transport, context.random, prepare(context.rest, { signal }, request));
-  const dateMs = Date.parse(sent.answer.headers['date'] ?? '');
+  const { headers } = await sendRaw(context.rest, { method: 'GET', path: '/sessions?limit=1', signal });
+  const dateMs = Date.parse(headers['date'] ?? '');
   return (Number.isNaN(dateMs) ? context.transport.clock.now() : dateMs) - 1000;
 }
 

@@ -245,6 +245,27 @@ function hasNoRoute(error: unknown): boolean {
   return error instanceof RequestError && (error.status === 404 || error.status === 405);
 }
 
+/** The pages of a list, one for each `call`, from where the query begins to the end. @throws RequestError */
+export async function* readPages<Name extends PagedOperation>(
+  operation: Name,
+  input: CallInput<Name>,
+  call: (input: CallInput<Name>) => Promise<CallResult<AnswerOf<Name>>>,
+): AsyncGenerator<AnswerOf<Name>> {
+  let next = input;
+  for (let before: string | undefined; ; ) {
+    const { reply } = await call(next);
+    yield reply;
+    const { next_cursor: cursor } = reply;
+    if (cursor === null) return;
+    if (cursor === before)
+      throw new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The service returned the same page again.' });
+    before = cursor;
+    // A replay continues after a sequence, which is its cursor (spec: Replay).
+    const from = operation === 'replayEvents' ? { after_sequence: Number(cursor) } : { cursor };
+    next = Object.assign({}, input, { query: Object.assign({}, input.query, from) });
+  }
+}
+
 /** A request below {base_url}. */
 export interface Prepared {
   readonly method: Sending['method'];

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, expectTypeOf, it } from 'vitest';
 
-import { type Client, connect, type PagedOperation } from '../../../src/client/client.js';
+import { type Client, connect, type PagedOperation, type TailStart } from '../../../src/client/client.js';
 import { createTokenCredential } from '../../../src/client/credentials/credential.js';
 import { startService, type TestService } from '../../../src/testing/testing.js';
 import { type ScriptedService, startScript } from '../../cli/scripted-service.js';
@@ -78,6 +78,32 @@ describe('the pages of a list', () => {
     };
     await expect(readAll()).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
     expect(pages).toHaveLength(2);
+  });
+
+  it('never loop in a tail', async () => {
+    const list = { status: 200, reply: { sessions: [], next_cursor: 'again' } };
+    const first = { type: 'session.ended', session_id: 'sess_1', event_id: 'evt_1', sequence: 1, created_at: 1 };
+    const events = { status: 200, reply: { events: [{ ...first, payload: {} }], next_cursor: '1' } };
+    const script = await startScript([
+      { call: 'GET /sessions?limit=100', ...list },
+      { call: 'GET /sessions?limit=100&cursor=again', ...list },
+      { call: 'GET /sessions/sess_1', reply: { id: 'sess_1', state: 'ended', participants: [], created_at: 1 } },
+      { call: 'GET /sessions/sess_1/events?after_sequence=0&limit=200', ...events },
+      { call: 'GET /sessions/sess_1/events?after_sequence=1&limit=1000', ...events },
+    ]);
+    const client = connect({
+      service: { baseUrl: script.baseUrl },
+      credential: createTokenCredential({ api: 'a-token', ws: undefined }),
+      retries: 0,
+    });
+    open.push(script, client);
+    const read = async (sessions?: readonly TailStart[]): Promise<string[]> => {
+      const kinds: string[] = [];
+      for await (const { kind } of client.tail({ sessions, isFollowing: false })) kinds.push(kind);
+      return kinds;
+    };
+    await expect(read()).rejects.toMatchObject({ code: 'ASP_BAD_ANSWER' });
+    expect(await read([{ sessionId: 'sess_1' }])).toEqual(['event', 'end']);
   });
 
   it('are available for exactly the operations with a next page', () => {
