@@ -17,7 +17,7 @@ import type { Style } from '../../terminal/style.js';
 import { openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { formatMessage } from '../message/message-text.js';
 import { readLines } from '../send/content.js';
-import { describeEvent } from '../session/facts.js';
+import { describeEvent, unreachableAgents } from '../session/facts.js';
 import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
 import { explainRefusal, lookAtSession } from '../session/refusal.js';
 import { readLastMessages } from '../session/session-events.js';
@@ -254,15 +254,7 @@ async function startSession(
     context,
     'createSession',
     { body },
-    {
-      subject: name,
-      messages: { NOT_FOUND: `${name} could not be reached.` },
-      reasons: {
-        NOT_FOUND:
-          'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
-      },
-      next: { NOT_FOUND: ['asp', 'agent', 'show', name.slice(1)] },
-    },
+    unreachableAgents(name, name, `${name} could not be reached.`),
   );
   const { reply } = await whileSending(chat, context.signal, creating);
   if (reply.message_id !== null) sent.add(reply.message_id);

@@ -18,7 +18,7 @@ import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
-import { readInvited, refuseOmissions } from '../session/facts.js';
+import { readInvited, refuseOmissions, unreachableAgents } from '../session/facts.js';
 import { findSession, severalWith } from '../session/find-session.js';
 import { explainRefusal, isNotFound, lookAtSession } from '../session/refusal.js';
 import type { AskOptions } from './ask.js';
@@ -399,17 +399,7 @@ function unreachable(handles: readonly string[], isRepeatable: boolean): ErrorCo
       ? `${handles.slice(0, NAMED_MAX).join(', ')} and ${handles.length - NAMED_MAX} more`
       : handles.join(', ');
   const message = handles.length === 1 ? `${first} could not be reached.` : `None of ${named} could be reached.`;
-  return {
-    subject: named,
-    isRepeatable,
-    outcomeText: OUTCOME_TEXT,
-    messages: { NOT_FOUND: message },
-    reasons: {
-      NOT_FOUND:
-        'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
-    },
-    next: { NOT_FOUND: ['asp', 'agent', 'show', first.slice(1)] },
-  };
+  return { ...unreachableAgents(first, named, message), isRepeatable, outcomeText: OUTCOME_TEXT };
 }
 
 /** The attachments that a message refers to. */
@@ -515,14 +505,16 @@ function explainLine(
   });
 }
 
+const noteWaiting = ({ output }: Context, note: string): Promise<void> =>
+  output.format === 'human' ? output.note(note) : output.detail(note);
+
 /** Waits until every recipient has reached the state. */
 async function waitForRecipients(
   context: Context,
   { session_id: sessionId, sequence }: SendResult,
   wanted: 'delivered' | 'taken',
 ): Promise<DeliveryReply> {
-  const note = `Waiting until the message is ${wanted}.`;
-  await (context.output.format === 'human' ? context.output.note(note) : context.output.detail(note));
+  await noteWaiting(context, `Waiting until the message is ${wanted}.`);
   const { waitForState } = await import('../session/delivery.js');
   const work = waitForState(context, { sessionId, sequence: sequence ?? 0 }, wanted);
   return showProgress(context, `waiting until it is ${wanted}`, work, { isTold: true });
@@ -530,11 +522,9 @@ async function waitForRecipients(
 
 /** The reply to the message; nothing between sending and listening is missed. */
 async function waitForReply(context: Context, sent: SendResult, options: Waiting): Promise<Message> {
-  const { output } = context;
   const { question } = options;
   const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
-  const note = `Waiting for a reply in ${sent.session_id}${choices}.`;
-  await (output.format === 'human' ? output.note(note) : output.detail(note));
+  await noteWaiting(context, `Waiting for a reply in ${sent.session_id}${choices}.`);
   return showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
 }
 

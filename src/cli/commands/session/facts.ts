@@ -12,6 +12,17 @@ export const unseenSession = (sessionId: string): ErrorContext => ({
   next: { NOT_FOUND: ['asp', 'session', 'list'] },
 });
 
+/** The error for agents that could not be reached, under the name that `message` gives them; `first` is one of them. */
+export const unreachableAgents = (first: string, named: string, message: string): ErrorContext => ({
+  subject: named,
+  messages: { NOT_FOUND: message },
+  reasons: {
+    NOT_FOUND:
+      'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
+  },
+  next: { NOT_FOUND: ['asp', 'agent', 'show', first.slice(1)] },
+});
+
 /** The participants, without the one who reads about them. */
 export function participantNames({ participants }: Session, reader?: string): string {
   const others = participants.filter(({ handle }) => handle !== reader);

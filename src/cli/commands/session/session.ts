@@ -15,7 +15,7 @@ import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.
 import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
 import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
-import { participantNames, readInvited, refuseOmissions, unseenSession } from './facts.js';
+import { participantNames, readInvited, refuseOmissions, unreachableAgents, unseenSession } from './facts.js';
 import { findSession } from './find-session.js';
 import type { Seen } from './refusal.js';
 
@@ -284,15 +284,8 @@ async function readFirstMessage(context: Context, text: string | undefined): Pro
 function unreachable(handles: readonly string[]): ErrorContext {
   const [first] = handles;
   if (first === undefined) return {};
-  return {
-    subject: handles.join(', '),
-    messages: { NOT_FOUND: `Could not reach ${handles.join(', ')}.` },
-    reasons: {
-      NOT_FOUND:
-        'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
-    },
-    next: { NOT_FOUND: ['asp', 'agent', 'show', first.slice(1)] },
-  };
+  const named = handles.join(', ');
+  return unreachableAgents(first, named, `Could not reach ${named}.`);
 }
 
 /** A change that needs no body, and how it is reported, also if nothing had to be changed. */
