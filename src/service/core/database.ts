@@ -47,6 +47,24 @@ export interface Work {
   write<T>(work: (transaction: Transaction) => Promise<T>, holds?: readonly string[]): Promise<T>;
 }
 
+const DELETED_PER_BATCH = 500;
+
+/**
+ * Deletes in batches small enough not to delay the writes between them, and returns the number of rows. `deleteSome`
+ * deletes up to `limit` and returns how many it found.
+ */
+export async function deleteInBatches(
+  database: Work,
+  deleteSome: (transaction: Transaction, limit: number) => Promise<number>,
+): Promise<number> {
+  let deleted = 0;
+  while (true) {
+    const count = await database.write((transaction) => deleteSome(transaction, DELETED_PER_BATCH));
+    deleted += count;
+    if (count < DELETED_PER_BATCH) return deleted;
+  }
+}
+
 export interface Database extends Work {
   /** Whether no other process can use the data. */
   readonly isExclusive: boolean;

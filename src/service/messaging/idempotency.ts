@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { isErrorCode } from '../../wire/error.js';
 import { IDEMPOTENCY_KEY_LIFETIME_S } from '../../wire/limit.js';
 import type { ServiceContext } from '../core/context.js';
-import type { Transaction } from '../core/database.js';
+import { deleteInBatches, type Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import {
   deleteIdempotencyRecords,
@@ -14,7 +14,6 @@ import {
 import { keyLock } from '../store/lock-names.js';
 
 const LIFETIME_MS = IDEMPOTENCY_KEY_LIFETIME_S * 1000;
-const FORGOTTEN_PER_BATCH = 500;
 
 /** One logical operation: the same for every attempt (spec: Idempotency, rule 2). */
 export interface KeyedOperation {
@@ -133,24 +132,13 @@ function readResult(status: number, body: string): KeyedResult {
   return { kind: 'answer', status, body };
 }
 
-/** Deletes expired records, in batches small enough not to delay the writes between them. */
-export async function forgetOldKeys(context: Pick<ServiceContext, 'clock' | 'database'>): Promise<number> {
-  let forgotten = 0;
-  while (true) {
-    const moment = context.clock.now() - LIFETIME_MS;
-    const count = await context.database.write((transaction) =>
-      deleteIdempotencyRecords(transaction, moment, FORGOTTEN_PER_BATCH),
-    );
-    forgotten += count;
-    if (count < FORGOTTEN_PER_BATCH) return forgotten;
-  }
+/** Deletes expired records. */
+export function forgetOldKeys({ clock, database }: Pick<ServiceContext, 'clock' | 'database'>): Promise<number> {
+  const moment = clock.now() - LIFETIME_MS;
+  return deleteInBatches(database, (transaction, limit) => deleteIdempotencyRecords(transaction, moment, limit));
 }
 
 /** Deletes what an agent, or an account that acts itself, was answered. */
 export async function forgetKeysOf({ database }: Pick<ServiceContext, 'database'>, actorId: string): Promise<void> {
-  let forgotten = FORGOTTEN_PER_BATCH;
-  while (forgotten === FORGOTTEN_PER_BATCH)
-    forgotten = await database.write((transaction) =>
-      deleteIdempotencyRecordsOf(transaction, actorId, FORGOTTEN_PER_BATCH),
-    );
+  await deleteInBatches(database, (transaction, limit) => deleteIdempotencyRecordsOf(transaction, actorId, limit));
 }

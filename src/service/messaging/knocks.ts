@@ -4,7 +4,7 @@ import { textOfMessage } from '../../wire/message.js';
 import type { Knock } from '../../wire/schemas/agent.js';
 import type { Content } from '../../wire/schemas/requests.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
-import type { Query, Transaction } from '../core/database.js';
+import { deleteInBatches, type Query, type Transaction } from '../core/database.js';
 import {
   deleteKnocksBefore,
   type KnockOfAccountRow,
@@ -18,7 +18,6 @@ import { inviterLock, knockLock } from '../store/lock-names.js';
 import type { Refused } from './trust-gate.js';
 
 const LIFETIME_MS = KNOCK_LIFETIME_S * 1000;
-const FORGOTTEN_PER_BATCH = 500;
 
 /**
  * Remembers refused senders: in the data for the agents that hold strangers, and in memory for all. Every other
@@ -75,11 +74,8 @@ export function toKnock({ sender, text, times, first_at, last_at }: KnockRow): K
   return { sender, text, times, first_at, last_at };
 }
 
-/** Deletes expired knocks, in batches small enough not to delay the writes between them. */
+/** Deletes expired knocks. */
 export async function forgetOldKnocks({ clock, database }: Pick<ServiceContext, 'clock' | 'database'>): Promise<void> {
-  while (true) {
-    const moment = clock.now() - LIFETIME_MS;
-    const count = await database.write((transaction) => deleteKnocksBefore(transaction, moment, FORGOTTEN_PER_BATCH));
-    if (count < FORGOTTEN_PER_BATCH) return;
-  }
+  const moment = clock.now() - LIFETIME_MS;
+  await deleteInBatches(database, (transaction, limit) => deleteKnocksBefore(transaction, moment, limit));
 }
