@@ -4,8 +4,7 @@ import { createIds, type Ids } from '../kit/ids.js';
 import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
 import { PARTICIPANTS_PER_SESSION_MAX, UNREAD_MAX_BYTES } from '../wire/limit.js';
-import { MCP_PATH } from '../wire/mcp.js';
-import { SOCKET_PATH } from '../wire/realtime.js';
+import { directRoot, isAddressShared, requireSafeAddress, toAddresses } from './addresses.js';
 import type { AttachmentBucket, BucketCredentials } from './attachments/bucket.js';
 import type { BucketAddress } from './attachments/bucket-address.js';
 import { claimAttachments, lookAtFolder, openAttachmentFiles } from './attachments/files.js';
@@ -27,7 +26,8 @@ import { createRefusals, type Refusals } from './core/refusals.js';
 import { nameRequests } from './core/request-scope.js';
 import { createHeldBytes } from './core/semaphore.js';
 import { type Tracer, watchDatabase } from './core/tracer.js';
-import { createHealth, type Health, startHousekeeping } from './health.js';
+import { createHealth, type Health } from './health.js';
+import { startHousekeeping } from './housekeeping.js';
 import { toAnswer } from './http/answers.js';
 import {
   type App,
@@ -62,80 +62,6 @@ import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
 import { createPushTestRow } from './web/dashboard/push-settings.js';
 import { startWebPush, type WebPush } from './web/dashboard/web-push.js';
-
-const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
-
-export interface AddressOptions {
-  readonly host: string;
-  readonly publicUrl?: string | undefined;
-  readonly isBehindProxy: boolean;
-}
-
-/**
- * Refuses an address where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). The service
- * does not speak TLS: an https address alone says that something encrypts, not that no one can get around it.
- */
-function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOptions): void {
-  const url = publicUrl === undefined ? undefined : readPublicUrl(publicUrl);
-  if (isBehindProxy) return;
-  if (!isLoopbackHost(host))
-    throw new OperatorError(
-      'NOT_ENCRYPTED',
-      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS.`,
-    );
-  if (url === undefined || isLoopbackHost(url.hostname) || url.protocol === 'https:') return;
-  throw new OperatorError('NOT_ENCRYPTED', 'A service that others can reach needs a public URL with https.');
-}
-
-/**
- * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and the
- * service does not trust it about addresses. One stranger must not use up what all clients share.
- */
-function isAddressShared({ publicUrl, isBehindProxy }: AddressOptions): boolean {
-  return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
-}
-
-function readPublicUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isPlain = url?.search === '' && url.hash === '' && url.username === '' && url.password === '';
-  if (url === undefined || !isPlain || !/^https?:$/.test(url.protocol))
-    throw new OperatorError('INVALID_PUBLIC_URL', 'The public URL must be a plain http or https address.');
-  return url;
-}
-
-/** The addresses of a service, from its configuration and its actual port. */
-export function toAddresses(options: AddressOptions, port: number): Addresses {
-  const root = toRootUrl(options, port);
-  return {
-    baseUrl: `${root}${BASE_PATH}`,
-    authUrl: root,
-    webUrl: root,
-    wsUrl: `${root.replace(/^http/, 'ws')}${SOCKET_PATH}`,
-    mcpUrl: `${root}${MCP_PATH}`,
-  };
-}
-
-/**
- * The service's own address for programs on this machine, which it recognizes as local; undefined behind a proxy, where
- * all clients look local.
- */
-function directRoot({ host, isBehindProxy }: Partial<AddressOptions>, port: number): string | undefined {
-  if (host === undefined || !isLoopbackHost(host) || isBehindProxy === true) return undefined;
-  return toRootUrl({ host, isBehindProxy: false }, port);
-}
-
-function toRootUrl({ host, publicUrl }: AddressOptions, port: number): string {
-  if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
-  const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
-  const isBareV6 = name.includes(':') && !name.startsWith('[');
-  return new URL(`http://${isBareV6 ? `[${name}]` : name}:${port}`).origin;
-}
-
-function withoutSlashes(url: string): string {
-  let end = url.length;
-  while (url.charAt(end - 1) === '/') end -= 1;
-  return url.slice(0, end);
-}
 
 /** Collects metrics and serves them. */
 interface Watch {

@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '../../src/kit/clock.js';
 import { createIds } from '../../src/kit/ids.js';
 import { systemRandom } from '../../src/kit/random.js';
+import { toAddresses } from '../../src/service/addresses.js';
 import { openAttachmentFiles } from '../../src/service/attachments/files.js';
 import { DEFAULT_ACCOUNT_POLICY, type Log } from '../../src/service/core/context.js';
 import type { Database, Query, SharedDatabase, Transaction, Work } from '../../src/service/core/database.js';
@@ -13,7 +14,7 @@ import { createMemoryLimits, unlimited } from '../../src/service/core/rate-limit
 import { createHeldBytes } from '../../src/service/core/semaphore.js';
 import { createHttpServer } from '../../src/service/http/app.js';
 import { createLocalBus, createSharedBus } from '../../src/service/messaging/shared-bus.js';
-import { composeService, toAddresses } from '../../src/service/service.js';
+import { composeService } from '../../src/service/service.js';
 import { createStoredLimits } from '../../src/service/store/stored-limits.js';
 import { UNREAD_MAX_BYTES } from '../../src/wire/limit.js';
 import { type Actor, createActor } from './actors.js';

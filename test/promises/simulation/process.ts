@@ -2,6 +2,7 @@ import type { FileHandle } from 'node:fs/promises';
 
 import { createIds } from '../../../src/kit/ids.js';
 import type { Random } from '../../../src/kit/random.js';
+import { toAddresses } from '../../../src/service/addresses.js';
 import { openAttachmentFiles } from '../../../src/service/attachments/files.js';
 import { DEFAULT_ACCOUNT_POLICY, type ServiceContext } from '../../../src/service/core/context.js';
 import { unmetered } from '../../../src/service/core/meter.js';
@@ -9,7 +10,7 @@ import { createMemoryLimits, unlimited } from '../../../src/service/core/rate-li
 import { createHeldBytes } from '../../../src/service/core/semaphore.js';
 import { createHttpServer } from '../../../src/service/http/app.js';
 import { createLocalBus, createSharedBus } from '../../../src/service/messaging/shared-bus.js';
-import { composeService, type RunningService, toAddresses } from '../../../src/service/service.js';
+import { composeService, type RunningService } from '../../../src/service/service.js';
 import { openSqlite } from '../../../src/service/store/sqlite.js';
 import type { SqliteConnection } from '../../../src/service/store/sqlite-driver.js';
 import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
