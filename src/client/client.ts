@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 
-import { abortAfter, systemClock } from '../kit/clock.js';
+import { abortAfter, joinSignals, systemClock } from '../kit/clock.js';
 import { type Random, systemRandom } from '../kit/random.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { ENDPOINT, type Operation } from '../wire/endpoint.js';
@@ -216,27 +216,6 @@ function requireOperation(operation: string): void {
   const [near] = suggest(operation, Object.keys(ENDPOINT));
   const hint = near === undefined ? 'Operations are sendMessage, createSession and so on.' : `Did you mean ${near}?`;
   throw new TypeError(`'${operation}' is not an operation. ${hint}`);
-}
-
-/**
- * A signal that aborts with the first of two until it is released: `AbortSignal.any` would stay in memory as long as
- * either of them.
- */
-function joinSignals(
-  own: AbortSignal | undefined,
-  life: AbortSignal,
-): { readonly signal: AbortSignal; release(): void } {
-  const controller = new AbortController();
-  const joined = [own, life].filter((signal) => signal !== undefined);
-  const onAbort = (): void => controller.abort(joined.find(({ aborted }) => aborted)?.reason);
-  // One signal may end any number of calls; without this, Node.js would report a leak.
-  if (own !== undefined) setMaxListeners(0, own);
-  for (const signal of joined) signal.addEventListener('abort', onAbort, { once: true });
-  if (joined.some(({ aborted }) => aborted)) onAbort();
-  const release = (): void => {
-    for (const signal of joined) signal.removeEventListener('abort', onAbort);
-  };
-  return { signal: controller.signal, release };
 }
 
 async function* afterwards<Item>(items: AsyncIterable<Item>, done: () => void): AsyncGenerator<Item> {

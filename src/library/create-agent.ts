@@ -9,7 +9,7 @@ import { createReplyMatcher } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
-import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
+import { abortAfter, backoffMs, joinSignals, orAborted, systemClock, wait } from '../kit/clock.js';
 import { readMs } from '../kit/duration.js';
 import { stableKey } from '../kit/stable-key.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
@@ -346,8 +346,9 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     async ask(handle, content, options = {}) {
       requireKnownOptions('ask', options, ASK_OPTIONS);
       const found = await who();
-      const signal = AbortSignal.any([life.signal, ...(options.signal === undefined ? [] : [options.signal])]);
-      return askAgent(await found.client(), await found.handle(), toHandle(handle), content, { ...options, signal });
+      const [client, me] = [await found.client(), await found.handle()];
+      const { signal, release } = joinSignals(options.signal, life.signal);
+      return askAgent(client, me, toHandle(handle), content, { ...options, signal }).finally(release);
     },
     async close() {
       const found = identity;

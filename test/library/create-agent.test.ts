@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -281,6 +281,18 @@ describe('an agent of the library', () => {
     await start(second);
     await asked;
     expect(results).toMatchObject([{ outcome: 'refused', code: 'IDEMPOTENCY_MISMATCH', tries: 1 }]);
+  });
+
+  it('leaves nothing on a signal that many questions share', async () => {
+    await start(create().onMessage(() => 'yes'));
+    const { signal } = new AbortController();
+    for (const question of ['one', 'two']) await boss().ask('@me.bot', question, { signal });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    // Node.js keeps an entry for each signal that AbortSignal.any makes from this one.
+    const kept: { size?: number }[] = Object.getOwnPropertySymbols(signal).map(
+      (name) => Reflect.get(signal, name) ?? {},
+    );
+    expect(kept.map(({ size = 0 }) => size).filter((size) => size > 0)).toEqual([]);
   });
 
   it('does not wait for a handler that ignores its signal, and tells the next one that it got the message', async () => {
