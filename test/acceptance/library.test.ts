@@ -218,7 +218,9 @@ describe('The examples, with the published package,', () => {
         });
         expect(await run('client.mjs', boss).ended).toMatchObject({
           status: 0,
-          stdout: expect.stringMatching(/@me\.bot You said "are you there\?", message 1.*\nNOT_FOUND not_applied\n$/),
+          stdout: expect.stringMatching(
+            /@me\.bot You said "are you there\?"\. Messages so far: 1.*\nNOT_FOUND not_applied\n$/,
+          ),
         });
         answering.kill('SIGTERM');
         expect(await answering.ended).toMatchObject({
