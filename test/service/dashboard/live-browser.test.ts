@@ -232,6 +232,33 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('keeps a draft when the session ends and goes on, and its reply when the page is reloaded', {
+    timeout: 120_000,
+  }, async () => {
+    await bob.mustSend(session, 'a question');
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.locator('.entry', { hasText: 'a question' }).focus();
+      await page.keyboard.press('r');
+      await page.locator('#text').pressSequentially('half an answer');
+      const answered = page.locator('#answered .excerpt', { hasText: `Reply to ${bob.handle}` });
+      await page.reload();
+      await answered.waitFor();
+      expect(await page.locator('#text').inputValue()).toBe('half an answer');
+      await page.locator('#live[data-state="on"]').waitFor();
+      await bob.mustEnd(session);
+      await page.getByRole('button', { name: 'Reopen' }).waitFor();
+      await bob.mustReopen(session);
+      await page.getByRole('button', { name: /^Join/ }).waitFor();
+      await alice.mustJoin(session);
+      await answered.waitFor();
+      expect(await page.locator('#text').inputValue()).toBe('half an answer');
+      await page.getByRole('button', { name: 'Send' }).click();
+      await page.locator('.entry .text', { hasText: 'half an answer' }).waitFor();
+      expect(await page.locator('.entry').last().locator('.re').count()).toBe(1);
+    });
+  });
+
   it('connects, and is live: it does not say in between that it polls', { timeout: 120_000 }, async () => {
     await withTranscript({}, async (page) => {
       await page.addInitScript(`addEventListener('DOMContentLoaded', () => {

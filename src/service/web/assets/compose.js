@@ -17,9 +17,12 @@
   const createKey = () =>
     Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
   const keep = () => {
-    const { text, key } = $('writing').elements;
-    if (text.value.trim() === '') attempt(() => localStorage.removeItem(DRAFT));
-    else attempt(() => localStorage.setItem(DRAFT, JSON.stringify({ text: text.value, key: key.value })));
+    const form = $('writing');
+    const { text, key, reply_to: sequence } = form.elements;
+    if (text.value.trim() === '') return attempt(() => localStorage.removeItem(DRAFT));
+    const { textContent: excerpt } = form.querySelector('.excerpt');
+    const draft = { text: text.value, key: key.value, sequence: sequence.value, excerpt };
+    attempt(() => localStorage.setItem(DRAFT, JSON.stringify(draft)));
   };
   const restore = () => {
     const form = $('writing');
@@ -28,6 +31,8 @@
     form.elements.text.value = draft.text;
     // The page may have closed after sending this draft, so use the same key.
     if (typeof draft.key === 'string') form.elements.key.value = draft.key;
+    // The address of this page may name another message to reply to.
+    if (draft.sequence && !form.elements.reply_to.value) answer(draft.sequence, draft.excerpt);
   };
   const complain = (id, message) => {
     const place = $(id);
@@ -113,7 +118,10 @@
       const sender = entry.querySelector('.by b').textContent;
       answer(entry.dataset.sequence, `Reply to ${sender}, message ${entry.dataset.sequence}`);
     } else answer('', '');
+    keep();
     $('text').focus();
   });
+  // A session that ends takes the form away, and a session that goes on brings an empty one.
+  addEventListener('asp-composer', restore);
   restore();
 })();

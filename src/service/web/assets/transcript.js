@@ -62,8 +62,11 @@
     else if (NEXT[key]) {
       next = entry[NEXT[key]];
       while (next && !next.matches('.entry')) next = next[NEXT[key]];
-    } else if (key === 'r' && entry === target && document.getElementById('keys'))
+    } else if (key === 'r' && entry === target && document.getElementById('keys')) {
+      // The field that gets the focus would get the letter, too.
+      event.preventDefault();
       return entry.querySelector('.reply')?.click();
+    }
     if (!next) return;
     event.preventDefault();
     next.focus();
@@ -225,6 +228,7 @@
     const text = fresh.querySelector('textarea');
     if (typed && text) text.value = typed;
     old.replaceWith(fresh);
+    dispatchEvent(new Event('asp-composer'));
   };
   let lastHead, lastReceipt;
   const showStatus = ({ head: newHead, receipt: newReceipt }) => {
