@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 
-import { abortAfter, joinSignals, systemClock } from '../kit/clock.js';
+import { abortAfter, systemClock } from '../kit/clock.js';
+import { joinSignals } from '../kit/join-signals.js';
 import { type Random, systemRandom } from '../kit/random.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { ENDPOINT, type Operation } from '../wire/endpoint.js';
