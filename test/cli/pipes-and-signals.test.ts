@@ -205,7 +205,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     const { code, err } = await runShell(`${ALMOST}; asp serve restore ${archive} --data ${restored}`, environment);
     expect(code).toBe(2);
     expect(err).toMatch(/larger than a file may be there/);
-    expect(readdirSync(restored ?? '')).toEqual([]);
+    expect(existsSync(restored ?? '')).toBe(false);
   });
 
   it('leaves a message whose line could not be written to the next asp run', async () => {
