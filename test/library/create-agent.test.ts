@@ -74,8 +74,8 @@ describe('an agent of the library', () => {
     agent.onMessage(async ({ text, sequence }, session) => {
       if (!both.signal.aborted) await once(both.signal, 'abort');
       const history = await session.history();
-      const until = history.filter((one) => one.sequence <= sequence);
-      seen.push([text, ...[history, until].map((messages) => messages.map((one) => one.text).join())]);
+      const earlier = history.filter((one) => one.sequence <= sequence);
+      seen.push([text, ...[history, earlier].map((messages) => messages.map((one) => one.text).join())]);
     });
     await start(agent);
     const client = service.client('@me.boss');
@@ -84,12 +84,11 @@ describe('an agent of the library', () => {
     });
     await client.call('sendMessage', { path: { session_id: reply.session_id }, body: { content: 'two' } });
     both.abort();
-    await expect
-      .poll(() => seen)
-      .toEqual([
-        ['one', 'one,two', 'one'],
-        ['two', 'one,two', 'one,two'],
-      ]);
+    await until('both answers', async () => seen.length === 2);
+    expect(seen).toEqual([
+      ['one', 'one,two', 'one'],
+      ['two', 'one,two', 'one,two'],
+    ]);
   });
 
   it('gives the asker its answer even if it ends the session itself', async () => {
