@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -145,5 +145,19 @@ describe('a second asp serve', () => {
     for (const running of starting) running.kill('SIGINT');
     await Promise.all(starting.map(({ ended }) => ended));
     expect(existsSync(recordFile())).toBe(false);
+  });
+});
+
+describe('a local service whose record cannot be removed', () => {
+  it('stops as usual, and says so', async () => {
+    const ready = join(home.directory, 'ready');
+    const service = await startServe(home, ['--ready-file', ready]);
+    rmSync(recordFile());
+    mkdirSync(recordFile());
+    service.running.kill('SIGTERM');
+    const { status, stderr } = await service.running.ended;
+    expect({ status, isReady: existsSync(ready) }).toEqual({ status: 0, isReady: false });
+    expect(stderr).toContain(`Could not remove this service from ${recordFile()}: `);
+    expect(readdirSync(service.data)).not.toContain('asp.lock-journal');
   });
 });

@@ -347,9 +347,12 @@ export async function start(
     const again = context.streams.stderr.isTerminal ? ' Press Ctrl-C again to stop now.' : '';
     await context.output.note(`Finishing open requests.${again}`);
   } finally {
-    for (const step of undo.reverse()) await step();
-    await service.stop();
-    await stopped;
+    try {
+      for (const step of undo.reverse()) await step();
+    } finally {
+      await service.stop();
+      await stopped;
+    }
   }
 }
 
@@ -513,7 +516,10 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
       const others = (await listRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
       if (others.length > 0) await writeRecords(context, path, others);
       else rmSync(path, { force: true });
-    });
+    }).catch((error: unknown) =>
+      // No one uses the record of a process that has ended.
+      output.note(`Could not remove this service from ${path}: ${messageOf(error)}.`),
+    );
 }
 
 async function writeRecords(
