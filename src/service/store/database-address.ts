@@ -41,13 +41,13 @@ export function readDatabaseAddress(text: string): DatabaseAddress {
   if (role !== null && !PRIMARY.includes(role))
     throw new OperatorError(
       'DATABASE_NOT_USABLE',
-      `The ${ROLE_PARAMETER} of the database URL is ${role}. A service writes to the primary: use read-write or leave it out.`,
+      `The ${ROLE_PARAMETER} of the database URL is '${role}'. A service writes to the primary: use read-write or leave it out.`,
     );
   const mode = first.searchParams.get(TLS_PARAMETER);
   if (mode !== null && !TLS_MODES.includes(mode))
     throw new OperatorError(
       'DATABASE_NOT_USABLE',
-      `The ${TLS_PARAMETER} of the database URL is ${mode}. Use ${TLS_MODES.slice(0, -1).join(', ')} or ${TLS_MODES.at(-1)}.`,
+      `The ${TLS_PARAMETER} of the database URL is '${mode}'. Use ${TLS_MODES.slice(0, -1).join(', ')} or ${TLS_MODES.at(-1)}.`,
     );
   const shown = show(urls, schema);
   for (const url of urls) for (const name of [SCHEMA_PARAMETER, ROLE_PARAMETER]) url.searchParams.delete(name);
@@ -65,8 +65,8 @@ function requireKnown(names: readonly string[]): void {
   const unknown = names.find((name) => !PARAMETERS.includes(name));
   if (unknown === undefined) return;
   const [near] = suggest(unknown, PARAMETERS);
-  const hint = near === undefined ? '.' : `: did you mean ${near}?`;
-  throw new OperatorError('DATABASE_NOT_USABLE', `A database URL has no parameter ${unknown}${hint}`);
+  const hint = near === undefined ? '. Leave it out.' : `: did you mean ${near}?`;
+  throw new OperatorError('DATABASE_NOT_USABLE', `asp does not support ${unknown} in a database URL${hint}`);
 }
 
 /** One URL for each of its hosts. */

@@ -38,9 +38,15 @@ describe('the database of a service', () => {
 
   it.each([
     ['mysql://root@db/asp', /must look like postgres:\/\/<user>@<host>:<port>\/<database>\./],
-    ['postgres://asp@db/asp?serch_path=blue', /has no parameter serch_path: did you mean search_path\?/],
-    ['postgres://asp@db/asp?connect_timeout=abc', /has no parameter connect_timeout\./],
-    ['postgres://asp@db/asp?sslmode=verify_full', /sslmode .* is verify_full\. Use disable, .* or verify-full\./],
+    [
+      'postgres://asp@db/asp?serch_path=blue',
+      /does not support serch_path in a database URL: did you mean search_path\?/,
+    ],
+    [
+      'postgres://asp@db/asp?connect_timeout=abc',
+      /does not support connect_timeout in a database URL\. Leave it out\./,
+    ],
+    ['postgres://asp@db/asp?sslmode=verify_full', /sslmode .* is 'verify_full'\. Use disable, .* or verify-full\./],
     ['postgres://asp@127.0.0.1:1/asp', /nothing listens there/],
   ])('%s is refused with the reason', async (url, reason) => {
     const { code, out, err } = await runWords(`serve --port 0 --database ${url}`);

@@ -253,7 +253,7 @@ describe('the error about an unusable database gives the reason without secrets:
       'postgres://asp:x@[::1]:3/asp?sslmode=require',
     ]);
     expect(address.shown).toBe('postgres://asp@a:1,b,[::1]:3/asp');
-    expect(() => readDatabaseAddress('postgres://a/b?target_session_attrs=standby')).toThrow('is standby');
+    expect(() => readDatabaseAddress('postgres://a/b?target_session_attrs=standby')).toThrow("is 'standby'");
   });
 
   it('the address is shown without password and parameters', () => {
