@@ -33,7 +33,7 @@ import { insertSession, markSessionActive, markSessionEnded } from '../store/ses
 import { noteAnswer } from './delivery-states.js';
 import { append, type EventDraft } from './events.js';
 import { recordRefusals } from './knocks.js';
-import { admits, admitsAgain, type Invitee, type Refused } from './trust-gate.js';
+import { admits, admitsAgain, holdGate, type Invitee, type Refused } from './trust-gate.js';
 
 /**
  * Claims the attachments of a message and returns its content with their name, type and size filled in if a part leaves
@@ -167,10 +167,14 @@ async function writeMessage(
 /** Events in order: `session.invited` for each accepted invitee, `session.message`, `session.ended` (wire: Sessions). */
 export const createSession: Handler<'createSession'> = async (context, actor, input, transaction) => {
   const { body } = input;
-  const creator = await findAgentSettings(transaction, actor.agentId);
-  if (creator === undefined || creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
-
   const requested = othersAmong(body.invite ?? [], actor.handle);
+  // Read under the lock: an agent that is removed at the same time must not create a session.
+  const [, creator] = await Promise.all([
+    holdGate(transaction, actor, requested),
+    findAgentSettings(transaction, actor.agentId),
+  ]);
+  if (creator === undefined) throw new ServiceError('UNAUTHORIZED');
+  if (creator.can_initiate_sessions === 0) throw new ServiceError('FORBIDDEN');
   const { participantsMax } = context.settings;
   if (1 + requested.length > participantsMax) throw tooManyParticipants(participantsMax);
   // Before the gate: after it, a refusal would reveal that someone can be invited, without a session that tells them.
@@ -301,6 +305,7 @@ export const inviteToSession: Handler<'inviteToSession'> = async (context, actor
   const { participation } = await requireTransition(transaction, 'invite', sessionId, actor.agentId);
   const requested = othersAmong(input.body.invite, actor.handle);
   await requireRoom(transaction, context, sessionId, requested);
+  await holdGate(transaction, actor, requested);
   const { invitees: admitted, refused } = await admits(transaction, context, actor, requested);
   await recordRefusals(context, transaction, actor, refused);
   // Only agents that do not take part, or left (D-06).
@@ -395,9 +400,10 @@ export const reopenSession: Handler<'reopenSession'> = async (context, actor, in
   const requested = othersAmong(input.body.invite ?? [], actor.handle);
   await requireRoom(transaction, context, sessionId, requested);
   await takeForOthers(context, actor, earlier.length - 1);
-  const { returning, leaving, absent } = await sortEarlier(context, transaction, actor, earlier);
   const handles = new Set(earlier.map((row) => row.handle));
   const strangers = requested.filter((handle) => !handles.has(handle));
+  await holdGate(transaction, actor, strangers);
+  const { returning, leaving, absent } = await sortEarlier(context, transaction, actor, earlier);
   const fresh = await admits(transaction, context, actor, strangers);
   const invitees = [...returning, ...fresh.invitees];
   const initialMessage = input.body.initial_message;

@@ -38,8 +38,20 @@ type Inviter = Pick<AgentActor, 'agentId' | 'handle' | 'accountId'>;
 type GateContext = Pick<ServiceContext, 'settings' | 'limits'>;
 
 /**
- * Which of `handles` `inviter` may invite (wire: Agents, search, trust). The others are silently left out, and each costs
- * the same lookups, whatever the reason (spec: Non-enumeration, rule 1).
+ * Until the transaction ends, the inviter is not removed, and the lists of these agents do not change. A block names an
+ * agent, or all agents of an owner.
+ */
+export function holdGate(
+  transaction: Transaction,
+  { handle }: Pick<Inviter, 'handle'>,
+  handles: readonly Handle[],
+): Promise<void> {
+  return transaction.lock([handle, toOwnerGlob(handle), ...handles].map(agentLock), 'shared');
+}
+
+/**
+ * Which of `handles` `inviter` may invite (wire: Agents, search, trust), while the caller holds the gate for them. The
+ * others are silently left out, and each costs the same lookups, whatever the reason (spec: Non-enumeration, rule 1).
  */
 export async function admits(
   transaction: Transaction,
@@ -47,7 +59,6 @@ export async function admits(
   inviter: Inviter,
   handles: readonly Handle[],
 ): Promise<Verdict> {
-  await transaction.lock([...listLocks(inviter), ...handles.map(agentLock)], 'shared');
   const weighed = await weigh(transaction, context, inviter, handles);
   const decided: Weighed[] = [];
   for (const one of weighed) {
@@ -59,7 +70,8 @@ export async function admits(
 
 /**
  * The same for existing participants: one call does not limit their number, and they have met the inviter before. Only
- * a block must not come in between, and a block by or of the inviter waits for the inviter's own lock.
+ * a block must not come in between, and a block by or of the inviter waits for the inviter's own lock, so the caller
+ * holds the gate without them.
  */
 export async function admitsAgain(
   transaction: Transaction,
@@ -67,7 +79,6 @@ export async function admitsAgain(
   inviter: Inviter,
   handles: readonly Handle[],
 ): Promise<Verdict> {
-  await transaction.lock(listLocks(inviter), 'shared');
   return toVerdict(await weigh(transaction, context, inviter, handles));
 }
 
@@ -82,11 +93,6 @@ function toVerdict(weighed: readonly Weighed[]): Verdict {
 
 function refuseStranger(one: Weighed): Weighed {
   return { ...one, id: undefined, known: one.id === undefined ? one.known : { agentId: one.id, reason: 'too many' } };
-}
-
-/** A block names an agent, or all agents of an owner. */
-function listLocks({ handle }: Inviter): string[] {
-  return [handle, toOwnerGlob(handle)].map(agentLock);
 }
 
 interface Weighed {
@@ -111,10 +117,7 @@ async function weigh(
     inviterGlob: toOwnerGlob(inviter.handle),
   };
   const rows = await weighHandles(query, question, [inviter.handle, ...handles]);
-  const own = rows.get(inviter.handle);
-  // It was removed or suspended while this call waited for its lock.
-  if (own === undefined || !isSeenBy(own)) throw new ServiceError('UNAUTHORIZED');
-  const mustList = settings.trust === 'symmetric' && own.inbound_policy !== 'open';
+  const mustList = settings.trust === 'symmetric' && rows.get(inviter.handle)?.inbound_policy !== 'open';
   return handles.map((handle) => {
     const row = rows.get(handle);
     if (row === undefined) throw new Error('The gate gave no answer.');

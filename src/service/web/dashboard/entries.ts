@@ -407,7 +407,7 @@ function describe({ type, payload }: EventEnvelope): Html {
   }
 }
 
-/** What these events need beside their text: the sizes of their pictures, and how their code is highlighted. */
+/** Measures the pictures in these events, and loads the highlighter if there is code in them. */
 export async function prepareEntries(
   { files }: Pick<ServiceContext, 'files'>,
   events: readonly EventEnvelope[],

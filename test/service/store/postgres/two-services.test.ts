@@ -49,11 +49,39 @@ const atOnce = (ask: (place: Place) => Promise<Answer>): Promise<Answer[]> =>
   Promise.all(Array.from({ length: CALLERS }, (_, index) => ask(places[index % 2 === 0 ? 0 : 1])));
 const successes = (answers: readonly Answer[]): Answer[] => answers.filter((answer) => answer.status === 200);
 
-const untilItWaits = (database: SharedDatabase): Promise<unknown> =>
-  until('a call waits for a named lock', async () => {
-    const waiting = "SELECT 1 AS found FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-    return (await database.aside.all(waiting)).length > 0;
+async function withDatabase<T>(work: (database: SharedDatabase) => Promise<T>): Promise<T> {
+  const database = await openPostgres(schema.url);
+  return work(database).finally(() => database.close());
+}
+
+function findAlice(): Promise<{ account_id: string }> {
+  return withDatabase(async (database) => {
+    const [row] = await database.read((query) =>
+      query.all<{ account_id: string }>('SELECT account_id FROM agent WHERE handle = $1', alice.handle),
+    );
+    if (row === undefined) throw new Error('no alice');
+    return row;
   });
+}
+
+type Change = (transaction: Transaction, at: number | null) => Promise<unknown>;
+
+/** The answer to a call that waits for a named lock until a change is committed, which is undone afterwards. */
+function askDuring([lock, change]: readonly [string, Change], ask: () => Promise<Answer>): Promise<Answer> {
+  const waiting = "SELECT 1 AS found FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+  return withDatabase(async (database) => {
+    const { asked } = await database.write(async (transaction) => {
+      await transaction.lock([lock]);
+      const asked = ask();
+      await until('the call waits', async () => (await database.aside.all(waiting)).length > 0);
+      await change(transaction, 1);
+      return { asked };
+    });
+    const answer = await asked;
+    await database.write((transaction) => change(transaction, null));
+    return answer;
+  });
+}
 
 describe(`${CALLERS} at once over two services`, () => {
   it(`a code is redeemed exactly once, and a second use revokes its tokens: ${ROUNDS} rounds`, async () => {
@@ -70,21 +98,19 @@ describe(`${CALLERS} at once over two services`, () => {
 
   it('a code that is removed while it is redeemed is refused, without an alert about a copy', async () => {
     const { clientId, code, verifier } = await mustGetCode(places[0], operator, alice.handle);
-    const database = await openPostgres(schema.url);
     const isWaiting = `SELECT 1 AS found FROM pg_stat_activity WHERE wait_event_type = 'Lock'
       AND query LIKE 'UPDATE authorization_code%'`;
-    let redeeming: Promise<Answer> | undefined;
-    await database.write(async (transaction) => {
-      await transaction.run('DELETE FROM authorization_code WHERE client_id = $1', clientId);
-      redeeming = redeemCode(places[1], clientId, code, verifier);
-      await until('the code is waited for', async () => (await database.aside.all(isWaiting)).length > 0);
+    const [answer, alerts] = await withDatabase(async (database) => {
+      const { redeeming } = await database.write(async (transaction) => {
+        await transaction.run('DELETE FROM authorization_code WHERE client_id = $1', clientId);
+        const redeeming = redeemCode(places[1], clientId, code, verifier);
+        await until('the code is waited for', async () => (await database.aside.all(isWaiting)).length > 0);
+        return { redeeming };
+      });
+      const alerts = "SELECT id FROM activity WHERE kind = 'app-copied' AND detail = $1";
+      return [await redeeming, await database.read((query) => query.all(alerts, clientId))] as const;
     });
-    const answer = await redeeming;
-    const alerts = await database.read((query) =>
-      query.all("SELECT id FROM activity WHERE kind = 'app-copied' AND detail = $1", clientId),
-    );
-    await database.close();
-    expect([answer?.status, field(answer?.json, 'error'), alerts]).toEqual([400, 'invalid_grant', []]);
+    expect([answer.status, field(answer.json, 'error'), alerts]).toEqual([400, 'invalid_grant', []]);
   });
 
   it(`a refresh token is rotated exactly once, and its family ends revoked: ${ROUNDS} rounds`, async () => {
@@ -170,49 +196,34 @@ describe('One service in two processes', () => {
   it('creates no agent for an account that is suspended at the same time', async () => {
     const scope = 'account:read account:agents:read';
     const { accessToken } = await mustGrant(places[0], operator, alice.handle, { scope });
-    const database = await openPostgres(schema.url);
-    const [account] = await database.read((query) =>
-      query.all<{ id: string }>('SELECT account_id AS id FROM agent WHERE handle = $1', alice.handle),
+    const body = { local_name: 'late', display_name: 'Late' };
+    const { account_id: accountId } = await findAlice();
+    const answer = await askDuring(
+      [accountLock(accountId), (transaction, at) => markAccountSuspended(transaction, accountId, at)],
+      () => callApi(baseOfTwo(), accessToken, 'POST', '/agents', body),
     );
-    const suspend = (transaction: Transaction, at: number | null) =>
-      markAccountSuspended(transaction, account?.id ?? '', at);
-    let creating: Promise<Answer> | undefined;
-    await database.write(async (transaction) => {
-      await transaction.lock([accountLock(account?.id ?? '')]);
-      creating = callApi(baseOfTwo(), accessToken, 'POST', '/agents', { local_name: 'late', display_name: 'Late' });
-      await untilItWaits(database);
-      await suspend(transaction, 1);
-    });
-    const answer = await creating;
-    await database.write((transaction) => suspend(transaction, null));
-    await database.close();
-    expect([answer?.status, field(answer?.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
+    expect([answer.status, field(answer.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
     expect((await alice.get(`/agents/${alice.owner}/late`)).status).toBe(404);
   });
 
-  it('creates no session for an agent that is removed at the same time', async () => {
-    const database = await openPostgres(schema.url);
+  it.each([
+    ['others', () => ({ invite: [bob.handle] })],
+    ['no one', () => ({})],
+  ])('creates no session with %s for an agent that is removed at the same time', async (_, body) => {
+    const token = await alice.token();
     const remove = (transaction: Transaction, at: number | null) =>
       transaction.run('UPDATE agent SET removed_at = $2 WHERE handle = $1', alice.handle, at);
-    const token = await alice.token();
-    let creating: Promise<Answer> | undefined;
-    await database.write(async (transaction) => {
-      await transaction.lock([agentLock(alice.handle)]);
-      creating = callApi(baseOfTwo(), token, 'POST', '/sessions', { invite: [bob.handle] });
-      await untilItWaits(database);
-      await remove(transaction, 1);
-    });
-    const answer = await creating;
-    await database.write((transaction) => remove(transaction, null));
-    await database.close();
-    expect([answer?.status, field(answer?.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
+    const answer = await askDuring([agentLock(alice.handle), remove], () =>
+      callApi(baseOfTwo(), token, 'POST', '/sessions', body()),
+    );
+    expect([answer.status, field(answer.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
   });
 
   it('closes the sockets at one of a grant revoked at the other, even if the notification is lost', async () => {
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
-    const database = await openPostgres(schema.url);
-    await database.write((transaction) => markSocketsRevoked(transaction, bob.credentials.clientId, Date.now()));
-    await database.close();
+    await withDatabase((database) =>
+      database.write((transaction) => markSocketsRevoked(transaction, bob.credentials.clientId, Date.now())),
+    );
     expect(await socket.mustBeClosed(5_000)).toBe(1008);
   });
 
