@@ -1,7 +1,7 @@
 import type { NewEvents } from '../core/bus.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
-import { findSequenceAt, listPlaces, listPlacesIn, type PlaceRow } from '../store/events.js';
+import { findSequenceAt, listPositionsAfter, listPositionsIn, type PositionRow } from '../store/events.js';
 import { listPendingOfProcess, type PendingRow } from '../store/inboxes.js';
 
 const POLL_MS = 1_000;
@@ -95,8 +95,8 @@ export class MissedEvents {
     return Math.max(since, this.#lookedAfter);
   }
 
-  /** The events of a session that such a socket may have missed, up to the event `through`, in order. */
-  listUnsure(query: Query, sessionId: string, since: number, through: number): Promise<readonly PlaceRow[]> {
+  /** The events of a session up to `through` that a socket that opened at `since` may have missed, in order. */
+  listUnsure(query: Query, sessionId: string, since: number, through: number): Promise<readonly PositionRow[]> {
     if (this.#context.bus.isReliable) return Promise.resolve([]);
     return listLater(query, sessionId, this.unsureAfter(since), through);
   }
@@ -136,9 +136,9 @@ export class MissedEvents {
     const next = bus.settledPosition();
     if (before !== undefined) {
       let after = before;
-      let rows: PlaceRow[];
+      let rows: PositionRow[];
       do {
-        rows = await database.behind.read((query) => listPlaces(query, after, pageRows));
+        rows = await database.behind.read((query) => listPositionsAfter(query, after, pageRows));
         for (const signal of toSignals(rows)) {
           heard.add(signal.sessionId);
           this.#deliverer.hear(signal);
@@ -153,7 +153,7 @@ export class MissedEvents {
 }
 
 /** The growth of each session. */
-function toSignals(rows: readonly PlaceRow[]): NewEvents[] {
+function toSignals(rows: readonly PositionRow[]): NewEvents[] {
   const signals = new Map<string, NewEvents>();
   for (const { session_id: sessionId, sequence } of rows)
     signals.set(sessionId, {
@@ -166,12 +166,12 @@ function toSignals(rows: readonly PlaceRow[]): NewEvents[] {
 }
 
 /** Those of a session that are past a position of the log, up to the event `through`, in order. */
-async function listLater(query: Query, sessionId: string, position: number, through: number): Promise<PlaceRow[]> {
+async function listLater(query: Query, sessionId: string, position: number, through: number): Promise<PositionRow[]> {
   if (through === 0) return [];
   const before = await findSequenceAt(query, sessionId, position);
   const count = through - before;
   if (count <= 0) return [];
-  const rows = await listPlacesIn(query, sessionId, before, Math.min(count, LATER_MAX));
+  const rows = await listPositionsIn(query, sessionId, before, Math.min(count, LATER_MAX));
   // Too many to look at each of them.
   const [first] = rows;
   return count > LATER_MAX && first !== undefined ? [{ ...first, position: Number.MAX_SAFE_INTEGER }] : rows;

@@ -169,16 +169,16 @@ export async function findLastPosition(query: Query): Promise<number> {
   return row?.position ?? 0;
 }
 
-/** An event by its place in the whole log and in its session. */
-export interface PlaceRow {
+/** The position of an event in the whole log, and its number in its session. */
+export interface PositionRow {
   readonly position: number;
   readonly session_id: string;
   readonly sequence: number;
 }
 
 /** The whole log after a position. */
-export function listPlaces(query: Query, after: number, limit: number): Promise<PlaceRow[]> {
-  return query.all<PlaceRow>(
+export function listPositionsAfter(query: Query, after: number, limit: number): Promise<PositionRow[]> {
+  return query.all<PositionRow>(
     'SELECT position, session_id, sequence FROM event WHERE position > $1 ORDER BY position LIMIT $2',
     after,
     limit,
@@ -186,8 +186,8 @@ export function listPlaces(query: Query, after: number, limit: number): Promise<
 }
 
 /** The stream of a session after `after`. */
-export function listPlacesIn(query: Query, sessionId: string, after: number, limit: number): Promise<PlaceRow[]> {
-  return query.all<PlaceRow>(
+export function listPositionsIn(query: Query, sessionId: string, after: number, limit: number): Promise<PositionRow[]> {
+  return query.all<PositionRow>(
     'SELECT position, session_id, sequence FROM event WHERE session_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3',
     sessionId,
     after,
