@@ -9,7 +9,7 @@ import { collectPages, notePage, printRequest, read, write } from '../context/ca
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import type { ErrorContext } from '../context/explain.js';
-import { loginsAt } from '../context/login-place.js';
+import { loginsAt } from '../context/login-store.js';
 import { CliError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
 import { pageOptions, readPageOptions } from '../options.js';

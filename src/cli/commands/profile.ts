@@ -3,7 +3,7 @@ import { suggest } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import type { Context } from '../context/context.js';
-import { loginsAt } from '../context/login-place.js';
+import { loginsAt } from '../context/login-store.js';
 import { CliError, usageError } from '../errors.js';
 import {
   type Config,

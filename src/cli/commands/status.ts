@@ -4,7 +4,7 @@ import { messageOf } from '../../kit/format.js';
 import { command } from '../command.js';
 import { credentialKind, describeSource } from '../context/build-credential.js';
 import type { Context } from '../context/context.js';
-import { loginsAt } from '../context/login-place.js';
+import { loginsAt } from '../context/login-store.js';
 import { CliError } from '../errors.js';
 
 const PATIENCE_MS = 600;

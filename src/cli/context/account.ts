@@ -6,7 +6,7 @@ import { credentialKind } from './build-credential.js';
 import { chosenKey, locate } from './calls.js';
 import type { Context } from './context.js';
 import { type ErrorContext, explain } from './explain.js';
-import { createLoginContext } from './login-place.js';
+import { createLoginContext } from './login-store.js';
 
 /** Operations that the account itself performs, not one of its agents. */
 export type AccountOperation = Extract<

@@ -71,7 +71,7 @@ export async function buildCredential(context: Context): Promise<Credential> {
     case 'login': {
       const [{ createLoginCredential }, { createLoginContext }] = await Promise.all([
         import('../../client/credentials/login-credential.js'),
-        import('./login-place.js'),
+        import('./login-store.js'),
       ]);
       const { handle } = await context.agent();
       return createLoginCredential(await createLoginContext(context), {

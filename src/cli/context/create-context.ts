@@ -206,7 +206,7 @@ function createIdentity(
     known.profile = await findProfile();
     return known.profile;
   });
-  const logins = lazy(async () => (await import('./login-place.js')).openStoredLogins(context()));
+  const logins = lazy(async () => (await import('./login-store.js')).openStoredLogins(context()));
   const agent = lazy(async () => {
     known.agent = await findAgent(context());
     return known.agent;

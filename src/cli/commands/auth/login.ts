@@ -37,7 +37,7 @@ import {
   splitScope,
 } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
-import { createLoginContext, rememberStore } from '../../context/login-place.js';
+import { createLoginContext, rememberStore } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';

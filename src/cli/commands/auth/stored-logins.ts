@@ -5,7 +5,7 @@ import { listRegistrations } from '../../../client/credentials/register-client.j
 import { RequestError } from '../../../client/http/request-error.js';
 import { isScope, splitScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
-import { createLoginContext } from '../../context/login-place.js';
+import { createLoginContext } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import { listHandles, resolveAgent } from '../../profile/resolve-profile.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';

@@ -5,7 +5,7 @@ import { splitScope } from '../../../wire/scope.js';
 import { agentChoice, credentialKind, describeSource } from '../../context/build-credential.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { createLoginContext } from '../../context/login-place.js';
+import { createLoginContext } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import {
   agentCandidates,

@@ -8,7 +8,7 @@ import { messageOf } from '../../../kit/format.js';
 import { isFileError, isUnsafeFile, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
-import { createLoginContext, loginsAt } from '../../context/login-place.js';
+import { createLoginContext, loginsAt } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import { unusableFile } from '../../input.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
