@@ -261,6 +261,106 @@ function takeFresh(context: Pick<PushContext, 'clock' | 'database'>, accountId: 
   });
 }
 
+/**
+ * The messages that wait, are on their way, or rest until their next try. Accounts share the places fairly: one that has
+ * many browsers, or slow push services, neither delays nor displaces the messages of others.
+ */
+class FairQueue {
+  readonly #max: number;
+  readonly #onDropped: () => void;
+  readonly #waiting: Outgoing[] = [];
+  /** The account of each message on its way, by the work that sends it. */
+  readonly #sending = new Map<Promise<void>, string>();
+  /** The account of each message that rests, by the function that cancels its next try. */
+  readonly #resting = new Map<() => void, string>();
+
+  constructor(max: number, onDropped: () => void) {
+    this.#max = max;
+    this.#onDropped = onDropped;
+  }
+
+  get isSending(): boolean {
+    return this.#sending.size > 0;
+  }
+
+  /** False: the message was dropped. */
+  add(message: Outgoing): boolean {
+    const counts = this.#count();
+    const own = counts.get(message.to.account_id) ?? 0;
+    const total = this.#waiting.length + this.#sending.size + this.#resting.size;
+    const hasRoom = own < WAITING_OF_ACCOUNT_MAX && (total < this.#max || this.#makeRoom(counts, own));
+    if (hasRoom) this.#waiting.push(message);
+    else this.#onDropped();
+    return hasRoom;
+  }
+
+  /** The first message of the account that has the fewest on their way. It does not wait anymore. */
+  takeNext(): Outgoing | undefined {
+    const counts = countEach(this.#sending.values());
+    let [index, fewest] = [-1, SENT_AT_ONCE_OF_ACCOUNT_MAX];
+    for (const [at, { to }] of this.#waiting.entries()) {
+      const count = counts.get(to.account_id) ?? 0;
+      if (count < fewest) [index, fewest] = [at, count];
+    }
+    return index < 0 ? undefined : this.#waiting.splice(index, 1)[0];
+  }
+
+  beginSending({ to }: Outgoing, work: Promise<void>): void {
+    this.#sending.set(work, to.account_id);
+  }
+
+  endSending(work: Promise<void>): void {
+    this.#sending.delete(work);
+  }
+
+  beginRest({ to }: Outgoing, cancel: () => void): void {
+    this.#resting.set(cancel, to.account_id);
+  }
+
+  /** The message waits for its next try. */
+  endRest(message: Outgoing, cancel: () => void): void {
+    this.#resting.delete(cancel);
+    this.#waiting.push(message);
+  }
+
+  dropResting(): void {
+    for (const cancel of this.#resting.keys()) {
+      cancel();
+      this.#onDropped();
+    }
+    this.#resting.clear();
+  }
+
+  dropWaiting(): void {
+    for (const _ of this.#waiting.splice(0)) this.#onDropped();
+  }
+
+  /** All messages of each account. */
+  #count(): Map<string, number> {
+    const waiting = this.#waiting.map(({ to }) => to.account_id);
+    return countEach([...waiting, ...this.#sending.values(), ...this.#resting.values()]);
+  }
+
+  /** Drops the latest message of the account with the most. False: it would then have no more than the `own` ones. */
+  #makeRoom(counts: ReadonlyMap<string, number>, own: number): boolean {
+    let [index, most] = [-1, own + 1];
+    for (const [at, { to }] of this.#waiting.entries()) {
+      const count = counts.get(to.account_id) ?? 0;
+      if (count > most || (count === most && index >= 0)) [index, most] = [at, count];
+    }
+    if (index < 0) return false;
+    this.#waiting.splice(index, 1);
+    this.#onDropped();
+    return true;
+  }
+}
+
+function countEach(accountIds: Iterable<string>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const accountId of accountIds) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
+  return counts;
+}
+
 interface Sender {
   send(message: Outgoing): void;
   stop(): Promise<void>;
@@ -279,12 +379,9 @@ async function createSender(
   const [privateKey = '', publicKey = ''] = (
     await database.write((transaction) => claimPushKeys(transaction, fresh))
   ).split(' ');
-  const queue: Outgoing[] = [];
-  const sending = new Map<Promise<void>, string>();
-  /** Those of them that are counted. */
+  const queue = new FairQueue(waitingMax, () => meter.pushed('dropped'));
+  /** Messages on their way that are counted. */
   let turns = 0;
-  /** Those that wait for their next try, by the function that cancels it. */
-  const resting = new Map<() => void, string>();
   let isStopping = false;
   let whenIdle = (): void => {};
   let quietUntil = 0;
@@ -329,13 +426,12 @@ async function createSender(
     const cancel = clock.schedule(
       retryAfterMs + min + random.fraction() * (max - min),
       () => {
-        resting.delete(cancel);
-        queue.push({ ...message, tries: message.tries + 1 });
+        queue.endRest({ ...message, tries: message.tries + 1 }, cancel);
         pump();
       },
       true,
     );
-    resting.set(cancel, message.to.account_id);
+    queue.beginRest(message, cancel);
   };
   const deliver = async (message: Outgoing): Promise<void> => {
     const { to } = message;
@@ -354,17 +450,6 @@ async function createSender(
       meter.pushed('failed');
       report(error, to);
     }
-  };
-  /** The first message of the account that has the fewest on their way. */
-  const takeNext = (): Outgoing | undefined => {
-    const counts = new Map<string, number>();
-    for (const accountId of sending.values()) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
-    let [index, fewest] = [-1, SENT_AT_ONCE_OF_ACCOUNT_MAX];
-    for (const [at, { to }] of queue.entries()) {
-      const count = counts.get(to.account_id) ?? 0;
-      if (count < fewest) [index, fewest] = [at, count];
-    }
-    return index < 0 ? undefined : queue.splice(index, 1)[0];
   };
   /** Returns what ends a turn, which also ends on its own. */
   const beginTurn = (): (() => void) => {
@@ -386,7 +471,7 @@ async function createSender(
   };
   const pump = (): void => {
     while (turns < SENT_AT_ONCE_MAX) {
-      const message = takeNext();
+      const message = queue.takeNext();
       if (message === undefined) break;
       const endTurn = beginTurn();
       const work: Promise<void> = deliver(message)
@@ -396,55 +481,26 @@ async function createSender(
         })
         .finally(() => {
           endTurn();
-          sending.delete(work);
+          queue.endSending(work);
           pump();
         });
-      sending.set(work, message.to.account_id);
+      queue.beginSending(message, work);
     }
-    if (sending.size === 0) whenIdle();
-  };
-  /** The messages of each account that are sent, or wait for it. */
-  const countWaiting = (): Map<string, number> => {
-    const counts = new Map<string, number>();
-    const waiting = [...queue.map(({ to }) => to.account_id), ...sending.values(), ...resting.values()];
-    for (const accountId of waiting) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
-    return counts;
-  };
-  /** Drops the latest message of the account with the most. False: it would then have no more than the `own` ones. */
-  const makeRoom = (counts: ReadonlyMap<string, number>, own: number): boolean => {
-    let [index, most] = [-1, own + 1];
-    for (const [at, { to }] of queue.entries()) {
-      const count = counts.get(to.account_id) ?? 0;
-      if (count > most || (count === most && index >= 0)) [index, most] = [at, count];
-    }
-    if (index < 0) return false;
-    queue.splice(index, 1);
-    meter.pushed('dropped');
-    return true;
+    if (!queue.isSending) whenIdle();
   };
 
   return {
     send(message) {
-      const counts = countWaiting();
-      const own = counts.get(message.to.account_id) ?? 0;
-      if (own >= WAITING_OF_ACCOUNT_MAX) return meter.pushed('dropped');
-      const total = queue.length + sending.size + resting.size;
-      if (total >= waitingMax && !makeRoom(counts, own)) return meter.pushed('dropped');
-      queue.push(message);
-      pump();
+      if (queue.add(message)) pump();
     },
     async stop() {
       isStopping = true;
-      for (const cancel of resting.keys()) {
-        cancel();
-        meter.pushed('dropped');
-      }
-      resting.clear();
+      queue.dropResting();
       const idle = new Promise<void>((resolve) => {
         whenIdle = resolve;
       });
-      if (sending.size > 0) await within(clock, STOP_MS, idle, () => {});
-      for (const _ of queue.splice(0)) meter.pushed('dropped');
+      if (queue.isSending) await within(clock, STOP_MS, idle, () => {});
+      queue.dropWaiting();
     },
   };
 }
