@@ -256,8 +256,8 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const { client, call } = await connect('demo.you', ['--read-only', '--files', '.']);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name).sort()).toEqual([...READING].sort());
-    const refused = await call('send', { to: '@alice.bot', text: 'no' });
-    expect(refused.isError).toBe(true);
+    // A protocol error, as at the URL of the service.
+    await expect(call('send', { to: '@alice.bot', text: 'no' })).rejects.toMatchObject({ code: -32602 });
     const names = (await you.client.listTools()).tools.map(({ name }) => name);
     expect(names.sort()).toEqual([...READING, ...WRITING].sort());
   });
@@ -398,12 +398,12 @@ describe('asp mcp › an agent as tools of a language model', () => {
       ['session_show', {}],
       ['session_show', { session_id: 'att_1' }],
       ['wait', { session_id: 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKX', for: 'rain' }],
-      ['nothing', {}],
     ] as const)
       expect(await call(name, given)).toMatchObject({
         isError: true,
         value: { error: { code: 'ASP_USAGE', exit_code: 2 } },
       });
+    await expect(call('nothing', {})).rejects.toMatchObject({ code: -32602 });
     const first = await call('send', { to: '@alice.bot', text: '-once', once: 'a name' });
     const second = await call('send', { to: '@alice.bot', text: '-once', once: 'a name' });
     expect(second.value.session_id).toBe(first.value.session_id);

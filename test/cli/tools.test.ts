@@ -305,8 +305,10 @@ describe('doctor', () => {
     writeFileSync(join(folder, 'store'), 'file\n', { mode: 0o644 });
     const { code, out, err } = await run('doctor');
     expect(code).toBe(1);
-    expect(out).toContain('readable by other users');
+    expect(out).toContain(`2 files and folders are readable by other users: ${folder}`);
     expect(err).toContain('ASP_UNHEALTHY');
+    chmodSync(join(folder, 'store'), 0o600);
+    expect((await run('doctor')).out).toContain(`${folder} is readable by other users`);
     await run('doctor --fix');
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'store')).mode & 0o777).toBe(0o600);

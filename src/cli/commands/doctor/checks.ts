@@ -138,8 +138,10 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
     ];
   }
   const first = loose[0]?.path ?? '';
-  const files = loose.length === 1 ? '1 file is' : `${loose.length} files are`;
-  const says = `${files} readable by other users: ${first}${loose.length > 1 ? ', …' : ''}`;
+  const says =
+    loose.length === 1
+      ? `${first} is readable by other users`
+      : `${loose.length} files and folders are readable by other users: ${first}, …`;
   return [...findings, problem('files', says, MAKE_PRIVATE)];
 }
 

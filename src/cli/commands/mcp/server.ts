@@ -48,7 +48,7 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   const me = await context.actingHandle();
   const folder = files === undefined ? undefined : await openSharedFolder(files, machine.workingDirectory);
   const tools = listTools({ isReadOnly, folder });
-  const [{ ReadBuffer, Server }, { serveStdio }] = await Promise.all([
+  const [{ ProtocolError, ProtocolErrorCode, ReadBuffer, Server }, { serveStdio }] = await Promise.all([
     import('@modelcontextprotocol/server'),
     import('@modelcontextprotocol/server/stdio'),
   ]);
@@ -69,11 +69,14 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
     );
     serveResources(server, era);
     server.setRequestHandler('tools/list', () => listed);
-    server.setRequestHandler('tools/call', ({ params: { name, arguments: given = {} } }, { mcpReq }) =>
-      waitWithProgress(clock, mcpReq, findWait(name, given), () =>
-        toolbox.call(name, given, { requestId: mcpReq.id, signal: mcpReq.signal }),
-      ),
-    );
+    server.setRequestHandler('tools/call', ({ params: { name, arguments: given = {} } }, { mcpReq }) => {
+      const tool = tools.find((each) => each.name === name);
+      if (tool === undefined)
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such tool: see tools/list.');
+      return waitWithProgress(clock, mcpReq, findWait(name, given), () =>
+        toolbox.call(tool, given, { requestId: mcpReq.id, signal: mcpReq.signal }),
+      );
+    });
     return server;
   };
   const frames = createFrames(context, new ReadBuffer(), subscriptions, toolbox.answered);

@@ -58,7 +58,7 @@ interface Request {
 
 /** Calls tools. */
 export interface Toolbox {
-  call(name: string, given: Readonly<Record<string, unknown>>, request: Request): Promise<ToolResult>;
+  call(tool: ToolDefinition, given: Readonly<Record<string, unknown>>, request: Request): Promise<ToolResult>;
   /** Records that the client has the answer to a call. */
   answered(requestId: RequestId): void;
   /** Resolves when no call is open. */
@@ -81,12 +81,12 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
   const deliveries = new Map<RequestId, () => void>();
   const lastSent: LastSent = new Map();
   return {
-    async call(name, received, { requestId, signal }) {
+    async call(tool, received, { requestId, signal }) {
       const deliver = (delivered: () => void): void => {
         deliveries.set(requestId, delivered);
         signal.addEventListener('abort', () => deliveries.delete(requestId), { once: true });
       };
-      const work = callTool(parts, name, received, { cancelled: signal, deliver, lastSent });
+      const work = callTool(parts, tool, received, { cancelled: signal, deliver, lastSent });
       running.add(work);
       try {
         return await work;
@@ -113,17 +113,15 @@ interface Call {
 
 async function callTool(
   parts: ToolboxParts,
-  name: string,
+  tool: ToolDefinition,
   received: Arguments,
   { cancelled, deliver, lastSent }: Call,
 ): Promise<ToolResult> {
-  const { context, tools, soft } = parts;
-  const tool = tools.find((each) => each.name === name);
+  const { context, soft } = parts;
   const deadline = new AbortController();
   let isDeadlinePassed = false;
   let cancel = (): void => {};
   try {
-    if (tool === undefined) throw usageError(`There is no tool '${name}'.`, { why: 'see tools/list.' });
     const input = afterLastSent(tool, checked(tool, received), lastSent);
     const { once, idempotencyKey, deadlineMs = DEADLINE_MS } = tool.rules(input);
     cancel = context.clock.schedule(deadlineMs, () => {
