@@ -32,7 +32,18 @@ function quickTests(): string[] {
 
 /** What rests on the store, and so is run on each kind of it. */
 const ON_EVERY_STORE = [
-  ...['sessions', 'events', 'trust', 'limits', 'agents', 'attachments', 'authorization-server', 'dashboard', 'mcp'],
+  ...[
+    'sessions',
+    'events',
+    'trust',
+    'limits',
+    'agents',
+    'attachments',
+    'authorization-server',
+    'dashboard',
+    'mcp',
+    'webhooks',
+  ],
   // Which request a callback of the driver belongs to.
   'traces',
 ].map((room) => `test/service/${room}/**/*.test.ts`);

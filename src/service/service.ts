@@ -20,7 +20,7 @@ import type { Database, PostgresLimits } from './core/database.js';
 import { isOutage, isUnusable, OperatorError, ServiceError } from './core/errors.js';
 import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered, watchRefusals } from './core/meter.js';
-import type { OutsideNetwork } from './core/public-internet.js';
+import { ANY_NETWORK, type OutsideNetwork, PUBLIC_INTERNET } from './core/public-internet.js';
 import type { RateLimits } from './core/rate-limits.js';
 import { createRefusals, type Refusals } from './core/refusals.js';
 import { nameRequests } from './core/request-scope.js';
@@ -45,6 +45,7 @@ import { BASE_PATH, registerProbes, registerRest } from './http/rest.js';
 import { type McpEndpoint, registerMcp } from './mcp/endpoint.js';
 import { createInboxes, type InboxKeeper } from './messaging/inboxes.js';
 import { createLoopGuard } from './messaging/loop-guard.js';
+import { startWebhookCalls, type WebhookCalls } from './messaging/webhook-calls.js';
 import { createTokenVerifier, openSigningKeys } from './oauth/access-tokens.js';
 import { resourceMetadataUrl } from './oauth/metadata.js';
 import { createSignInLinks } from './oauth/server.js';
@@ -148,6 +149,8 @@ export interface ServiceOptions {
   readonly name?: string | undefined;
   /** Sends push notifications, with this contact for push services: a `mailto:` or `https:` URL. Undefined: none. */
   readonly webPush?: string | undefined;
+  /** Calls webhooks on the public internet, or anywhere. Undefined: none. */
+  readonly webhooks?: 'public' | 'any' | undefined;
   /** Only for tests: replaces the public internet for requests to URLs that strangers choose. */
   readonly outsideNetwork?: OutsideNetwork;
   readonly clock?: Clock;
@@ -252,6 +255,16 @@ async function openTracer(options: TraceOptions, context: ServiceGround): Promis
 async function openWebPush(context: ServiceContext, network: OutsideNetwork | undefined): Promise<WebPush | undefined> {
   const { webPush: contact } = context.settings;
   return contact === undefined ? undefined : startWebPush(context, { contact, network });
+}
+
+async function openWebhooks(
+  context: ServiceContext,
+  outsideNetwork: OutsideNetwork | undefined,
+): Promise<WebhookCalls | undefined> {
+  const { webhooks } = context.settings;
+  if (webhooks === undefined) return undefined;
+  const network = outsideNetwork ?? (webhooks === 'any' ? ANY_NETWORK : PUBLIC_INTERNET);
+  return startWebhookCalls(context, network);
 }
 
 async function openBucket(bucket: NonNullable<ServiceOptions['bucket']>, log: Log): Promise<AttachmentBucket> {
@@ -388,6 +401,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
   webPush = await openWebPush(context, outsideNetwork);
+  const webhooks = await openWebhooks(context, outsideNetwork);
 
   let stopping: Promise<void> | undefined;
   return {
@@ -417,6 +431,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
         inboxes,
         stopHousekeeping,
         webPush,
+        webhooks,
         operator,
         watch,
         health,
@@ -436,6 +451,7 @@ interface Running {
   readonly inboxes: InboxKeeper;
   readonly stopHousekeeping: () => Promise<void>;
   readonly webPush: WebPush | undefined;
+  readonly webhooks: WebhookCalls | undefined;
   readonly operator: OperatorServer;
   readonly watch: Watch;
   readonly health: Health;
@@ -456,6 +472,7 @@ async function stopAll(running: Running): Promise<void> {
     running.mcp.close,
     realtime.stop,
     async () => running.webPush?.stop(),
+    async () => running.webhooks?.stop(),
     inboxes.stop,
     health.stop,
     stopHousekeeping,
@@ -510,6 +527,7 @@ function createContext(
       presenceGraceMs: options.presenceGraceMs,
       retentionMs: options.retentionMs,
       webPush: options.webPush,
+      webhooks: options.webhooks,
       isBehindProxy: options.isBehindProxy === true,
       isAddressShared: isAddressShared({ ...options, isBehindProxy: options.isBehindProxy === true }),
     },

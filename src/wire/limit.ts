@@ -79,6 +79,15 @@ export const IDEMPOTENCY_KEY_LIFETIME_S = 24 * 60 * 60;
 /** Characters of an Idempotency-Key. */
 export const IDEMPOTENCY_KEY_MAX_LENGTH = 255;
 
+/** Characters of the URL of a webhook. */
+export const WEBHOOK_URL_MAX_LENGTH = 1_024;
+/** Characters of the secret of a webhook. */
+export const WEBHOOK_SECRET_MAX_LENGTH = 100;
+/** How long the receiver of a webhook has for its answer. */
+export const WEBHOOK_TIMEOUT_MS = 10_000;
+/** The service stops calling a webhook that has failed for this long. */
+export const WEBHOOK_FAILING_MAX_MS = 24 * 60 * 60_000;
+
 /** Items in one page of a list. */
 export const LIST_LIMIT_MAX = 100;
 /** Items in one page of a list, where `limit` is not given. */

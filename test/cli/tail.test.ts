@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { signWebhook } from '../../src/cli/commands/tail/consume.js';
 import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
+import { signWebhook } from '../../src/kit/webhook.js';
 import type { Actor } from '../support/actors.js';
 import { startTestService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';

@@ -32,6 +32,8 @@ export interface TargetOptions {
   readonly presenceGrace?: string;
   /** A value of `--loop-guard`. */
   readonly loopGuard?: number;
+  /** A value of `--webhooks`. */
+  readonly webhooks?: 'any';
   readonly clock?: 'by hand';
 }
 
@@ -41,15 +43,17 @@ const CLOCK_RUNS = (): never => {
 
 /** Returns a service to test, or undefined if the given service does not support these options. */
 export async function startTarget(options: TargetOptions): Promise<Target | undefined> {
-  const { limits = 'off', presenceGrace, loopGuard, clock } = options;
+  const { limits = 'off', presenceGrace, loopGuard, webhooks, clock } = options;
   const given = process.env['ASP_CONFORMANCE_URL'];
   if (given === undefined) {
     if (clock === 'by hand') return startHere(limits);
     const grace = presenceGrace === undefined ? [] : ['--presence-grace', presenceGrace];
     const guard = loopGuard === undefined ? [] : ['--loop-guard', String(loopGuard)];
-    return startProgram(['--limits', limits, ...grace, ...guard]);
+    const calls = webhooks === undefined ? [] : ['--webhooks', webhooks];
+    return startProgram(['--limits', limits, ...grace, ...guard, ...calls]);
   }
-  const isOtherwise = clock !== undefined || presenceGrace !== undefined || loopGuard !== undefined;
+  const isOtherwise =
+    clock !== undefined || presenceGrace !== undefined || loopGuard !== undefined || webhooks !== undefined;
   if (isOtherwise || limits !== (process.env['ASP_CONFORMANCE_LIMITS'] ?? 'off')) return undefined;
   return {
     baseUrl: given,

@@ -198,6 +198,10 @@ const REFUSED: Readonly<Record<string, () => readonly Refused[]>> = {
   ],
   'agent create': () => [{ line: 'agent create alice.new', ...ACCOUNT }],
   'agent remove': () => [{ line: 'agent remove alice.new --yes', ...ACCOUNT }],
+  'webhook show': () => [{ line: 'webhook show', ...ACCOUNT }],
+  'webhook set': () => [{ line: 'webhook set https://hooks.example/asp', ...ACCOUNT }],
+  'webhook test': () => [{ line: 'webhook test', ...ACCOUNT }],
+  'webhook remove': () => [{ line: 'webhook remove', ...ACCOUNT }],
   'session list': () => [{ line: 'session list --account', ...ACCOUNT }],
   'message search': () => [
     { line: 'message search hello', tries: ['GET /search/messages'], says: /The service does not search messages/ },

@@ -159,6 +159,18 @@ const accountOf = ({ text }: Wording): Record<string, unknown> => ({
   updated_at: TIME,
 });
 
+const webhookOf = ({ text }: Wording): unknown => ({
+  webhook: {
+    url: `https://hooks.example/${text}`,
+    status: 'on',
+    set_at: TIME,
+    answered_at: TIME + 3,
+    failing_since: TIME + 1,
+    failure: text,
+    next_try_at: TIME + 2,
+  },
+});
+
 const ok = (): unknown => ({ ok: true });
 
 /** A complete answer for every endpoint. */
@@ -213,6 +225,9 @@ export const REPLY: Readonly<Record<Operation, (wording: Wording, query: URLSear
     viewer: { relationship: 'none', can_edit: false },
   }),
   updateAgent: agentOf,
+  getWebhook: webhookOf,
+  setWebhook: webhookOf,
+  removeWebhook: () => undefined,
   removeAgent: () => undefined,
   getAgentCard: ({ text }) => text,
   searchAgents: (wording) => ({ agents: [{ type: 'agent', ...agentOf(wording) }], next_cursor: null }),

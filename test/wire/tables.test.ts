@@ -56,6 +56,9 @@ POST /agents account:agents:read
 GET /agents/{owner}/{name} agents:read
 PATCH /agents/{owner}/{name} account:agents:read
 DELETE /agents/{owner}/{name} account:agents:read
+GET /agents/{owner}/{name}/webhook account:agents:read
+POST /agents/{owner}/{name}/webhook account:agents:read
+DELETE /agents/{owner}/{name}/webhook account:agents:read
 GET /agents/{owner}/{name}/card agents:read
 GET /search/agents agents:read
 GET /search/directory agents:read

@@ -11,7 +11,14 @@ import { createLoginContext } from './login-store.js';
 /** Operations that the account itself performs, not one of its agents. */
 export type AccountOperation = Extract<
   Operation,
-  'createAgent' | 'updateAgent' | 'removeAgent' | 'listAgents' | 'listAccountSessions'
+  | 'createAgent'
+  | 'updateAgent'
+  | 'removeAgent'
+  | 'listAgents'
+  | 'listAccountSessions'
+  | 'getWebhook'
+  | 'setWebhook'
+  | 'removeWebhook'
 >;
 
 /** The name from which a stable key of the account is made. */

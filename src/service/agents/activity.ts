@@ -21,6 +21,8 @@ export const ACTIVITY = {
   'agent-paused': { label: 'Agent paused', isAlert: false },
   'agent-resumed': { label: 'Agent resumed', isAlert: false },
   'agent-profile': { label: 'Profile of agent changed', isAlert: false },
+  'webhook-set': { label: 'Webhook of agent set', isAlert: false },
+  'webhook-removed': { label: 'Webhook of agent removed', isAlert: false },
   'agent-removed': { label: 'Agent removed', isAlert: false },
   'allowlist-changed': { label: 'Allowlist of agent changed', isAlert: false },
   'blocks-changed': { label: 'Blocks of agent changed', isAlert: false },

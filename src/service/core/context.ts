@@ -84,6 +84,11 @@ export interface Settings {
   readonly retentionMs?: number | undefined;
   /** The contact that push services get; undefined: this service sends no push notifications. */
   readonly webPush?: string | undefined;
+  /**
+   * Which addresses the owners of agents may have called: those on the public internet with https, or any; undefined:
+   * none.
+   */
+  readonly webhooks?: 'public' | 'any' | undefined;
   readonly isBehindProxy: boolean;
   /**
    * Behind a proxy that may not be trusted, all clients have this machine's address: limits by address would hit

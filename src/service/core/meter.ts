@@ -7,6 +7,9 @@ export type DeletedKind = 'sessions' | 'events' | 'attachments';
 /** The result of a try to send a push notification. */
 type PushOutcome = 'sent' | 'gone' | 'retried' | 'failed' | 'dropped';
 
+/** The result of a call to a webhook. */
+type CallOutcome = 'answered' | 'failed' | 'off';
+
 /** Collects metrics. Its inputs never name an agent, an account, a session or message content. */
 export interface Meter {
   /** `route` is a route pattern, one of a fixed set. */
@@ -43,6 +46,8 @@ export interface Meter {
   spansDropped(count: number): void;
   /** A push notification was sent to a browser, or was not. */
   pushed(outcome: PushOutcome): void;
+  /** A webhook was called, or is no longer called because it failed for too long. */
+  called(outcome: CallOutcome): void;
   /** An injected failure; `fault` is one of a fixed set. */
   injected(fault: string): void;
 }
@@ -65,6 +70,7 @@ export const unmetered: Meter = {
   deleted: () => {},
   spansDropped: () => {},
   pushed: () => {},
+  called: () => {},
   injected: () => {},
 };
 

@@ -1,11 +1,11 @@
 import type { LookupAddress } from 'node:dns';
-import { Resolver } from 'node:dns/promises';
-import type { IncomingMessage } from 'node:http';
+import { lookup, Resolver } from 'node:dns/promises';
+import { type IncomingMessage, request as requestPlain } from 'node:http';
 import { request } from 'node:https';
 import { BlockList, isIP } from 'node:net';
 import { abortAfter, type Clock } from '../../kit/clock.js';
 
-/** How the service reaches servers that a stranger names. No flag, setting or variable changes it: only tests replace it. */
+/** How the service reaches servers that others name. */
 export interface OutsideNetwork {
   /** Every address of a host name. */
   resolve(hostname: string, signal: AbortSignal): Promise<readonly string[]>;
@@ -15,8 +15,18 @@ export interface OutsideNetwork {
   readonly ca?: string;
 }
 
-/** The public internet, and nothing of the operator's own network. */
+/**
+ * The public internet, and nothing of the operator's own network. For servers that a stranger names there is nothing
+ * else: no flag, setting or variable changes that, only tests replace it.
+ */
 export const PUBLIC_INTERNET: OutsideNetwork = { resolve: resolveHost, isAllowed: isPublicAddress };
+
+/** Everything this machine can reach, for an operator who trusts the people that name the servers. */
+export const ANY_NETWORK: OutsideNetwork = {
+  resolve: async (hostname) =>
+    (await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true })).map(({ address }) => address),
+  isAllowed: () => true,
+};
 
 export interface OutsideRequest {
   readonly url: URL;
@@ -30,7 +40,7 @@ export interface OutsideRequest {
 const HEADERS_MAX_BYTES = 8 * 1024;
 
 /**
- * Sends a request to a URL that a stranger chose: over TLS only, to public addresses only, without following a redirect.
+ * Sends a request to a URL that someone else chose, to addresses that the network allows, without following a redirect.
  * `read` takes what it needs of the answer; the rest is dropped with the connection. The addresses are checked once and
  * the connection is made to those, so that a name cannot resolve differently in between (DNS rebinding).
  */
@@ -68,7 +78,8 @@ function connect(
 ): Promise<IncomingMessage> {
   const found = addresses.map((address): LookupAddress => ({ address, family: isIP(address) }));
   return new Promise((resolve, reject) => {
-    const sent = request(url, {
+    const send = url.protocol === 'http:' ? requestPlain : request;
+    const sent = send(url, {
       method,
       agent: false,
       headers: { ...headers, 'accept-encoding': 'identity' },
@@ -95,6 +106,13 @@ export function isOutsideUrl(text: string, maxLength: number): boolean {
   const isPlain = username === '' && password === '' && hash === '' && !text.endsWith('#');
   const isNamed = isIP(hostname.replace(/^\[|\]$/g, '')) === 0 && hostname.includes('.') && !hostname.endsWith('.');
   return href === text && pathname !== '/' && isPlain && isNamed;
+}
+
+/** Whether a text is a URL that can be called on any network: http or https, without user information and fragment. */
+export function isAnyUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, hash } = new URL(text);
+  return /^https?:$/.test(protocol) && username === '' && password === '' && hash === '' && !text.endsWith('#');
 }
 
 /** Queries only the DNS, not the hosts file, and without using a thread that file operations need. */

@@ -38,6 +38,7 @@ import {
   removeFromAllowlist,
   unblockAgent,
 } from '../messaging/trust-lists.js';
+import { getWebhook, removeWebhook, setWebhook } from '../messaging/webhooks.js';
 
 /** The handler of each row in the endpoint table. A row without one does not compile. */
 export const HANDLER = {
@@ -66,6 +67,9 @@ export const HANDLER = {
   getAgent,
   updateAgent,
   removeAgent,
+  getWebhook,
+  setWebhook,
+  removeWebhook,
   getAgentCard,
   searchAgents,
   searchDirectory,

@@ -323,8 +323,13 @@ export class Delivery implements Asking {
   }
 }
 
-/** Replay and live delivery share this read. */
-async function readNext(context: ServiceContext, agentId: string, sessionId: string, after: number) {
+/** The next events of a session for an agent. Replay and all kinds of delivery share this read. */
+export async function readNext(
+  context: Pick<ServiceContext, 'database'>,
+  agentId: string,
+  sessionId: string,
+  after: number,
+) {
   return await context.database.behind.read(async (query) => {
     const participation = await findParticipation(query, sessionId, agentId);
     if (participation === undefined) return { participation, events: [], hasMore: false };

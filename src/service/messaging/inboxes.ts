@@ -17,6 +17,7 @@ import {
   type UnspreadRow,
 } from '../store/inboxes.js';
 import { queueForPush } from '../store/push.js';
+import { queueForWebhooks } from '../store/webhooks.js';
 
 /** How far inboxes and delivery cursors may stay behind: events within this time are written together. */
 const LAG_MS = 100;
@@ -39,7 +40,7 @@ export interface InboxKeeper extends Inboxes {
 type InboxesContext = Pick<ServiceContext, 'clock' | 'database' | 'bus' | 'log'> & PushSetting;
 
 interface PushSetting {
-  readonly settings?: Pick<Settings, 'webPush'>;
+  readonly settings?: Pick<Settings, 'webPush' | 'webhooks'>;
 }
 
 /**
@@ -176,6 +177,7 @@ function further(one: DeliveryRow, other: DeliveryRow): DeliveryRow {
  */
 async function spreadAll({ database, settings }: Pick<ServiceContext, 'database'> & PushSetting): Promise<void> {
   const isPushOn = settings?.webPush !== undefined;
+  const areWebhooksOn = settings?.webhooks !== undefined;
   const last = await database.behind.read(findLastUnspread);
   if (last === undefined) return;
   const { pageRows } = database;
@@ -184,7 +186,7 @@ async function spreadAll({ database, settings }: Pick<ServiceContext, 'database'
   while (isBehind) {
     const ahead = database.isExclusive ? await spreadAhead(database, limit) : undefined;
     const { changed, isDone } = await database.behind.write((transaction) =>
-      spread(transaction, { limit, last, ahead, isPushOn }),
+      spread(transaction, { limit, last, ahead, isPushOn, areWebhooksOn }),
     );
     isBehind = !isDone;
     limit = changed > pageRows * INBOXES_PER_ROW ? Math.ceil(limit / 4) : Math.min(limit * 2, pageRows);
@@ -233,17 +235,20 @@ interface Spread {
   readonly last: number;
   readonly ahead: Ahead | undefined;
   readonly isPushOn: boolean;
+  readonly areWebhooksOn: boolean;
 }
 
 async function spread(
   transaction: Transaction,
-  { limit, last, ahead, isPushOn }: Spread,
+  { limit, last, ahead, isPushOn, areWebhooksOn }: Spread,
 ): Promise<{ readonly changed: number; readonly isDone: boolean }> {
   let events = await takeUnspread(transaction, ahead?.eventCount ?? limit, 'free');
   if (events.length === 0) events = await takeUnspread(transaction, limit, 'all');
   const reaches = toReaches(events).filter(({ session_id: id, sequence }) => sequence > (ahead?.reached.get(id) ?? 0));
   const changed = reaches.length === 0 ? 0 : await spreadToInboxes(transaction, reaches);
   if (isPushOn) await queueForPush(transaction, events);
+  const [{ position } = { position: 0 }] = events;
+  if (areWebhooksOn && position > 0) await queueForWebhooks(transaction, toReaches(events), position);
   return { changed, isDone: !(await isUnspread(transaction, last)) };
 }
 

@@ -15,6 +15,7 @@ import { deleteKnocksOfAgent } from '../store/knocks.js';
 import { accountLock, agentLock, sessionLock } from '../store/lock-names.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { clearPushQueue, deleteNotified } from '../store/push.js';
+import { deleteWebhook } from '../store/webhooks.js';
 import { closeSockets } from './close-sockets.js';
 import { removeParticipant } from './sessions.js';
 
@@ -41,6 +42,7 @@ export async function removeAgentRecord(
   await markAgentRemoved(transaction, row.id, now);
   await releasePictures(transaction, row.id);
   await deleteKnocksOfAgent(transaction, row.id);
+  await deleteWebhook(transaction, row.id);
   await refreshSearchTerms(transaction, { ...row, removed_at: now });
   const grantIds = await revokeGrantsOfAgent(transaction, { id: row.id, accountId: row.account_id }, now);
   await closeSockets(context, transaction, grantIds);

@@ -132,6 +132,12 @@ function createMeter(registers: Registry[]): Meter {
     labelNames: ['outcome'],
     registers,
   });
+  const calls = new Counter({
+    name: 'asp_webhook_calls_total',
+    help: 'Calls of webhooks, by outcome; off: a webhook that failed for too long is no longer called.',
+    labelNames: ['outcome'],
+    registers,
+  });
   const faults = new Counter({
     name: 'asp_injected_faults_total',
     help: 'Faults injected on purpose, by kind.',
@@ -140,6 +146,7 @@ function createMeter(registers: Registry[]): Meter {
   });
   for (const kind of ['sessions', 'events', 'attachments']) deletions.inc({ kind }, 0);
   for (const outcome of ['sent', 'gone', 'retried', 'failed', 'dropped']) pushes.inc({ outcome }, 0);
+  for (const outcome of ['answered', 'failed', 'off']) calls.inc({ outcome }, 0);
   for (const limit of Object.keys(LIMIT)) refusals.inc({ limit }, 0);
   for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
   return {
@@ -166,6 +173,7 @@ function createMeter(registers: Registry[]): Meter {
       for (const [kind, count] of Object.entries(counts)) deletions.inc({ kind }, count);
     },
     spansDropped: (count) => spans.inc(count),
+    called: (outcome) => calls.inc({ outcome }),
     pushed: (outcome) => pushes.inc({ outcome }),
     injected: (fault) => faults.inc({ fault }),
   };

@@ -136,7 +136,17 @@ export async function deleteRowsOfSession(
 /** What agents have done, and decided about each other; a table before those that it refers to. */
 const DEEDS = [
   ...['claim', 'handled', 'unanswered', 'dismissed_question', 'question', 'answer', 'taken', 'absence'],
-  ...['seen_session', 'inbox', 'push_queue', 'push_notified', 'message_word', 'event', 'participant'],
+  ...[
+    'seen_session',
+    'inbox',
+    'push_queue',
+    'push_notified',
+    'webhook_queue',
+    'webhook',
+    'message_word',
+    'event',
+    'participant',
+  ],
   ...['deleted_session', 'session', 'idempotency_record', 'knock', 'block', 'allowlist_entry'],
 ] as const;
 

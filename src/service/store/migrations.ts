@@ -64,6 +64,28 @@ const HANDLED_TABLE = `CREATE TABLE IF NOT EXISTS handled (
     PRIMARY KEY (session_id, event_id, agent_id)
   )`;
 
+const WEBHOOK_TABLE = `CREATE TABLE IF NOT EXISTS webhook (
+    agent_id TEXT PRIMARY KEY REFERENCES agent (id),
+    account_id TEXT NOT NULL REFERENCES account (id),
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    revision INTEGER NOT NULL DEFAULT 1,
+    set_at BIGINT NOT NULL,
+    is_test_due INTEGER NOT NULL DEFAULT 1,
+    next_at BIGINT,
+    claimed_until BIGINT,
+    failures INTEGER NOT NULL DEFAULT 0,
+    failing_since BIGINT,
+    failure TEXT,
+    answered_at BIGINT,
+    off_at BIGINT
+  )`;
+const WEBHOOK_QUEUE_TABLE = `CREATE TABLE IF NOT EXISTS webhook_queue (
+    agent_id TEXT NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, position)
+  )`;
+
 /**
  * All migrations, in order. What the last version needs also belongs in schema.ts, which creates it for new data. Add
  * first and remove later: a release adds what it needs and still writes what the one before reads; the release after it
@@ -76,6 +98,28 @@ export const MIGRATIONS: readonly Migration[] = [
     steps: [
       { kind: 'change', what: 'add claim', table: 'claim', sql: CLAIM_TABLE },
       { kind: 'change', what: 'add handled', table: 'handled', sql: HANDLED_TABLE },
+    ],
+  },
+  {
+    to: 36,
+    readableFrom: 34,
+    steps: [
+      { kind: 'change', what: 'add webhook', table: 'webhook', sql: WEBHOOK_TABLE },
+      {
+        kind: 'index',
+        what: 'index webhook by time',
+        table: 'webhook',
+        name: 'webhook_by_time',
+        columns: '(next_at) WHERE next_at IS NOT NULL',
+      },
+      {
+        kind: 'index',
+        what: 'index webhook that is off',
+        table: 'webhook',
+        name: 'webhook_off',
+        columns: '(account_id, off_at) WHERE off_at IS NOT NULL',
+      },
+      { kind: 'change', what: 'add webhook_queue', table: 'webhook_queue', sql: WEBHOOK_QUEUE_TABLE },
     ],
   },
 ];

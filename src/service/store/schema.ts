@@ -319,6 +319,32 @@ const SCHEMA: readonly Statement[] = [
     agent_id TEXT NOT NULL REFERENCES agent (id),
     PRIMARY KEY (session_id, event_id, agent_id)
   )`,
+  // The addresses that are called with the events of agents without a connection (webhook-calls.ts). The key must sign, so
+  // it cannot be stored as a hash.
+  `CREATE TABLE webhook (
+    agent_id TEXT PRIMARY KEY REFERENCES agent (id),
+    account_id TEXT NOT NULL REFERENCES account (id),
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    revision INTEGER NOT NULL DEFAULT 1,
+    set_at BIGINT NOT NULL,
+    is_test_due INTEGER NOT NULL DEFAULT 1,
+    next_at BIGINT,
+    claimed_until BIGINT,
+    failures INTEGER NOT NULL DEFAULT 0,
+    failing_since BIGINT,
+    failure TEXT,
+    answered_at BIGINT,
+    off_at BIGINT
+  )`,
+  `CREATE INDEX webhook_by_time ON webhook (next_at) WHERE next_at IS NOT NULL`,
+  `CREATE INDEX webhook_off ON webhook (account_id, off_at) WHERE off_at IS NOT NULL`,
+  // Agents of these for which an event may have come up, filled behind the log (inboxes.ts).
+  `CREATE TABLE webhook_queue (
+    agent_id TEXT NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, position)
+  )`,
 
   `CREATE TABLE attachment (
     id TEXT PRIMARY KEY,

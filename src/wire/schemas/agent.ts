@@ -170,6 +170,30 @@ export type Block = z.infer<typeof Block>;
 /** Reply of GET /blocks: newest first. */
 const ListBlocksReply = z.looseObject({ blocks: z.array(Block), next_cursor: z.nullable(z.string()) });
 
+/**
+ * The address that the service calls with the events of an agent that has no connection (wire: Webhooks): `new` until it
+ * has answered a test, `failing` while calls fail and are tried again, `off` once the service has given up.
+ */
+export const Webhook = z.looseObject({
+  url: z.string(),
+  status: z.enum(['new', 'on', 'failing', 'off']),
+  /** When its owner set it. */
+  set_at: EpochMs,
+  /** The last call that was answered; null: none yet. */
+  answered_at: z.nullable(EpochMs),
+  /** Since when calls have failed; null: the last one was answered. */
+  failing_since: z.nullable(EpochMs),
+  /** Why the last call failed: `HTTP 500`, `no answer within 10 s`. */
+  failure: z.nullable(z.string()),
+  /** When a failed call is tried again; null: nothing is. */
+  next_try_at: z.nullable(EpochMs),
+});
+
+export type Webhook = z.infer<typeof Webhook>;
+
+/** Null: the agent has none. */
+const WebhookReply = z.looseObject({ webhook: z.nullable(Webhook) });
+
 /** The reply of each endpoint, in JSON. */
 export const AGENT_REPLIES = {
   getAccount: Account,
@@ -179,6 +203,8 @@ export const AGENT_REPLIES = {
   createAgent: Agent,
   getAgent: AgentView,
   updateAgent: Agent,
+  getWebhook: WebhookReply,
+  setWebhook: WebhookReply,
   searchAgents: SearchAgentsReply,
   searchDirectory: SearchDirectoryReply,
   searchMessages: SearchMessagesReply,

@@ -19,6 +19,8 @@ import {
   SEARCH_QUERY_MIN_LENGTH,
   TAKEN_PER_CALL_MAX,
   TOPIC_MAX_LENGTH,
+  WEBHOOK_SECRET_MAX_LENGTH,
+  WEBHOOK_URL_MAX_LENGTH,
   WORKER_MAX_LENGTH,
 } from '../limit.js';
 import { listAttachmentIds, UNANSWERED_REASONS } from '../message.js';
@@ -344,6 +346,17 @@ export const UpdateAgentRequest = z.strictObject({
 });
 
 export type UpdateAgentRequest = z.infer<typeof UpdateAgentRequest>;
+
+/**
+ * Body of POST /agents/{owner}/{name}/webhook. Without `secret`, the old one stays; the first call needs one. It is 24
+ * to 64 bytes in base64, and may begin with `whsec_` (Standard Webhooks 1.0).
+ */
+export const SetWebhookRequest = z.strictObject({
+  url: z.string().check(z.minLength(1), z.maxLength(WEBHOOK_URL_MAX_LENGTH)),
+  secret: z.optional(z.string().check(z.maxLength(WEBHOOK_SECRET_MAX_LENGTH))),
+});
+
+export type SetWebhookRequest = z.infer<typeof SetWebhookRequest>;
 
 /** Body of POST /agents. */
 export const CreateAgentRequest = z.strictObject({

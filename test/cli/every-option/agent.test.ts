@@ -1,8 +1,9 @@
-import { existsSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 
 import { operate } from '../../support/actors.js';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.js';
 import {
   column,
   everyOption,
@@ -85,6 +86,39 @@ const reportsTaken =
     await as(alice, ['agent update', typed]);
     return ((await alice.get('/agents/me')).json as { reports_taken: boolean }).reports_taken;
   };
+
+let receiver: WebhookReceiver;
+beforeAll(async () => {
+  receiver = await startWebhookReceiver();
+});
+afterAll(() => receiver.close());
+
+/** Runs with the URL of a receiver as `$hook`. */
+const withHook = (run: (scene: Scene, typed: Typed) => Promise<unknown>) => (scene: Scene, typed: Typed) =>
+  run(
+    scene,
+    typed.map((word) => word.replace('$hook', receiver.url()).replace('$home', scene.home)),
+  );
+/** Sets a webhook of a new agent. Returns its handle. */
+const createHook = async (scene: Scene): Promise<string> => {
+  const handle = await createAgent(scene);
+  chmodSync(scene.file('hook.secret', receiver.secret), 0o600);
+  const { code, err } = await scene.asAccount([
+    `webhook set ${receiver.url()} ${handle} --signing-secret-file`,
+    [join(scene.home, 'hook.secret')],
+  ]);
+  if (code !== 0) throw new Error(err);
+  return handle;
+};
+const statusOf = async (scene: Scene, handle: string): Promise<unknown> =>
+  (jsonOf(await scene.asAccount(`webhook show ${handle} --json`)) as { status: unknown }).status;
+/** The status and the new secret, if there is one, of an agent that has had a webhook. */
+const setAgain = withHook(async (scene, typed) => {
+  const handle = await createHook(scene);
+  const { code, out } = await scene.asAccount([`webhook set ${receiver.url()} ${handle} --json`, typed]);
+  const { secret } = JSON.parse(out) as { secret: string | null };
+  return [code, secret !== null && secret !== receiver.secret];
+});
 
 const TABLE: Table = {
   'agent use': {
@@ -174,6 +208,62 @@ const TABLE: Table = {
       'ann.another$number',
     ),
     ...writeOptions(async (scene) => `agent remove ${await createAgent(scene)} --yes`, asAccount),
+  },
+  'webhook show': {
+    handle: shown('ann.a$number', 'on', async (scene, typed) => {
+      await createHook(scene);
+      return (jsonOf(await scene.asAccount(['webhook show --json', typed])) as { status?: unknown }).status;
+    }),
+  },
+  'webhook set': {
+    url: shown(
+      '$hook',
+      0,
+      withHook(async (scene, typed) => {
+        const handle = await createHook(scene);
+        return (await scene.asAccount(['webhook set', typed, handle])).code;
+      }),
+      'nowhere',
+    ),
+    handle: shown('ann.a$number', 'on', async (scene, typed) => {
+      const handle = await createHook(scene);
+      await scene.asAccount(`webhook remove ${handle}`);
+      await scene.asAccount([
+        `webhook set ${receiver.url()} --signing-secret-file`,
+        [join(scene.home, 'hook.secret')],
+        typed,
+      ]);
+      return statusOf(scene, handle);
+    }),
+    '--signing-secret-file': shown(
+      '--signing-secret-file $home/made.secret',
+      true,
+      withHook(async (scene, typed) => {
+        const handle = await createAgent(scene);
+        receiver.answer((reply) => reply.writeHead(204).end());
+        await scene.asAccount([`webhook set ${receiver.url('/unsigned')} ${handle}`, typed]);
+        receiver.answer();
+        return existsSync(join(scene.home, 'made.secret'));
+      }),
+    ),
+    // The receiver knows only the old secret, so it refuses the test.
+    '--new-secret': shown('--new-secret', [10, true], setAgain),
+    ...writeOptions(async (scene) => `webhook set ${receiver.url()} ${await createHook(scene)}`, asAccount),
+  },
+  'webhook test': {
+    handle: shown('ann.a$number', 0, async (scene, typed) => {
+      await createHook(scene);
+      return (await scene.asAccount(['webhook test', typed])).code;
+    }),
+    ...writeOptions(async (scene) => `webhook test ${await createHook(scene)}`, asAccount),
+  },
+  'webhook remove': {
+    handle: shown('ann.a$number', null, async (scene, typed) => {
+      const handle = await createHook(scene);
+      await scene.asAccount(['webhook remove', typed]);
+      return statusOf(scene, handle);
+    }),
+    ...writeOptions(async (scene) => `webhook remove ${await createHook(scene)}`, asAccount),
   },
 };
 

@@ -12,7 +12,7 @@ import { type SentRequest, watchRequests } from './sent-requests.js';
 
 /** The commands of each test file here, by their first words. The longest match wins. */
 const FILES: Readonly<Record<string, readonly string[]>> = {
-  agent: ['agent'],
+  agent: ['agent', 'webhook'],
   trust: ['allowlist', 'knock', 'block'],
   session: ['session'],
   tail: ['session tail', 'session events'],
@@ -189,7 +189,7 @@ export function column(ran: Ran, name: string): unknown {
 export function everyOption(file: string, table: Table): void {
   let ground: Ground;
   beforeAll(async () => {
-    const service = await startTestService({ areLimitsOn: false });
+    const service = await startTestService({ areLimitsOn: false, webhooks: 'any' });
     ground = { service, requests: watchRequests(), account: openAccount(service) };
   });
   afterAll(async () => {

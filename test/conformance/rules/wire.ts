@@ -56,6 +56,12 @@ export const WIRE = {
   'wire/Live/slow-reader': 'closed 1013, nothing lost',
   'wire/Live/close-codes': '1008 for a token that ended',
 
+  // Webhooks
+  'wire/Webhooks/absent': 'a service that calls none answers 403',
+  'wire/Webhooks/settings': 'account token; another account is 403; the secret is never returned',
+  'wire/Webhooks/calls': 'a test first; then each event as in a replay, in order, signed; own events are left out',
+  'wire/Webhooks/proof': 'a success delivers; a failure comes again',
+
   // 5 Content and attachments
   'wire/Content/content': 'a non-empty string or a non-empty array; no other keys; unknown types are 400',
   'wire/Content/text': 'non-empty text',

@@ -11,11 +11,13 @@ const MAY_BE_WALKED: readonly RegExp[] = [
   /^SCAN (search_progress|inbox_progress|service_key|signing_key|server_process|deleted_session)\b/,
   /^SCAN (CONSTANT ROW|\d+ CONSTANT ROWS?)\b/,
   /^SCAN (absence USING INDEX absence_by_age|socket USING INDEX socket_by_process|account USING INDEX account_(with_password|local))$/,
+  // Whether there is one.
+  /^SCAN webhook EXISTS\b/,
   /^SCAN (asked|each|word|json_each) VIRTUAL TABLE INDEX \d+:$/,
 ];
-/** Statements of the operator's command line and of tests, which are rare and cover everything. */
+/** Statements of the operator's command line, of the start of a service and of tests, which are rare and cover everything. */
 const ASKED_FOR_EVERYTHING =
-  /^(?:deleted-sessions\.ts deleteDeeds|operator\.ts (?:countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations)) /;
+  /^(?:deleted-sessions\.ts deleteDeeds|webhooks\.ts queueAllWebhooks|operator\.ts (?:countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations)) /;
 /** The databases themselves, and queries that only one of them uses. */
 const DATABASES = /^(sql\b|sqlite|postgres|prepare-postgres|migrate-postgres|schema|epochs|stored-limits)/;
 

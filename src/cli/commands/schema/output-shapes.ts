@@ -1,5 +1,12 @@
 import * as z from 'zod/mini';
-import { AgentAnswer, AgentSummaryAnswer, BlockAnswer, FoundAgentAnswer, Knock } from '../../../wire/schemas/agent.js';
+import {
+  AgentAnswer,
+  AgentSummaryAnswer,
+  BlockAnswer,
+  FoundAgentAnswer,
+  Knock,
+  Webhook,
+} from '../../../wire/schemas/agent.js';
 import { Attachment, AttachmentLinkAnswer } from '../../../wire/schemas/attachment.js';
 import { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import { EventEnvelope } from '../../../wire/schemas/event.js';
@@ -123,6 +130,18 @@ const profile = shape({
 
 const downloaded = shape({ id: text, path: text, filename: text, content_type: text, size: count });
 const allowlist = shape({ entries: z.nullable(texts) });
+/** Only the first three are there if the agent has none. */
+const webhook = z.looseObject({
+  handle: text,
+  url: maybe,
+  status: z.nullable(Webhook.shape.status),
+  set_at: z.optional(count),
+  answered_at: z.optional(maybeCount),
+  failing_since: z.optional(maybeCount),
+  failure: z.optional(maybe),
+  next_try_at: z.optional(maybeCount),
+  secret: maybe,
+});
 const setting = shape({ key: text, value: maybe });
 const service = shape({ url: text, auth_url: text, web_url: text, ws_url: text, pid: count, version: text });
 
@@ -324,6 +343,10 @@ export const COMMAND_OUTPUT = {
   'allowlist remove': z.looseObject({ ...allowlist.shape, removed: texts }),
   'allowlist apply': z.looseObject({ ...allowlist.shape, added: texts, removed: texts, applied: yes }),
   'allowlist check': shape({ handle: text, allowed: z.nullable(yes), by: maybe, as: text }),
+  'webhook show': webhook,
+  'webhook set': webhook,
+  'webhook test': webhook,
+  'webhook remove': shape({ handle: text, removed: yes, idempotency_key: maybe }),
   'knock list': list(Knock),
   'knock dismiss': list(shape({ sender: text })),
   'block list': list(BlockAnswer),

@@ -96,6 +96,12 @@ const OPTIONS = [
       'let people turn on push notifications; the service then sends requests to the push service of each of their browsers, with this mailto: or https: contact (default off)',
   },
   {
+    flags: '--webhooks <off|public|any>',
+    about:
+      'call the webhooks of agents: at https addresses on the public internet, or at any address, of your own network too (default off)',
+    choices: ['off', 'public', 'any'],
+  },
+  {
     flags: '--drain-delay <duration>',
     about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
   },

@@ -402,6 +402,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     presenceGraceMs: settings['presence-grace'],
     retentionMs: settings.retention,
     webPush: settings['web-push'],
+    webhooks: settings.webhooks === 'off' ? undefined : settings.webhooks,
     metricsPort: settings['metrics-port'],
     faults: faults && { ...injected, faults },
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },
@@ -467,6 +468,12 @@ async function announce(
   if (service.tracesUrl !== undefined) await output.note(`Traces go to ${service.tracesUrl}.`);
   if (settings['web-push'] !== undefined)
     await output.note('Push notifications are on: requests go to the push services of people’s browsers.');
+  if (settings.webhooks !== 'off')
+    await output.note(
+      settings.webhooks === 'public'
+        ? 'Webhooks are on: requests go to public addresses that people choose.'
+        : 'Webhooks are on: requests go to any address that people choose, of this network too.',
+    );
   if (settings.inject !== undefined)
     await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);
   if (settings.search === 'off' && settings.database !== undefined)

@@ -1,8 +1,8 @@
-import { createHmac } from 'node:crypto';
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
+import { readWebhookSecret, signWebhook } from '../../../kit/webhook.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
@@ -236,26 +236,12 @@ async function post(
   }
 }
 
-/** 24 to 64 bytes in base64 (Standard Webhooks 1.0). */
-const WEBHOOK_SECRET = /^(?:whsec_)?([A-Za-z0-9+/]{32,86}={0,2})$/;
-
 async function readWebhookKey(path: string): Promise<Buffer> {
   const { readSecretFile } = await import('../../context/client-secret.js');
   const secret = readSecretFile(path, { name: '--forward-secret-file', code: 'ASP_USAGE' });
-  const [, base64 = ''] = WEBHOOK_SECRET.exec(secret) ?? [];
-  const key = Buffer.from(base64, 'base64');
-  if (key.byteLength >= 24 && key.byteLength <= 64) return key;
+  const key = readWebhookSecret(secret);
+  if (key !== undefined) return key;
   throw usageError(`${path} (--forward-secret-file) contains no webhook secret.`, {
     why: 'a secret is 24 to 64 bytes in base64, such as the output of openssl rand -base64 32. It may begin with whsec_.',
   });
-}
-
-/** The headers of Standard Webhooks 1.0, so that its libraries can verify the request. */
-export function signWebhook(key: Buffer, id: string, timestamp: number, body: string) {
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-  return {
-    'webhook-id': id,
-    'webhook-timestamp': String(timestamp),
-    'webhook-signature': `v1,${signature}`,
-  };
 }

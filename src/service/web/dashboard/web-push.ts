@@ -5,6 +5,7 @@ import { RETRY_JITTER_MS } from '../../../wire/limit.js';
 import type { ServiceContext } from '../../core/context.js';
 import { isOutage, ServiceError } from '../../core/errors.js';
 import { isOutsideUrl, type OutsideNetwork, PUBLIC_INTERNET, requestOutside } from '../../core/public-internet.js';
+import { rareWarning } from '../../core/rare-warning.js';
 import { findSignedInAccount } from '../../store/browser-sessions.js';
 import {
   claimPushKeys,
@@ -53,8 +54,6 @@ const WAITING_MAX = 1_000;
 /** Of one account: a few for each of its browsers, so that it cannot fill the queue of everyone. */
 const WAITING_OF_ACCOUNT_MAX = 4 * PUSH_BROWSERS_MAX;
 const RETRY_AFTER_MAX_MS = 10 * 60_000;
-/** A message that could not be sent is logged at most this often. */
-const LOG_EVERY_MS = 60_000;
 /** How long messages may still be sent when the service stops. */
 const STOP_MS = 2_000;
 
@@ -371,7 +370,7 @@ async function createSender(
   context: PushContext,
   { contact, network = PUBLIC_INTERNET, waitingMax = WAITING_MAX }: WebPushOptions,
 ): Promise<Sender> {
-  const { clock, database, log, meter, random } = context;
+  const { clock, database, meter, random } = context;
   // Loaded here, so that a service without Web Push does not wait for it.
   const { default: library } = await import('web-push');
   const made = library.generateVAPIDKeys();
@@ -384,17 +383,10 @@ async function createSender(
   let turns = 0;
   let isStopping = false;
   let whenIdle = (): void => {};
-  let quietUntil = 0;
-  let unsaid = 0;
+  const warn = rareWarning(context, 'web_push_failed');
 
-  const report = (error: unknown, { endpoint }: PushSubscriptionRow): void => {
-    unsaid += 1;
-    if (clock.monotonic() < quietUntil) return;
-    // The rest of the address is a secret.
-    log.warn('web_push_failed', error, { host: new URL(endpoint).host, failures: unsaid });
-    unsaid = 0;
-    quietUntil = clock.monotonic() + LOG_EVERY_MS;
-  };
+  // The rest of the address is a secret.
+  const report = (error: unknown, { endpoint }: PushSubscriptionRow): void => warn(error, new URL(endpoint).host);
   /** The status of the answer, and how long the push service wants to be left alone. */
   const post = ({ to, notice }: Outgoing): Promise<{ readonly status: number; readonly retryAfterMs: number }> => {
     const { endpoint, p256dh, auth } = to;

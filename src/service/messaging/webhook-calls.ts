@@ -1,0 +1,340 @@
+import type { IncomingMessage } from 'node:http';
+import { within } from '../../kit/clock.js';
+import { repeat } from '../../kit/repeat.js';
+import { readWebhookSecret, signWebhook } from '../../kit/webhook.js';
+import { findActor } from '../../wire/event.js';
+import { ID_PREFIX } from '../../wire/id.js';
+import { WEBHOOK_FAILING_MAX_MS, WEBHOOK_TIMEOUT_MS } from '../../wire/limit.js';
+import type { ServiceContext } from '../core/context.js';
+import { isOutage } from '../core/errors.js';
+import { type OutsideNetwork, requestOutside } from '../core/public-internet.js';
+import { rareWarning } from '../core/rare-warning.js';
+import type { ReadEventRow } from '../store/events.js';
+import { listPending, type PendingRow } from '../store/inboxes.js';
+import { hasSocket } from '../store/processes.js';
+import {
+  type ClaimedWebhook,
+  claimWebhook,
+  type DueWebhook,
+  holdsWebhook,
+  listDueWebhooks,
+  queueAllWebhooks,
+  releaseWebhook,
+  type WebhookResult,
+} from '../store/webhooks.js';
+import { readNext } from './delivery.js';
+import { envelopeText, toEnvelope } from './events.js';
+
+/** How often the service looks for agents with new events. */
+const LOOK_MS = 1_000;
+/** Webhooks that are called at once: in all, and of one account, whose receivers may be slow. */
+const CALLED_AT_ONCE_MAX = 64;
+const CALLED_AT_ONCE_OF_ACCOUNT_MAX = 4;
+/** After this long, an agent with more to send waits for its next turn. */
+const TURN_MS = 10_000;
+/** A process that dies keeps its webhooks this long: a turn, and the call that began at its end. */
+const CLAIM_MS = 30_000;
+/** An agent with a connection gets its events there. After this long, the service looks whether it has confirmed them. */
+const CONNECTED_MS = 5_000;
+/** After this long, the service looks again whether an agent is still paused, or its account suspended. */
+const INACTIVE_MS = 60_000;
+/** How long calls may still be answered when the service stops. */
+const STOP_MS = 2_000;
+/** After the first failures; then after the last of these. */
+const RETRY_MS = [5_000, 15_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000, 60 * 60_000] as const;
+const RETRY_MAX_MS = 60 * 60_000;
+const RETRY_JITTER = 0.2;
+
+/** Events about connections come and go, and wake no one. */
+const ABOUT_CONNECTIONS: ReadonlySet<string> = new Set(['session.disconnected', 'session.reconnected']);
+
+type CallsContext = Pick<
+  ServiceContext,
+  'clock' | 'database' | 'ids' | 'inboxes' | 'log' | 'meter' | 'random' | 'settings'
+>;
+
+/** Background work that calls the webhooks of agents without a connection. */
+export interface WebhookCalls {
+  /** Waits a moment for the calls on their way. */
+  stop(): Promise<void>;
+}
+
+/** Why a call was not answered with success. */
+interface Failure {
+  /** For the owner of the agent. */
+  readonly reason: string;
+  /** The receiver will never take a call again. */
+  readonly isFinal: boolean;
+  readonly retryAfterMs: number;
+}
+
+/**
+ * Calls a webhook with each event that its agent has not received, in order within a session, one call at a time. An
+ * answer of success proves that the event arrived, as a pong does on a socket, and moves the same cursor. So an event that
+ * was answered as a process died may come again, and none is left out. The inbox is the queue; what waits in it waits
+ * for as long as calls fail.
+ */
+export async function startWebhookCalls(context: CallsContext, network: OutsideNetwork): Promise<WebhookCalls> {
+  const { clock, database, log } = context;
+  const calls = createCalls(context, network);
+  /** The agents whose webhooks this process calls now. */
+  const turns = new Map<string, { readonly accountId: string; readonly done: Promise<void> }>();
+  /** Where the next look begins, so that everyone gets a turn. */
+  let after = '';
+  let isStopped = false;
+
+  const countOf = (accountId: string): number =>
+    [...turns.values()].filter((turn) => turn.accountId === accountId).length;
+  const begin = ({ agent_id: agentId, account_id: accountId }: DueWebhook): void => {
+    const done = takeTurn(context, calls, agentId, () => isStopped)
+      .catch((error: unknown) => {
+        // An outage is reported once, by the code that notices it. The claim ends on its own.
+        if (!isOutage(error) && !isStopped) log.error('webhook_turn_failed', error);
+      })
+      .finally(() => turns.delete(agentId));
+    turns.set(agentId, { accountId, done });
+  };
+  /** Begins turns for the agents from `after` on, up to `until`. */
+  const lookFrom = async (until: string | undefined): Promise<void> => {
+    for (;;) {
+      const from = after;
+      const due = await database.behind.read((query) => listDueWebhooks(query, from, clock.now(), database.pageRows));
+      for (const webhook of due) {
+        if (turns.size >= CALLED_AT_ONCE_MAX || isStopped) return;
+        after = webhook.agent_id;
+        if (until !== undefined && webhook.agent_id > until) return;
+        const isFree = !turns.has(webhook.agent_id) && countOf(webhook.account_id) < CALLED_AT_ONCE_OF_ACCOUNT_MAX;
+        if (isFree) begin(webhook);
+      }
+      if (due.length < database.pageRows) break;
+    }
+    after = '';
+  };
+  const look = async (): Promise<void> => {
+    const start = after;
+    await lookFrom(undefined);
+    if (start !== '' && after === '') await lookFrom(start);
+  };
+
+  await database.write((transaction) => queueAllWebhooks(transaction, clock.now(), database.isExclusive));
+  const stop = repeat(
+    clock,
+    LOOK_MS,
+    look,
+    (error) => {
+      if (!isOutage(error)) log.error('webhook_look_failed', error);
+    },
+    true,
+  );
+  return {
+    async stop() {
+      isStopped = true;
+      await stop();
+      const ended = Promise.all([...turns.values()].map(({ done }) => done));
+      // A slow receiver must not keep the rest of the service from stopping in order.
+      await within(clock, STOP_MS, ended, () => {});
+    },
+  };
+}
+
+/** Sends what one agent has not received, until nothing is left, a call fails or the turn is over. */
+async function takeTurn(context: CallsContext, calls: Calls, agentId: string, isStopped: () => boolean): Promise<void> {
+  const { clock, database, inboxes } = context;
+  const now = clock.now();
+  const until = now + CLAIM_MS;
+  const claim = await database.behind.write((transaction) =>
+    claimWebhook(transaction, agentId, { now, until, later: now + INACTIVE_MS }),
+  );
+  if (claim === undefined) return;
+  const endsAt = clock.monotonic() + TURN_MS;
+  const progress: TurnProgress = { isTestDue: claim.is_test_due, answeredAt: claim.answered_at };
+  const isOver = (): boolean => isStopped() || clock.monotonic() >= endsAt;
+  const end = await sendAll(context, calls, claim, { progress, isOver });
+  await inboxes.settleFor(agentId);
+  const outcome =
+    end.failure === undefined ? succeed(progress, end.nextAt) : fail(context, claim, progress, end.failure);
+  await database.behind.write((transaction) => releaseWebhook(transaction, claim, outcome, clock.now()));
+}
+
+/** What a turn has achieved so far. */
+interface TurnProgress {
+  isTestDue: number;
+  answeredAt: number | null;
+}
+
+interface Turn {
+  readonly progress: TurnProgress;
+  readonly isOver: () => boolean;
+}
+
+/** How a turn ended. `nextAt`: there may be more to send then; null: everything was sent. */
+type TurnEnd = { readonly failure?: undefined; readonly nextAt: number | null } | { readonly failure: Failure };
+
+async function sendAll(context: CallsContext, calls: Calls, claim: ClaimedWebhook, turn: Turn): Promise<TurnEnd> {
+  const { clock, database, inboxes } = context;
+  const { progress, isOver } = turn;
+  if (progress.isTestDue === 1) {
+    const failure = await calls.test(claim);
+    if (failure !== undefined) return { failure };
+    progress.isTestDue = 0;
+    progress.answeredAt = clock.now();
+  }
+  await inboxes.settleFor(claim.agent_id);
+  let after = '';
+  let rows: PendingRow[];
+  do {
+    const start = after;
+    rows = await database.behind.read((query) => listPending(query, claim.agent_id, start, database.pageRows));
+    for (const row of rows) {
+      if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim))))
+        return { nextAt: clock.now() };
+      if (await database.behind.read((query) => hasSocket(query, claim.agent_id)))
+        return { nextAt: clock.now() + CONNECTED_MS };
+      const end = await sendSession(context, calls, claim, row, turn);
+      if (end !== 'all') return end === 'some' ? { nextAt: clock.now() } : { failure: end };
+      after = row.session_id;
+    }
+  } while (rows.length === database.pageRows);
+  return { nextAt: null };
+}
+
+/** Sends the rest of a session; `some`: the turn was over before its end. */
+async function sendSession(
+  context: CallsContext,
+  calls: Calls,
+  claim: ClaimedWebhook,
+  { session_id: sessionId, delivered_sequence: delivered }: PendingRow,
+  { progress, isOver }: Turn,
+): Promise<'all' | 'some' | Failure> {
+  const { clock, database, inboxes, meter } = context;
+  const { agent_id: agentId, handle } = claim;
+  let sent = delivered;
+  for (;;) {
+    const { participation, events, hasMore } = await readNext(context, agentId, sessionId, sent);
+    for (const event of events) {
+      if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim)))) return 'some';
+      if (concerns(event, handle)) {
+        const failure = await calls.send(claim, event.id, envelopeText(event));
+        if (failure !== undefined) return failure;
+        progress.answeredAt = clock.now();
+        meter.delivered();
+      }
+      sent = event.sequence;
+      inboxes.delivered(agentId, sessionId, { sent, readThrough: 0 });
+    }
+    if (hasMore) continue;
+    const readThrough = participation?.last_sequence ?? Number.MAX_SAFE_INTEGER;
+    inboxes.delivered(agentId, sessionId, { sent, readThrough });
+    return 'all';
+  }
+}
+
+/** Whether an event may wake the agent: someone else caused it, and it is not about a connection. */
+function concerns(event: ReadEventRow, handle: string): boolean {
+  return !ABOUT_CONNECTIONS.has(event.type) && findActor(toEnvelope(event)) !== handle;
+}
+
+function succeed({ isTestDue, answeredAt }: TurnProgress, nextAt: number | null): WebhookResult {
+  return {
+    is_test_due: isTestDue,
+    next_at: nextAt,
+    failures: 0,
+    failing_since: null,
+    failure: null,
+    answered_at: answeredAt,
+    off_at: null,
+  };
+}
+
+function fail(
+  { clock, meter, random }: CallsContext,
+  claim: ClaimedWebhook,
+  { isTestDue, answeredAt }: TurnProgress,
+  { reason, isFinal, retryAfterMs }: Failure,
+): WebhookResult {
+  const now = clock.now();
+  // A call that was answered in this turn ended the failures before it.
+  const hadAnswer = answeredAt !== claim.answered_at;
+  const failures = hadAnswer ? 1 : claim.failures + 1;
+  const failingSince = (hadAnswer ? null : claim.failing_since) ?? now;
+  const isOff = isFinal || now - failingSince >= WEBHOOK_FAILING_MAX_MS;
+  if (isOff) meter.called('off');
+  const pauseMs = RETRY_MS[Math.min(failures, RETRY_MS.length) - 1] ?? RETRY_MAX_MS;
+  const waitMs = Math.max(pauseMs * (1 + random.fraction() * RETRY_JITTER), retryAfterMs);
+  return {
+    is_test_due: isTestDue,
+    next_at: isOff ? null : Math.round(now + waitMs),
+    failures,
+    failing_since: failingSince,
+    failure: reason,
+    answered_at: answeredAt,
+    off_at: isOff ? now : null,
+  };
+}
+
+interface Calls {
+  /** Sends an event. Undefined: it was answered with success. */
+  send(claim: ClaimedWebhook, id: string, body: string): Promise<Failure | undefined>;
+  /** The same with an event that only says that it is a test. */
+  test(claim: ClaimedWebhook): Promise<Failure | undefined>;
+}
+
+function createCalls(context: CallsContext, network: OutsideNetwork): Calls {
+  const { clock, ids, meter, settings } = context;
+  const warn = rareWarning(context, 'webhook_failed');
+  const send: Calls['send'] = async ({ url, secret, handle }, id, body) => {
+    const address = new URL(url);
+    const key = readWebhookSecret(secret) ?? Buffer.alloc(0);
+    const headers = {
+      ...signWebhook(key, id, Math.floor(clock.now() / 1000), body),
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      'user-agent': `asp/${settings.version ?? ''}`,
+      'x-asp-agent': handle,
+      'x-asp-event-id': id,
+    };
+    const request = {
+      url: address,
+      method: 'POST',
+      headers,
+      body: Buffer.from(body),
+      timeoutMs: WEBHOOK_TIMEOUT_MS,
+    } as const;
+    const failure = await requestOutside(clock, network, request, readAnswer).catch(describeFault);
+    meter.called(failure === undefined ? 'answered' : 'failed');
+    if (failure !== undefined) warn(new Error(failure.reason), address.host);
+    return failure;
+  };
+  return {
+    send,
+    test(claim) {
+      const id = `${ID_PREFIX.event}${ids.ulid()}`;
+      const event = { type: 'webhook.test', event_id: id, created_at: clock.now(), payload: { agent: claim.handle } };
+      return send(claim, id, JSON.stringify(event));
+    },
+  };
+}
+
+async function readAnswer({ statusCode = 0, headers }: IncomingMessage): Promise<Failure | undefined> {
+  if (statusCode >= 200 && statusCode < 300) return undefined;
+  const seconds = Number(/^\d{1,7}$/.exec(headers['retry-after'] ?? '')?.[0] ?? 0);
+  const isRedirect = statusCode >= 300 && statusCode < 400;
+  return {
+    reason: isRedirect ? `HTTP ${statusCode}, and redirects are not followed` : `HTTP ${statusCode}`,
+    isFinal: statusCode === 410,
+    retryAfterMs: Math.min(RETRY_MAX_MS, seconds * 1000),
+  };
+}
+
+/** One of a few sentences: what exactly went wrong would tell a stranger about the network of the service. */
+function describeFault(error: unknown): Failure {
+  const { message = '', code = '' } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  const isCertificate = /CERT|TLS|SSL|ALTNAME|SIGNATURE/.test(code);
+  const reason =
+    message === 'timed out'
+      ? `no answer within ${WEBHOOK_TIMEOUT_MS / 1000} s`
+      : isCertificate
+        ? 'its certificate is not valid'
+        : 'it cannot be reached';
+  return { reason, isFinal: false, retryAfterMs: 0 };
+}

@@ -1,0 +1,422 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { systemClock } from '../../../src/kit/clock.js';
+import { createTurnableClock, type TurnableClock } from '../../../src/kit/turnable-clock.js';
+import { newWebhookSecret } from '../../../src/kit/webhook.js';
+import { type Actor, actorOf, callApi } from '../../support/actors.js';
+import { mustDeny, mustSucceed } from '../../support/answers.js';
+import { mustGrant } from '../../support/grants.js';
+import type { Answer } from '../../support/http.js';
+import { field, list, text } from '../../support/json.js';
+import { discover } from '../../support/oauth.js';
+import { startTestService, type TestService } from '../../support/service.js';
+import { TEST_STORE, takeSchema } from '../../support/stores.js';
+import { until } from '../../support/until.js';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.js';
+
+const HOUR_MS = 60 * 60_000;
+
+let service: TestService;
+let receiver: WebhookReceiver;
+let clock: TurnableClock;
+beforeAll(async () => {
+  clock = createTurnableClock(systemClock);
+  receiver = await startWebhookReceiver();
+  service = await startTestService({ areLimitsOn: false, webhooks: 'any', clock });
+});
+afterAll(async () => {
+  await service.stop();
+  await receiver.close();
+});
+afterEach(() => {
+  receiver.answer();
+  expect(receiver.faults).toEqual([]);
+});
+
+/** Tokens of accounts, and when each was made. */
+const tokens = new Map<string, { readonly token: string; readonly madeAt: number }>();
+
+async function tokenOf({ handle }: Actor, at = service): Promise<string> {
+  const known = tokens.get(handle);
+  if (known !== undefined && clock.now() - known.madeAt < HOUR_MS / 6) return known.token;
+  const scope = 'account:read account:agents:read';
+  const { accessToken: token } = await mustGrant(at.place, at.operator, handle, { scope });
+  tokens.set(handle, { token, madeAt: clock.now() });
+  return token;
+}
+
+/** Calls the webhook endpoint of an agent with a token of its account. */
+async function ask(actor: Actor, method: string, body?: unknown, at = service): Promise<Answer> {
+  const path = `/agents/${actor.owner}/${actor.name}/webhook`;
+  return callApi(at.place.baseUrl, await tokenOf(actor, at), method, path, body);
+}
+const read = async (actor: Actor): Promise<unknown> => field(mustSucceed(await ask(actor, 'GET')), 'webhook');
+const statusOf = async (actor: Actor): Promise<string> => text(await read(actor), 'status');
+const becomes = (actor: Actor, status: string): Promise<boolean> =>
+  until(`${actor.handle} is ${status}`, async () => (await statusOf(actor)) === status);
+/** Each test has its own path. */
+const newPath = (): string => `/${randomBytes(6).toString('hex')}`;
+const set = async (actor: Actor, path: string): Promise<void> => {
+  mustSucceed(await ask(actor, 'POST', { url: receiver.url(path), secret: receiver.secret }));
+};
+const textsAt = (path: string): unknown[] =>
+  receiver
+    .eventsAt(path)
+    .filter(({ json }) => json['type'] === 'session.message')
+    .map(({ json }) => field(field(json, 'payload'), 'content'));
+const typesAt = (path: string): unknown[] => receiver.eventsAt(path).map(({ json }) => json['type']);
+const arrived = (path: string, count: number): Promise<boolean> =>
+  until(`${count} messages at ${path}`, async () => textsAt(path).length >= count);
+/** A session that both have joined, whose events so far the webhook of `bob` has received. */
+const talk = async (alice: Actor, bob: Actor): Promise<string> => {
+  const session = await alice.mustCreate({ invite: [bob.handle] });
+  await bob.mustJoin(session);
+  return session;
+};
+
+describe('A webhook', () => {
+  it('gets a signed test first, and then each event that someone else caused, once and in order', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    expect(await read(bob)).toBeNull();
+    const answer = mustSucceed(await ask(bob, 'POST', { url: receiver.url(path), secret: receiver.secret }));
+    expect(field(answer, 'webhook')).toMatchObject({ url: receiver.url(path), status: 'new', failure: null });
+    expect(JSON.stringify(answer)).not.toContain(receiver.secret);
+    await becomes(bob, 'on');
+    expect(receiver.calls.filter((call) => call.path === path).map(({ json }) => json)).toEqual([
+      {
+        type: 'webhook.test',
+        event_id: expect.stringMatching(/^evt_/),
+        created_at: expect.any(Number),
+        payload: { agent: bob.handle },
+      },
+    ]);
+    const session = await alice.mustCreate({ invite: [bob.handle], topic: 'Lunch' });
+    await until('the invitation', async () => typesAt(path).includes('session.invited'));
+    await bob.mustJoin(session);
+    for (let n = 1; n <= 20; n += 1) await alice.mustSend(session, `message ${n}`);
+    await bob.mustSend(session, 'my own');
+    await alice.mustEnd(session);
+    await until('the end', async () => typesAt(path).includes('session.ended'));
+    expect(textsAt(path)).toEqual(Array.from({ length: 20 }, (_, index) => `message ${index + 1}`));
+    const sequences = receiver.eventsAt(path).map(({ json }) => Number(json['sequence']));
+    expect(sequences).toEqual([...sequences].sort((one, other) => one - other));
+    const [first] = receiver.eventsAt(path);
+    expect(first?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'webhook-id': first?.json['event_id'],
+      'x-asp-agent': bob.handle,
+      'x-asp-event-id': first?.json['event_id'],
+    });
+    const replayed = (await bob.mustReplay(session)) as readonly Record<string, unknown>[];
+    for (const { json } of receiver.eventsAt(path))
+      expect(json).toEqual(replayed.find((event) => event['sequence'] === json['sequence']));
+  });
+
+  it('proves delivery with its answer, and with nothing else', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    const session = await talk(alice, bob);
+    receiver.answer((reply, call) => reply.writeHead(call.json['type'] === 'session.message' ? 500 : 204).end());
+    const { sequence } = await alice.mustSend(session, 'anyone there?');
+    await arrived(path, 1);
+    const stateOf = async (): Promise<string> => {
+      const json = mustSucceed(await alice.get(`/sessions/${session}/delivery?sequence=${sequence}`));
+      return text(list(json, 'recipients')[0], 'state');
+    };
+    await becomes(bob, 'failing');
+    expect(await stateOf()).toBe('stored');
+    expect(await read(bob)).toMatchObject({ failure: 'HTTP 500', next_try_at: expect.any(Number) });
+    receiver.answer();
+    clock.advance(6_500);
+    await until('delivered', async () => (await stateOf()) === 'delivered');
+    expect(await read(bob)).toMatchObject({ status: 'on', failure: null, failing_since: null, next_try_at: null });
+    expect(new Set(receiver.eventsAt(path).map(({ json }) => json['event_id'])).size).toBe(
+      receiver.eventsAt(path).length - 1,
+    );
+  });
+
+  it('is not called while its agent has a connection, and gets what that one did not', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    const session = await talk(alice, bob);
+    await until('the join', async () => typesAt(path).includes('session.invited'));
+    const socket = await bob.mustConnect();
+    await alice.mustSend(session, 'live');
+    await socket.mustReceiveEvent('session.message', session);
+    await pause(300);
+    clock.advance(10_000);
+    await pause(1_500);
+    await socket.close();
+    await alice.mustSend(session, 'later');
+    clock.advance(6_000);
+    await arrived(path, 1);
+    expect(textsAt(path)).toEqual(['later']);
+  });
+
+  it('is tried again with growing pauses, and switched off after a day; setting it again sends what waited', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    const session = await talk(alice, bob);
+    receiver.answer((reply) => reply.writeHead(503).end());
+    for (const word of ['one', 'two', 'three']) await alice.mustSend(session, word);
+    await becomes(bob, 'failing');
+    const pauses: number[] = [];
+    for (;;) {
+      const webhook = await read(bob);
+      if (text(webhook, 'status') === 'off') break;
+      const calls = receiver.calls.filter((call) => call.path === path).length;
+      const waitMs = Number(field(webhook, 'next_try_at')) - clock.now();
+      pauses.push(Math.round(waitMs / 1000));
+      clock.advance(Math.max(0, waitMs) + 1_100);
+      await until('the next try', async () => receiver.calls.filter((call) => call.path === path).length > calls);
+      await until('its outcome', async () => {
+        const now = await read(bob);
+        return text(now, 'status') === 'off' || Number(field(now, 'next_try_at')) > clock.now();
+      });
+    }
+    expect(pauses.length).toBeGreaterThan(24);
+    for (const [index, least] of [5, 15, 60, 300, 900, 1_800, 3_600, 3_600].entries()) {
+      expect(pauses[index]).toBeGreaterThanOrEqual(least - 3);
+      expect(pauses[index]).toBeLessThanOrEqual(least * 1.2 + 1);
+    }
+    expect(await read(bob)).toMatchObject({ status: 'off', failure: 'HTTP 503', next_try_at: null });
+    receiver.answer();
+    clock.advance(2 * HOUR_MS);
+    await pause(1_200);
+    expect(textsAt(path)).toEqual([]);
+    // Without a secret, the old one stays.
+    mustSucceed(await ask(bob, 'POST', { url: receiver.url(path) }));
+    await until('the rest', async () => textsAt(path).includes('three'));
+    expect(textsAt(path)).toEqual(['one', 'two', 'three']);
+    await becomes(bob, 'on');
+  });
+
+  it('waits as long as its receiver asks, and ends at once when that says 410', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    receiver.answer((reply) => reply.writeHead(429, { 'retry-after': '1800' }).end());
+    const session = await talk(alice, bob);
+    await alice.mustSend(session, 'no one listens');
+    await becomes(bob, 'failing');
+    const waitMs = Number(field(await read(bob), 'next_try_at')) - clock.now();
+    expect(waitMs).toBeGreaterThan(1_790_000);
+    expect(waitMs).toBeLessThanOrEqual(1_800_000);
+    receiver.answer((reply) => reply.writeHead(410).end());
+    clock.advance(waitMs + 1_000);
+    await becomes(bob, 'off');
+    expect(await read(bob)).toMatchObject({ failure: 'HTTP 410' });
+    await pause(1_500);
+    expect(textsAt(path)).toEqual([]);
+  });
+
+  it('follows no redirect, and waits 10 seconds for an answer', async () => {
+    const [bob, path] = [await service.createAgent('bob'), newPath()];
+    receiver.answer((reply) => reply.writeHead(307, { location: receiver.url('/elsewhere') }).end());
+    await set(bob, path);
+    await becomes(bob, 'failing');
+    expect(await read(bob)).toMatchObject({ failure: 'HTTP 307, and redirects are not followed' });
+    expect(receiver.calls.some((call) => call.path === '/elsewhere')).toBe(false);
+    receiver.answer(() => {});
+    clock.advance(6_500);
+    await until('the call', async () => receiver.open.size > 0);
+    clock.advance(10_001);
+    await until('the end of the call', async () => receiver.open.size === 0);
+    await until('the failure', async () => field(await read(bob), 'failure') === 'no answer within 10 s');
+  });
+
+  it('is not called for an agent that is paused, and forgotten with one that is removed', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    const session = await talk(alice, bob);
+    await until('the invitation', async () => typesAt(path).includes('session.invited'));
+    const accessToken = await tokenOf(bob);
+    const agentPath = `/agents/${bob.owner}/${bob.name}`;
+    mustSucceed(await callApi(service.place.baseUrl, accessToken, 'PATCH', agentPath, { paused: true }));
+    await alice.mustSend(session, 'while paused');
+    await pause(1_500);
+    expect(textsAt(path)).toEqual([]);
+    mustSucceed(await callApi(service.place.baseUrl, accessToken, 'PATCH', agentPath, { paused: false }));
+    clock.advance(61_000);
+    await arrived(path, 1);
+    mustSucceed(await callApi(service.place.baseUrl, accessToken, 'DELETE', agentPath), 204);
+    mustDeny(await callApi(service.place.baseUrl, accessToken, 'GET', `${agentPath}/webhook`), 404, 'AGENT_NOT_FOUND');
+  });
+
+  it('gets nothing at its old address once it has a new one, and nothing at all once it is removed', async () => {
+    const [alice, bob, path, next] = [
+      await service.createAgent('alice'),
+      await service.createAgent('bob'),
+      newPath(),
+      newPath(),
+    ];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    const session = await talk(alice, bob);
+    await until('the invitation', async () => typesAt(path).includes('session.invited'));
+    receiver.answer((reply, call) => {
+      if (call.json['type'] === 'session.message' && call.path === path)
+        // The owner changes it while the first of two messages is on its way.
+        void ask(bob, 'POST', { url: receiver.url(next) }).then(() => reply.writeHead(204).end());
+      else reply.writeHead(204).end();
+    });
+    await Promise.all([alice.mustSend(session, 'first'), alice.mustSend(session, 'second')]);
+    await arrived(next, 1);
+    expect([textsAt(path).length, textsAt(next).length]).toEqual([1, 1]);
+    expect(new Set([...textsAt(path), ...textsAt(next)])).toEqual(new Set(['first', 'second']));
+    receiver.answer();
+    mustSucceed(await ask(bob, 'DELETE'), 204);
+    expect(await read(bob)).toBeNull();
+    mustSucceed(await ask(bob, 'DELETE'), 204);
+    await alice.mustSend(session, 'third');
+    await pause(1_500);
+    expect([textsAt(path).length, textsAt(next).length]).toEqual([1, 1]);
+  });
+
+  it('of a slow receiver leaves room for those of other accounts', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    const slow = await Promise.all(
+      Array.from({ length: 6 }, () => service.createAgent('slow', { owner: alice.owner })),
+    );
+    receiver.answer((reply, call) => {
+      if (call.path !== '/slow') reply.writeHead(204).end();
+    });
+    for (const agent of slow) await set(agent, '/slow');
+    await until('four calls', async () => receiver.open.size === 4);
+    await set(bob, path);
+    await becomes(bob, 'on');
+    expect(receiver.open.size).toBe(4);
+    receiver.answer();
+    for (const reply of receiver.open) reply.writeHead(204).end();
+    await until('all are on', async () => {
+      const states = await Promise.all(slow.map(statusOf));
+      return states.every((state) => state === 'on');
+    });
+  });
+
+  it('needs an address and a secret that can be used, and belongs to the owner of its agent', async () => {
+    const [alice, bob] = [await service.createAgent('alice'), await service.createAgent('bob')];
+    const { secret } = receiver;
+    const refuse = async (body: unknown): Promise<void> =>
+      mustDeny(await ask(bob, 'POST', body), 400, 'VALIDATION_ERROR');
+    await refuse({ url: receiver.url() });
+    for (const url of ['', 'nowhere', 'ftp://example.org/x', 'http://me@example.org/x', 'http://example.org/x#y'])
+      await refuse({ url, secret });
+    for (const wrong of ['', 'short', 'whsec_c2hvcnQ=', '*'.repeat(44)])
+      await refuse({ url: receiver.url(), secret: wrong });
+    await refuse({ url: receiver.url(), secret, more: true });
+    const path = `/agents/${bob.owner}/${bob.name}/webhook`;
+    mustDeny(await bob.get(path), 403, 'FORBIDDEN');
+    const accessToken = await tokenOf(alice);
+    mustDeny(await callApi(service.place.baseUrl, accessToken, 'GET', path), 403, 'FORBIDDEN');
+    mustDeny(
+      await callApi(service.place.baseUrl, accessToken, 'POST', path, { url: receiver.url(), secret }),
+      403,
+      'FORBIDDEN',
+    );
+    mustDeny(await callApi(service.place.baseUrl, accessToken, 'DELETE', path), 403, 'FORBIDDEN');
+  });
+});
+
+describe('A service', () => {
+  it('without webhooks says so', async () => {
+    const other = await startTestService();
+    try {
+      const bob = await other.createAgent('bob');
+      const body = { url: receiver.url(), secret: receiver.secret };
+      mustDeny(await ask(bob, 'GET', undefined, other), 403, 'FEATURE_NOT_AVAILABLE');
+      mustDeny(await ask(bob, 'POST', body, other), 403, 'FEATURE_NOT_AVAILABLE');
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('with public webhooks takes only https addresses with a host name, and calls no others', async () => {
+    const other = await startTestService({ webhooks: 'public' });
+    try {
+      const bob = await other.createAgent('bob');
+      const secret = newWebhookSecret();
+      const refused = ['http://example.org/x', 'https://127.0.0.1/x', 'https://[::1]/x', 'https://localhost/x'];
+      for (const url of [receiver.url(), ...refused])
+        mustDeny(await ask(bob, 'POST', { url, secret }, other), 400, 'VALIDATION_ERROR');
+      mustSucceed(await ask(bob, 'POST', { url: 'https://hooks.invalid/x', secret }, other));
+      await until('the failure', async () => {
+        const webhook = field(mustSucceed(await ask(bob, 'GET', undefined, other)), 'webhook');
+        return field(webhook, 'failure') === 'it cannot be reached';
+      });
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('that is stopped and started again continues where it was, and leaves out nothing', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'asp-webhooks-'));
+    const schema = TEST_STORE === 'postgres' ? takeSchema() : undefined;
+    const path = newPath();
+    const start = () =>
+      startTestService({
+        areLimitsOn: false,
+        webhooks: 'any',
+        databaseUrl: schema?.url,
+        ...(schema === undefined && { data: { directory: folder } }),
+      });
+    let running = await start();
+    try {
+      const [first, second] = [await running.createAgent('alice'), await running.createAgent('bob')];
+      mustSucceed(await ask(second, 'POST', { url: receiver.url(path), secret: receiver.secret }, running));
+      const session = await talk(first, second);
+      for (let n = 1; n <= 3; n += 1) await first.mustSend(session, `${n}`);
+      await arrived(path, 1);
+      const again = async (): Promise<Actor> => {
+        await running.stop();
+        running = await start();
+        return actorOf(await discover(running.baseUrl), first.handle, first.credentials);
+      };
+      const alice = await again();
+      for (let n = 4; n <= 6; n += 1) await alice.mustSend(session, `${n}`);
+      // At once: what was not sent yet is sent by the next one.
+      await again();
+      await until('the last', async () => textsAt(path).includes('6'));
+      const once = textsAt(path).filter((each, index, all) => all.indexOf(each) === index);
+      expect(once).toEqual(['1', '2', '3', '4', '5', '6']);
+    } finally {
+      await running.stop();
+      await schema?.drop();
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+
+  it.runIf(TEST_STORE === 'postgres')('calls a webhook from one of several processes at a time', async () => {
+    const schema = takeSchema();
+    const path = newPath();
+    const services: TestService[] = [];
+    try {
+      for (let n = 0; n < 3; n += 1)
+        services.push(await startTestService({ areLimitsOn: false, webhooks: 'any', databaseUrl: schema.url }));
+      const [one] = services;
+      if (one === undefined) throw new Error('none');
+      const [alice, bob] = [await one.createAgent('alice'), await one.createAgent('bob')];
+      mustSucceed(await ask(bob, 'POST', { url: receiver.url(path), secret: receiver.secret }, one));
+      const session = await talk(alice, bob);
+      const writers = await Promise.all(
+        services.map(async (each) => actorOf(await discover(each.baseUrl), alice.handle, alice.credentials)),
+      );
+      const count = 60;
+      for (let n = 0; n < count; n += 1) await writers[n % writers.length]?.mustSend(session, `${n}`);
+      await arrived(path, count);
+      await pause(1_500);
+      expect(textsAt(path)).toEqual(Array.from({ length: count }, (_, n) => `${n}`));
+    } finally {
+      for (const each of services) await each.stop();
+      await schema.drop();
+    }
+  });
+});
