@@ -13,9 +13,14 @@ export function readWebhookSecret(secret: string): Buffer | undefined {
   return key.byteLength >= KEY_MIN_BYTES && key.byteLength <= KEY_MAX_BYTES ? key : undefined;
 }
 
-/** A new secret, in the notation that libraries for Standard Webhooks expect. */
+/** A new secret of random bytes. */
 export function newWebhookSecret(): string {
-  return `whsec_${randomBytes(NEW_KEY_BYTES).toString('base64')}`;
+  return toWebhookSecret(randomBytes(NEW_KEY_BYTES));
+}
+
+/** The secret made of these random bytes, in the notation that libraries for Standard Webhooks expect. */
+export function toWebhookSecret(key: Buffer): string {
+  return `whsec_${key.toString('base64')}`;
 }
 
 /**

@@ -266,6 +266,16 @@ export async function findOwnAgent(query: Query, actor: AccountActor, path: Agen
   return row;
 }
 
+/** The same; nothing else changes or removes it until the transaction ends. */
+export async function lockOwnAgent(
+  transaction: Transaction,
+  actor: AccountActor,
+  path: AgentPath,
+): Promise<AgentRecordRow> {
+  await transaction.lock([agentLock(readHandle(path))]);
+  return findOwnAgent(transaction, actor, path);
+}
+
 /** The handle in a path, or INVALID_HANDLE. */
 function readHandle(path: AgentPath): Handle {
   const handle = joinHandle(path.owner, path.name);
@@ -274,8 +284,7 @@ function readHandle(path: AgentPath): Handle {
 }
 
 export const updateAgent: Handler<'updateAgent'> = async (context, actor, input, transaction) => {
-  await transaction.lock([agentLock(readHandle(input.path))]);
-  const row = await findOwnAgent(transaction, actor, input.path);
+  const row = await lockOwnAgent(transaction, actor, input.path);
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
   if (input.body.inbound_policy === 'open' && row.inbound_policy !== 'open') requireOpenAgents(context, account);

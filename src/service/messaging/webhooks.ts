@@ -3,7 +3,7 @@ import { WEBHOOK_URL_MAX_LENGTH } from '../../wire/limit.js';
 import type { Webhook } from '../../wire/schemas/agent.js';
 import type { SetWebhookRequest } from '../../wire/schemas/requests.js';
 import { recordActivity } from '../agents/activity.js';
-import { findOwnAgent } from '../agents/agents.js';
+import { findOwnAgent, lockOwnAgent } from '../agents/agents.js';
 import type { Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
@@ -14,7 +14,7 @@ import { deleteWebhook, findWebhook, putWebhook, type WebhookRow } from '../stor
 type WebhooksContext = Pick<ServiceContext, 'clock' | 'settings'>;
 
 /** What its owner sees of a webhook: everything but the secret. */
-function toWebhook(row: WebhookRow): Webhook {
+export function toWebhook(row: WebhookRow): Webhook {
   const { url, set_at, answered_at, failing_since, failure } = row;
   const status = toStatus(row);
   const next_try_at = failing_since !== null && status !== 'off' ? row.next_at : null;
@@ -38,7 +38,7 @@ export async function readWebhook(query: Query, agentId: string): Promise<Webhoo
 }
 
 /** Why a webhook cannot have this address; undefined if it can. */
-function refuseUrl({ settings }: WebhooksContext, url: string): string | undefined {
+export function refuseUrl({ settings }: WebhooksContext, url: string): string | undefined {
   if (settings.webhooks === 'any')
     return isAnyUrl(url)
       ? undefined
@@ -49,7 +49,8 @@ function refuseUrl({ settings }: WebhooksContext, url: string): string | undefin
 
 /**
  * Sets the webhook of an agent. Nothing but a test is sent until its receiver has answered one. Throws VALIDATION_ERROR
- * for an address or a secret that cannot be used, and FEATURE_NOT_AVAILABLE if the service calls no webhooks.
+ * for an address or a secret that cannot be used, and FEATURE_NOT_AVAILABLE if the service calls no webhooks. The caller
+ * holds the lock of the agent, so that it is not removed meanwhile.
  */
 export async function putWebhookOf(
   context: WebhooksContext,
@@ -80,7 +81,7 @@ export const getWebhook: Handler<'getWebhook'> = async (context, actor, input, q
 };
 
 export const setWebhook: Handler<'setWebhook'> = async (context, actor, input, transaction) => {
-  const agent = await findOwnAgent(transaction, actor, input.path);
+  const agent = await lockOwnAgent(transaction, actor, input.path);
   const webhook = await putWebhookOf(context, transaction, agent, input.body);
   const detail = describeWebhook(agent.handle, input.body.url);
   await recordActivity(context, transaction, { accountId: actor.accountId, kind: 'webhook-set', detail });

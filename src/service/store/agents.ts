@@ -270,7 +270,7 @@ export async function eraseAgent(transaction: Transaction, agentId: string): Pro
      WHERE id = $1`,
     agentId,
   );
-  for (const table of ['allowlist_entry', 'block', 'unanswered'])
+  for (const table of ['allowlist_entry', 'block', 'unanswered', 'webhook_queue'])
     await transaction.run(`DELETE FROM ${table} WHERE agent_id = $1`, agentId);
 }
 
@@ -291,6 +291,7 @@ export interface AgentMarkRow {
   /** Of the last knock, and of the last message that the agent reported as unanswered. */
   readonly knocked_at: number | null;
   readonly reported_at: number | null;
+  readonly webhook_off_at: number | null;
 }
 
 export function listAgentMarks(query: Query, accountId: string): Promise<AgentMarkRow[]> {
@@ -302,7 +303,8 @@ export function listAgentMarks(query: Query, accountId: string): Promise<AgentMa
        (SELECT inbox.last_sequence FROM inbox WHERE inbox.agent_id = agent.id
          ORDER BY inbox.changed_at DESC, inbox.session_id DESC LIMIT 1) AS last_sequence,
        (SELECT MAX(last_at) FROM knock WHERE knock.agent_id = agent.id) AS knocked_at,
-       (SELECT MAX(reported_at) FROM unanswered WHERE unanswered.agent_id = agent.id) AS reported_at
+       (SELECT MAX(reported_at) FROM unanswered WHERE unanswered.agent_id = agent.id) AS reported_at,
+       (SELECT off_at FROM webhook WHERE webhook.agent_id = agent.id) AS webhook_off_at
      FROM agent WHERE agent.account_id = $1 AND agent.removed_at IS NULL ORDER BY agent.id`,
     accountId,
   );

@@ -156,6 +156,16 @@ export async function queueForPush(transaction: Transaction, events: readonly Qu
   );
 }
 
+/** Queues an account about which no event tells: one row for all of it. */
+export async function queueAccountForPush(transaction: Transaction, accountId: string): Promise<void> {
+  await transaction.run(
+    `INSERT INTO push_queue (account_id, position)
+     SELECT account_id, 0 FROM push_subscription WHERE account_id = $1 LIMIT 1
+     ON CONFLICT (account_id, position) DO NOTHING`,
+    accountId,
+  );
+}
+
 /** The next queued accounts after one, in order. */
 export async function listQueuedForPush(query: Query, afterAccountId: string, limit: number): Promise<string[]> {
   const rows = await query.all<{ account_id: string }>(

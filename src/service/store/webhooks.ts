@@ -1,6 +1,7 @@
 import type { Handle } from '../../wire/handle.js';
 import type { Query, Transaction } from '../core/database.js';
 import type { Reach } from './inboxes.js';
+import { queueAccountForPush } from './push.js';
 import { insertRow, recordsIn } from './sql.js';
 
 /** The address that the service calls with the events of an agent that has no connection. */
@@ -177,7 +178,7 @@ export type WebhookResult = Pick<
   'is_test_due' | 'next_at' | 'failures' | 'failing_since' | 'failure' | 'answered_at' | 'off_at'
 >;
 
-/** Ends a claim. If the owner has changed the webhook meanwhile, only the claim ends, and the change is tried at once. */
+/** Ends a claim, and lets the owner be notified if the webhook is off. If the owner has changed the webhook meanwhile, only the claim ends, and the change is tried at once. */
 export async function releaseWebhook(
   transaction: Transaction,
   claim: ClaimedWebhook,
@@ -200,7 +201,10 @@ export async function releaseWebhook(
     result.answered_at,
     result.off_at,
   );
-  if (released > 0) return;
+  if (released > 0) {
+    if (result.off_at !== null) await queueAccountForPush(transaction, claim.account_id);
+    return;
+  }
   await transaction.run(
     'UPDATE webhook SET claimed_until = NULL, next_at = $3 WHERE agent_id = $1 AND claimed_until = $2',
     agentId,

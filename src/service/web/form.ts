@@ -12,7 +12,7 @@ export interface Field {
   readonly id: string;
   readonly name: string;
   readonly label: Html | string;
-  readonly kind?: 'text' | 'password' | 'date';
+  readonly kind?: 'text' | 'password' | 'date' | 'url';
   readonly value?: string;
   readonly hint?: Html | string;
   readonly autocomplete: string;

@@ -11,7 +11,7 @@ let stage: Stage;
 let ada: Visitor;
 let eve: Visitor;
 beforeAll(async () => {
-  stage = await openStage();
+  stage = await openStage({ webhooks: 'any' });
   [ada, eve] = [await stage.enter('ada'), await stage.enter('eve')];
 });
 afterAll(() => stage.close());
@@ -244,6 +244,11 @@ describe('Every page', () => {
       '/dashboard/agents/hers/allowlist',
       '/dashboard/agents/hers/knocks',
       '/dashboard/agents/hers/blocks',
+      '/dashboard/agents/hers/webhook',
+      '/dashboard/agents/hers/webhook/secret',
+      '/dashboard/agents/hers/webhook/remove',
+      '/dashboard/agents/main/webhook/secret',
+      '/dashboard/agents/main/webhook/remove',
       '/dashboard/agents/hers/remove',
       '/dashboard/agents/Not%20A%20Name',
       `/dashboard/agents/${encodeURIComponent('../../oauth/sign-in')}`,
@@ -265,6 +270,8 @@ describe('Every page', () => {
       '/dashboard/agents/hers',
       '/dashboard/agents/hers/pause',
       '/dashboard/agents/hers/remove',
+      '/dashboard/agents/hers/webhook/secret',
+      '/dashboard/agents/hers/webhook/remove',
       `${pathOf(key)}/revoke`,
       `${pathOf(key)}/rotate`,
       `/dashboard/applications/${hers}/disconnect`,

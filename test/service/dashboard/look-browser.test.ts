@@ -2,12 +2,15 @@ import jsqr from 'jsqr';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { systemClock } from '../../../src/kit/clock.js';
+import { createTurnableClock, type TurnableClock } from '../../../src/kit/turnable-clock.js';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { findViolations } from '../../support/axe.js';
 import { launchChromium, noChromium } from '../../support/chromium.js';
 import { linksOf } from '../../support/html-form.js';
 import { field, text } from '../../support/json.js';
 import { drawPng } from '../../support/pictures.js';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.js';
 import { bodyOf, openStage, type Stage } from './stage.js';
 
 const SMALLEST_TARGET = 24;
@@ -89,7 +92,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
   let alice: Actor;
   let paths: readonly string[];
   beforeAll(async () => {
-    stage = await openStage();
+    stage = await openStage({ webhooks: 'any' });
     browser = await launchChromium();
     alice = await createActor(stage.desk.place, stage.operator, 'alice', { policy: 'hold' });
     const bob = await createActor(stage.desk.place, stage.operator, 'bob');
@@ -130,6 +133,11 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await alice.mustEnd(ended);
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [bob.handle] });
     const invited = await bob.mustCreate({ invite: [alice.handle], topic: 'An invitation' });
+    const owner = await stage.enterLocally(alice.owner);
+    // Nothing calls it: the clock of the stage stands still.
+    await owner.press(`/dashboard/agents/${alice.name}/webhook`, /^set webhook$/i, {
+      url: `https://hooks.example/${'w'.repeat(600)}`,
+    });
     await operate(stage.operator, 'PATCH', `/accounts/${alice.owner}`, { operator: true });
     await operate(stage.operator, 'POST', '/agents', { handle: `@${LONG}.${LONG}` });
     await operate(stage.operator, 'PATCH', `/accounts/${LONG}`, { suspended: true });
@@ -148,6 +156,8 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
         `${agent}/allowlist`,
         `${agent}/knocks`,
         `${agent}/blocks`,
+        `${agent}/webhook`,
+        `agents/${helper.name}/webhook`,
         `${agent}/remove`,
       ],
       ...[
@@ -544,6 +554,83 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(await page.locator('.take').innerText());
     expect(await findViolations(page)).toEqual([]);
     await context.close();
+  });
+
+  describe('A webhook', () => {
+    let receiver: WebhookReceiver;
+    let clock: TurnableClock;
+    let own: Stage;
+    let bob: Actor;
+    beforeAll(async () => {
+      receiver = await startWebhookReceiver();
+      clock = createTurnableClock(systemClock, 3_600_000);
+      own = await openStage({ webhooks: 'any', clock });
+      bob = await createActor(own.desk.place, own.operator, 'bob');
+    });
+    afterAll(async () => {
+      await own.close();
+      clock.stop();
+      await receiver.close();
+    });
+
+    it.each([
+      ['light, wide', { viewport: { width: 1920, height: 900 } }],
+      ['dark, narrow', { colorScheme: 'dark', viewport: { width: 320, height: 640 } }],
+      ['forced colors', { forcedColors: 'active' }],
+    ] as const)(
+      '%s: axe finds nothing while its secret is shown, and in each of its states; a button copies the secret',
+      { timeout: 120_000 },
+      async (_, options) => {
+        const context = await browser.newContext(options);
+        await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: own.web });
+        const page = await context.newPage();
+        await page.goto(text(await operate(own.operator, 'POST', '/sign-in-links', { account: bob.owner }), 'url'));
+        const path = `${own.web}/dashboard/agents/${bob.name}/webhook`;
+        const expectFine = async (what: string): Promise<void> => {
+          expect([what, await findViolations(page)]).toEqual([what, []]);
+          expect([what, await page.evaluate(UNREADABLE)]).toEqual([what, []]);
+          await assertFits(page, what);
+        };
+        const becomes = async (status: string): Promise<void> => {
+          const badge = page.locator('#webhook .badge', { hasText: status });
+          while (!(await badge.isVisible())) await page.goto(path);
+          await expectFine(status);
+        };
+        await page.goto(path);
+        await page.getByLabel('URL').fill('ftp://example.org/');
+        await page.getByRole('button', { name: 'Set webhook' }).click();
+        await page.getByRole('alert').waitFor();
+        await expectFine('refused');
+        await page.getByLabel('URL').fill(receiver.url(`/${'w'.repeat(200)}`));
+        await page.keyboard.press('Enter');
+        await page.getByRole('button', { name: 'Copy' }).click();
+        await page.getByRole('button', { name: 'Copied' }).waitFor();
+        expect(await page.evaluate('navigator.clipboard.readText()')).toBe(
+          await page.locator('#webhook-secret').innerText(),
+        );
+        await expectFine('secret');
+        await becomes('Working');
+        receiver.answer((reply) => reply.writeHead(500).end());
+        await page.getByRole('button', { name: 'Send a test' }).click();
+        await becomes('Failing');
+        receiver.answer((reply) => reply.writeHead(410).end());
+        await page.getByRole('button', { name: 'Send a test' }).click();
+        await becomes('Off');
+        await page.goto(`${own.web}/dashboard/needs-you`);
+        await page.getByRole('link', { name: 'Open webhook' }).waitFor();
+        await expectFine('needs you');
+        await page.getByRole('link', { name: 'Open webhook' }).click();
+        receiver.answer();
+        await page.getByRole('button', { name: 'Turn on again' }).click();
+        await becomes('Working');
+        await page.getByRole('link', { name: 'Remove webhook' }).click();
+        await expectFine('question');
+        await page.getByRole('button', { name: 'Remove webhook' }).click();
+        await page.getByText('The webhook was removed.').waitFor();
+        await expectFine('removed');
+        await context.close();
+      },
+    );
   });
 
   it('axe finds nothing when the loop guard has stopped a session, or a search found more than it shows', {

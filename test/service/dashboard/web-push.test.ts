@@ -102,7 +102,8 @@ describe('With --web-push', () => {
         warnings.push(`${event} ${error}`);
       },
     };
-    stage = await openStage({ webPush: CONTACT, outsideNetwork: push.network, clock, log, metricsPort: 0 });
+    const outside = { webPush: CONTACT, webhooks: 'public', outsideNetwork: push.network } as const;
+    stage = await openStage({ ...outside, clock, log, metricsPort: 0 });
     other = await createActor(stage.desk.place, stage.operator, 'other');
   });
   afterAll(async () => {
@@ -134,6 +135,21 @@ describe('With --web-push', () => {
     const answer = await request(stage.desk.service.metricsUrl ?? '');
     return Number(new RegExp(`asp_web_push_total\\{outcome="${outcome}"\\} (\\d+)`).exec(answer.text)?.[1]);
   };
+
+  it('a browser without an open page gets a webhook that is off', async () => {
+    const keys = await turnOn(owner);
+    const hook = { ...keys, endpoint: new URL(`/hooks/${mine.owner}`, keys.endpoint).href };
+    push.answerNext(hook, (reply) => reply.writeHead(410).end());
+    const path = `/dashboard/agents/${mine.name}/webhook`;
+    await owner.press(path, /^set webhook$/i, { url: hook.endpoint });
+    await notified(keys, 1);
+    expect(sentTo(keys)[0]?.json).toEqual({
+      title: 'Webhook is off',
+      body: `For ${mine.handle}`,
+      path,
+      tag: expect.stringMatching(/^webhook @\S+ \d+$/),
+    });
+  });
 
   it('a browser without an open page gets an invitation, and nothing that was there before', async () => {
     await invite('before');

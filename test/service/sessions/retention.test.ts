@@ -1,4 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { newWebhookSecret } from '../../../src/kit/webhook.js';
 import { discardOrphans, getAttachment, sweepAttachments } from '../../../src/service/attachments/attachments.js';
 import type { AgentActor, ServiceContext } from '../../../src/service/core/context.js';
 import type { Query, Transaction, Work } from '../../../src/service/core/database.js';
@@ -7,7 +9,7 @@ import { claimSession } from '../../../src/service/messaging/claims.js';
 import { reportTaken, reportUnanswered } from '../../../src/service/messaging/delivery-states.js';
 import { withIdempotency } from '../../../src/service/messaging/idempotency.js';
 import { listSessions } from '../../../src/service/messaging/list-sessions.js';
-import { removeAccount } from '../../../src/service/messaging/remove-agent.js';
+import { removeAccount, removeAgent } from '../../../src/service/messaging/remove-agent.js';
 import {
   deleteOldSessions,
   eraseAccount,
@@ -16,6 +18,7 @@ import {
 } from '../../../src/service/messaging/retention.js';
 import { indexMessages, searchMessages } from '../../../src/service/messaging/search-messages.js';
 import { createSession } from '../../../src/service/messaging/sessions.js';
+import { setWebhook } from '../../../src/service/messaging/webhooks.js';
 import { createConfidentialClient } from '../../../src/service/oauth/clients.js';
 import { enforceRetention } from '../../../src/service/operator/retention.js';
 import type { RunningService } from '../../../src/service/service.js';
@@ -27,6 +30,7 @@ import { advanceDeliveries } from '../../../src/service/store/inboxes.js';
 import { countOldSessions, listOperatorActions } from '../../../src/service/store/operator.js';
 import { dismissQuestion } from '../../../src/service/store/questions.js';
 import { putSeen } from '../../../src/service/store/sessions.js';
+import { putWebhook } from '../../../src/service/store/webhooks.js';
 import { writeExport } from '../../../src/service/web/dashboard/export.js';
 import { actorOf } from '../../support/actors.js';
 import { request } from '../../support/http.js';
@@ -438,6 +442,45 @@ describe('An account that is erased', () => {
     expect(await marks()).toEqual([2, 2, 1]);
     await erase();
     expect(await marks()).toEqual([1, 1, 0]);
+  });
+
+  it('leaves nothing of the webhooks of its agents, not even events that were queued as they were removed', async () => {
+    const webhook = { agent_id: alice.agentId, account_id: alice.accountId, url: 'https://hooks.example/a' };
+    await stage.write(async (transaction) => {
+      await putWebhook(transaction, { ...webhook, secret: 'secret plans', set_at: 1 });
+      await putWebhook(transaction, {
+        ...webhook,
+        ...{ agent_id: bob.agentId, account_id: bob.accountId, secret: 'other', set_at: 1 },
+      });
+    });
+    await removeAccount(stage.context, alice.accountId, async () => {
+      expect(await countOf('webhook')).toBe(1);
+      await stage.write((transaction) =>
+        transaction.run('INSERT INTO webhook_queue (agent_id, position) VALUES ($1, 1)', alice.agentId),
+      );
+      await eraseAccount(stage.context, alice.accountId, nothingDeleted());
+    });
+    expect([await countOf('webhook'), await countOf('webhook_queue')]).toEqual([1, 0]);
+    expect(await tracesOf('secret plans')).toEqual([]);
+  });
+
+  // SQLite writes one after the other.
+  it.runIf(TEST_STORE === 'postgres')('gets no webhook while its agents are removed', async () => {
+    const context = { ...stage.context, settings: { ...stage.context.settings, webhooks: 'any' } } as const;
+    const actor = { kind: 'account', accountId: alice.accountId, scopes: [] } as const;
+    const path = { owner: 'alice', name: 'main' };
+    const body = { url: 'https://hooks.example/a', secret: newWebhookSecret() };
+    let isRemoved = false;
+    const removal = stage.database.write(async (transaction) => {
+      await removeAgent(context, actor, { path }, transaction);
+      isRemoved = true;
+      await pause(500);
+    });
+    await until('removed', async () => isRemoved);
+    const change = stage.database.write((transaction) => setWebhook(context, actor, { path, body }, transaction));
+    await expect(change).rejects.toMatchObject({ code: 'AGENT_NOT_FOUND' });
+    await removal;
+    expect(await countOf('webhook')).toBe(0);
   });
 
   it('leaves nothing of the messages that no one accepted', async () => {

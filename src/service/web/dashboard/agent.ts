@@ -1,5 +1,5 @@
 import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
-import { type Agent, InboundPolicy, Visibility } from '../../../wire/schemas/agent.js';
+import { type Agent, InboundPolicy, Visibility, type Webhook } from '../../../wire/schemas/agent.js';
 import { UpdateAgentRequest } from '../../../wire/schemas/requests.js';
 import { AGENT_SCOPES } from '../../../wire/scope.js';
 import {
@@ -11,11 +11,12 @@ import {
   updateAgent,
 } from '../../agents/agents.js';
 import { PICTURE_SIDE_MAX } from '../../attachments/clean-picture.js';
-import type { AgentActor } from '../../core/context.js';
+import type { AgentActor, ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { hasCode } from '../../core/errors.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import { removeAgent } from '../../messaging/remove-agent.js';
+import { readWebhook } from '../../messaging/webhooks.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { AgentRecordRow } from '../../store/agents.js';
 import { listFamiliesOfAgent } from '../../store/authorizations.js';
@@ -77,11 +78,13 @@ const TABS = {
   allowlist: { label: 'Allowlist', path: '/allowlist' },
   knocks: { label: 'Knocks', path: '/knocks' },
   blocks: { label: 'Blocks', path: '/blocks' },
+  webhook: { label: 'Webhook', path: '/webhook' },
 } as const;
 type Tab = keyof typeof TABS;
 
 /** The common part of all pages of one agent. */
 interface AgentFrame {
+  readonly context: Pick<ServiceContext, 'settings'>;
   readonly agent: Agent;
   readonly note: NoteName | undefined;
   /** Says more than the note's own words. */
@@ -94,11 +97,15 @@ interface AgentFrame {
 export const getPath = ({ local_name: name }: Agent): string => `/dashboard/agents/${name}`;
 
 /** One page of an agent, below its name and its tabs. */
-export function renderAgentPage({ agent, note, noteText, undo, mistakes }: AgentFrame, tab: Tab, body: Html): View {
+export function renderAgentPage(frame: AgentFrame, tab: Tab, body: Html): View {
+  const { context, agent, note, noteText, undo, mistakes } = frame;
   const path = getPath(agent);
+  const isShown = (name: string): boolean =>
+    name === tab || name !== 'webhook' || context.settings.webhooks !== undefined;
+  const tabs = Object.entries(TABS).filter(([name]) => isShown(name));
   const main = html`<div class="stack">${renderTrail('Agents', '/dashboard/agents')}
 <div class="identity">${renderAgentFace(agent.canonical_handle, 'large')}<div class="who grow"><h1>${renderName(agent.display_name, agent.canonical_handle)}</h1><span class="mono">${agent.canonical_handle}</span></div>${renderBadges(agent)}</div>
-<nav class="tabs" aria-label="Agent"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
+<nav class="tabs" aria-label="Agent"><ul>${tabs.map(([name, row]) => html`<li><a href="${path}${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>
 ${renderNote(note, undo, noteText)}${renderMistakes(mistakes)}
 ${body}</div>`;
   const title = `${tab === 'overview' ? '' : `${TABS[tab].label} · `}${agent.canonical_handle}`;
@@ -136,7 +143,7 @@ async function overviewWith(
   const { mistakes } = refusal;
   const now = context.clock.now();
   await context.inboxes.settleForAccount(visit.account.id);
-  const { row, sessions, waitingCount, traffic, grants, mark } = await context.database.read(async (view) => {
+  const { row, sessions, waitingCount, traffic, grants, webhook, mark } = await context.database.read(async (view) => {
     const found = await requireAgent(visit, view);
     return {
       row: found,
@@ -144,13 +151,14 @@ async function overviewWith(
       waitingCount: await countPending(view, found.id, COUNTED_MAX),
       traffic: await readTraffic(context, view, [found]),
       grants: await readGrants(visit, view, found.id),
+      webhook: await readWebhook(view, found.id),
       mark: await readListMark(view, visit.account.id),
     };
   });
   const agent = toAgent(context, row);
   const { canonical_handle: handle, local_name: name } = agent;
   const { baseUrl } = context.settings.addresses;
-  const body = html`<div id="list" data-live="/dashboard/live" data-mark="${mark}">${renderStatus(visit, agent, waitingCount, grants)}</div>
+  const body = html`<div id="list" data-live="/dashboard/live" data-mark="${mark}">${renderStatus(visit, agent, { waitingCount, grants, webhook })}</div>
 ${renderTraffic(traffic)}
 ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="latest"><div class="between"><h2 id="latest">Latest sessions</h2><a class="small aside-link" href="/dashboard/sessions?agent=${name}">All sessions of this agent</a></div>${sessions}</section>`}
 <div class="columns"><div class="stack">${renderAccess(visit, { ...agent, ...chosen }, agent, mistakes)}</div>
@@ -166,7 +174,7 @@ ${agent.visibility === 'public' && html`<p class="small"><a href="${getPublicPat
 <p class="soft small">Created ${renderTime(agent.created_at, now)}, changed ${renderTime(agent.updated_at, now)}.</p>
 <p class="small"><a class="aside-link quiet-danger" href="${getPath(agent)}/remove">Remove this agent…</a></p></section>
 </div></div>`;
-  const view = renderAgentPage({ agent, note, mistakes }, 'overview', body);
+  const view = renderAgentPage({ context, agent, note, mistakes }, 'overview', body);
   return refused({ ...view, script: LISTS_SCRIPT }, refusal);
 }
 
@@ -183,12 +191,13 @@ function renderGrants(grants: readonly ShownGrant[], now: number): Html | undefi
     )}</ul>${rest > 0 && html`<p class="soft small">And ${rest} more: see <a href="/dashboard/clients">API credentials</a> and <a href="/dashboard/applications">connected apps</a>.</p>`}</section>`;
 }
 
-function renderStatus(
-  { csrf, context }: Visit,
-  agent: Agent,
-  waitingCount: number,
-  grants: readonly ShownGrant[],
-): Html {
+interface AgentState {
+  readonly waitingCount: number;
+  readonly grants: readonly ShownGrant[];
+  readonly webhook: Webhook | null;
+}
+
+function renderStatus({ csrf, context }: Visit, agent: Agent, { waitingCount, grants, webhook }: AgentState): Html {
   const path = `${getPath(agent)}/pause`;
   const button = agent.paused
     ? renderButton({ path, csrf, label: 'Resume', values: { paused: 'false' }, kind: 'primary' })
@@ -197,7 +206,9 @@ function renderStatus(
     ? 'No one can invite this agent. Its current sessions continue.'
     : agent.is_online
       ? 'Connected and receiving messages as they arrive.'
-      : 'Messages are kept until the agent connects.';
+      : isCalled(webhook) && context.settings.webhooks !== undefined
+        ? 'Events go to its webhook until the agent connects.'
+        : 'Messages are kept until the agent connects.';
   const lastUses = grants.flatMap(({ lastUsedAt }) => (lastUsedAt === null ? [] : [lastUsedAt]));
   const lastSeen =
     !agent.is_online &&
@@ -205,7 +216,21 @@ function renderStatus(
     html` Last seen ${renderTime(Math.max(...lastUses), context.clock.now())}.`;
   const count = waitingCount === COUNTED_MAX ? `${COUNTED_MAX} or more sessions` : sessionsInWords(waitingCount);
   const waiting = waitingCount > 0 && html` It has unread events in ${count}.`;
-  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${label}${lastSeen}${waiting}</p></section>`;
+  return html`<section class="card stack-tight" aria-labelledby="status"><div class="between"><h2 id="status">${agent.paused ? 'Paused' : agent.is_online ? 'Online' : 'Offline'}</h2>${button}</div><p class="soft small">${label}${webhook !== null && renderWebhookLink(context, agent, webhook)}${lastSeen}${waiting}</p></section>`;
+}
+
+/** Whether events go to a webhook, or soon do. */
+const isCalled = (webhook: Webhook | null): boolean => webhook?.status === 'on' || webhook?.status === 'failing';
+
+/** Even if the service has no tab for it: then it is the only way to a webhook of before. */
+function renderWebhookLink(
+  { settings }: Pick<ServiceContext, 'settings'>,
+  agent: Agent,
+  { status }: Webhook,
+): Html | undefined {
+  const link = html`<a href="${getPath(agent)}/webhook">webhook</a>`;
+  if (settings.webhooks === undefined) return html` The service no longer calls its ${link}.`;
+  return status === 'off' ? html` Its ${link} is off.` : undefined;
 }
 
 /** The form with the access settings, as chosen or as stored. */
@@ -332,7 +357,7 @@ ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.
 ${renderOrder(values, move)}</form>
 ${renderPictureForm(visit, row, mistakes)}`;
   return refused(
-    { ...renderAgentPage({ agent, note, mistakes }, 'profile', body), hasPictures: row.image_url !== null },
+    { ...renderAgentPage({ context, agent, note, mistakes }, 'profile', body), hasPictures: row.image_url !== null },
     refusal,
   );
 }

@@ -1,4 +1,3 @@
-import { randomToken } from '../../../kit/random.js';
 import { isSameSecret } from '../../../kit/same-secret.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { AGENT_SCOPES, SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
@@ -18,7 +17,6 @@ import {
   listClientsOfAccount,
   replaceClientSecret,
 } from '../../store/oauth-clients.js';
-import type { PageServer } from '../browser.js';
 import {
   type Choices,
   type Field,
@@ -31,13 +29,12 @@ import {
   renderTicks,
   toTitle,
 } from '../form.js';
-import { CAUTION, type Html, html, renderFace } from '../html.js';
+import { type Html, html, renderFace } from '../html.js';
 import { renderDeadline, renderTime } from '../time.js';
 import { renderAgentChoice } from './agents.js';
 import {
   isEmpty,
   renderCommand,
-  renderCopyable,
   renderEmpty,
   renderHeading,
   renderList,
@@ -47,8 +44,8 @@ import {
   type View,
 } from './frame.js';
 import { describeRefused } from './refusals.js';
+import { letShowSecret, renderNewSecret, type TakenSecret, takeSecret } from './shown-secret.js';
 import {
-  type AnswerHeaders,
   createFormKey,
   type DashboardAnswer,
   mistaken,
@@ -67,8 +64,6 @@ import {
 
 const NAME_MAX_LENGTH = 100;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** How long the form that created a client still leads to its secret: long enough for a double click. */
-const REPEATED_WITHIN_MS = 30_000;
 
 const NEW_CLIENT = { label: 'New API credential', path: '/dashboard/new-client' } as const;
 const BEFORE_ALL = `${ID_PREFIX.oauthClient}${AFTER_EVERY_ULID}`;
@@ -193,7 +188,7 @@ async function clientWith(visit: Visit, refusal: Refusal, typed?: FilledSettings
   const { mistakes } = refusal;
   const client = await context.database.read((query) => requireClientOf(visit, query));
   const { id, name, handle, agent_name: agentName } = client;
-  const shown = takeSecret(visit, client);
+  const shown = takeClientSecret(visit, client);
   const filled = typed ?? { name, scopes: parseScopes(client.scope), expiry: '' };
   const path = `/dashboard/clients/${id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
@@ -229,10 +224,9 @@ function renderDetails(client: ClientOfAccountRow, isSecretShown: boolean, { con
 }
 
 function renderSecret(id: string, secret: string, baseUrl: string): Html {
-  return html`<section class="card secret stack" aria-labelledby="secret"><div class="stack-tight"><h2 id="secret">Copy the secret now</h2>
-<p class="notice">${CAUTION}<span>You won’t see it again. If you lose it, revoke this API credential and create another.</span></p></div>
-${renderCopyable(html`<p class="command"><code class="take" id="client-secret">${secret}</code></p>`)}
-<div class="stack-tight"><p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}</div></section>`;
+  const use = html`<p class="soft small">Set these in the environment of the program, and check them:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, `export ASP_CLIENT_ID=${id}`, `export ASP_CLIENT_SECRET=${secret}`, 'asp whoami'])}`;
+  const ifLost = 'If you lose it, revoke this API credential and create another.';
+  return renderNewSecret({ id: 'client-secret', secret, ifLost, use });
 }
 
 /** The settings that a form has seen: it must not undo what another window changed since. */
@@ -317,8 +311,7 @@ export async function actRotateClient(visit: Visit, form: Parameters): Promise<D
     await replaceClientSecret(transaction, row.id, secretHash, now + Number(overlap.value) * 1000);
     return String(now);
   });
-  const isNew = context.clock.now() - Number(rotatedAt) < REPEATED_WITHIN_MS;
-  return moved(path, isNew ? letShowSecret(visit, id, key) : {});
+  return moved(path, letShowSecret(visit, path, key, Number(rotatedAt)));
 }
 
 export async function showRevokeClient(visit: Visit): Promise<DashboardAnswer> {
@@ -348,10 +341,6 @@ export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
   return movedWithNote(visit, '/dashboard/clients', 'revoked');
 }
 
-const COOKIE = /^asp_new_client_[A-Za-z0-9_-]{6}$/;
-const COOKIE_ENDING_BYTES = 4;
-const LIFETIME_S = 60;
-
 /**
  * The secret of the client that a form creates. Only the browser that sent the form can derive it again: the service
  * stores only its hash, and a form that was sent twice by a double click has one client and one secret (D-103).
@@ -360,39 +349,14 @@ function deriveClientSecret({ browser }: Pick<Visit, 'browser'>, key: string): s
   return toSecret(browser.chanceFor(`client ${key}`), 'clientSecret');
 }
 
-/**
- * Lets the next page, and only that one, show the secret of the client that was created with `key`. Each answer has its
- * own cookie: after a double click, a page that was never displayed must not delete the cookie that the second one
- * needs.
- */
-function letShowSecret({ context }: PageServer, clientId: string, key: string): AnswerHeaders {
-  const name = `asp_new_client_${randomToken(context.random, COOKIE_ENDING_BYTES)}`;
-  return { 'set-cookie': [cookie(context, clientId, `${name}=${key}`, LIFETIME_S)] };
-}
-
-/** The secret to show now, and the cookie change that keeps it from being shown again. */
-function takeSecret(
-  visit: Visit,
-  client: ClientOfAccountRow,
-): { readonly secret: string; readonly headers: AnswerHeaders } | undefined {
-  const cookies = readCookies(visit.request.headers.cookie ?? '');
-  const secret = cookies
-    .map(({ key }) => deriveClientSecret(visit, key))
-    .find((one) => client.secret_hash !== null && isSameSecret(hashSecret(one), client.secret_hash));
-  if (secret === undefined) return undefined;
-  const taken = cookies.map(({ name }) => cookie(visit.context, client.id, `${name}=`, 0));
-  return { secret, headers: { 'set-cookie': taken } };
-}
-
-function readCookies(text: string): { name: string; key: string }[] {
-  const pairs = text.split(';').map((one) => one.trim().split('='));
-  return pairs.flatMap(([name = '', key = '']) => (COOKIE.test(name) && key !== '' ? [{ name, key }] : []));
-}
-
-function cookie({ settings }: ServiceContext, clientId: string, pair: string, lifetimeS: number): string {
-  const isSecure = settings.addresses.webUrl.startsWith('https:');
-  const attributes = `Path=/dashboard/clients/${clientId}; Max-Age=${lifetimeS}; HttpOnly; SameSite=Strict`;
-  return `${pair}; ${attributes}${isSecure ? '; Secure' : ''}`;
+/** The secret to show now. */
+function takeClientSecret(visit: Visit, { id, secret_hash: hash }: ClientOfAccountRow): TakenSecret | undefined {
+  return takeSecret(
+    visit,
+    `/dashboard/clients/${id}`,
+    (key) => deriveClientSecret(visit, key),
+    (secret) => hash !== null && isSameSecret(hashSecret(secret), hash),
+  );
 }
 
 /** The account's own client in the address; another account's, a revoked one and a nonexistent one look the same. */
@@ -421,8 +385,8 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   });
   const made = await context.database.read((query) => findClientOfAccount(query, visit.account.id, clientId));
   if (made === undefined) throw new ServiceError('NOT_FOUND');
-  const isNew = context.clock.now() - made.created_at < REPEATED_WITHIN_MS;
-  return moved(`/dashboard/clients/${clientId}`, isNew ? letShowSecret(visit, clientId, key) : {});
+  const path = `/dashboard/clients/${clientId}`;
+  return moved(path, letShowSecret(visit, path, key, made.created_at));
 }
 
 function readForm(visit: Visit, form: Parameters) {

@@ -131,6 +131,15 @@ import {
   type Visit,
   withHeaders,
 } from './visit.js';
+import {
+  actNewWebhookSecret,
+  actRemoveWebhook,
+  actWebhook,
+  showNewWebhookSecret,
+  showRemoveWebhook,
+  showWebhook,
+  webhookAgain,
+} from './webhook.js';
 
 /** One page for everything that does not exist, was removed or belongs to another account. */
 function unknownPage(): DashboardAnswer {
@@ -203,6 +212,19 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${AGENT}/knocks/block`, act: actBlockKnock, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
+  { path: `${AGENT}/webhook`, show: showWebhook, act: actWebhook, again: webhookAgain, activity: 'webhook-set' },
+  {
+    path: `${AGENT}/webhook/secret`,
+    show: showNewWebhookSecret,
+    act: actNewWebhookSecret,
+    activity: 'webhook-set',
+  },
+  {
+    path: `${AGENT}/webhook/remove`,
+    show: showRemoveWebhook,
+    act: actRemoveWebhook,
+    activity: 'webhook-removed',
+  },
   { path: `${AGENT}/remove`, show: showRemoveAgent, act: actRemoveAgent, activity: 'agent-removed' },
   { path: NEEDS_PATH, show: showNeedsYou },
   { path: HELP_PATH, show: async ({ context }) => page(renderHelp(context.settings.addresses.baseUrl)) },
@@ -455,10 +477,11 @@ async function tellDone(visit: Visit, row: PageRow, answer: DashboardAnswer, for
   const { account, context, part, request } = visit;
   logOutcome(visit, 'done');
   const activity = typeof row.activity === 'function' ? row.activity(form) : row.activity;
-  if (activity === undefined) return;
-  const made = answer.kind === 'moved' ? (answer.to.split('/')[3] ?? '') : '';
+  const { to = '', affected } = answer.kind === 'moved' ? answer : {};
+  if (activity === undefined || affected === null) return;
+  const made = to.split('/')[3] ?? '';
   const name = part('name') !== '' ? part('name') : part('id') !== '' ? part('id') : made;
-  const entry = { ...describeVisitor(request), accountId: account.id, kind: activity, detail: name };
+  const entry = { ...describeVisitor(request), accountId: account.id, kind: activity, detail: affected ?? name };
   await context.database.write((transaction) => recordActivity(context, transaction, entry));
 }
 

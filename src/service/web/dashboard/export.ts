@@ -7,6 +7,7 @@ import { JSON_TYPE } from '../../http/answers.js';
 import { envelopeText, readAccountRows } from '../../messaging/events.js';
 import { readKnocks } from '../../messaging/knocks.js';
 import { toBlock } from '../../messaging/trust-lists.js';
+import { readWebhook } from '../../messaging/webhooks.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import { type ActivityRow, listActivities } from '../../store/activities.js';
 import { type AgentRecordRow, listEveryAgentOfAccount } from '../../store/agents.js';
@@ -181,6 +182,7 @@ async function* writeAgent(source: ExportSource, agent: AgentRecordRow): Text {
   });
   yield* writeList('blocks', blocks, asJson(toBlock));
   yield `,\n"knocks":${JSON.stringify(await source.read((query) => readKnocks(source.context, agent.id, query)))}`;
+  yield `,\n"webhook":${JSON.stringify(await source.read((query) => readWebhook(query, agent.id)))}`;
   yield '}';
 }
 

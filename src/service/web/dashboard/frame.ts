@@ -199,6 +199,8 @@ const NOTE = {
   paused: 'The agent is paused. No one can invite it.',
   resumed: 'The agent can be invited again.',
   removed: 'The agent was removed.',
+  'webhook-set': 'The webhook was set. A test is on its way.',
+  'webhook-removed': 'The webhook was removed. Messages are kept until the agent connects.',
   listed: 'Added to the allowlist.',
   unlisted: 'Removed from the allowlist.',
   blocked: 'Blocked. If you shared sessions, the blocked agent has left them.',

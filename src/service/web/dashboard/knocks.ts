@@ -64,7 +64,7 @@ export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
   const refused = renderRefusals(visit, { title: knocks.length === 0 ? 'Refused' : 'Also refused', refusals });
   const body = html`<div class="stack measure">${knocks.length > 0 ? list : (isHolding || refusals.length === 0) && nothing}${refused}</div>`;
-  return page(renderAgentPage({ agent, note, undo: undoDecision(visit), mistakes: [] }, 'knocks', body));
+  return page(renderAgentPage({ context, agent, note, undo: undoDecision(visit), mistakes: [] }, 'knocks', body));
 }
 
 /** Decides about a stranger as the agent does, and goes back to the list. */

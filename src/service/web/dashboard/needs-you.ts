@@ -9,6 +9,7 @@ import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-
 import { listInvitedAgents } from '../../store/participants.js';
 import { listOpenQuestions, type QuestionRow } from '../../store/questions.js';
 import { listUnanswered, type UnansweredOfAccountRow } from '../../store/unanswered.js';
+import { listOffWebhooks, type OffWebhookRow } from '../../store/webhooks.js';
 import { LISTS_SCRIPT } from '../assets.js';
 import { renderTick } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
@@ -52,6 +53,14 @@ const readQuestions = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: stri
 const readUnanswered = ({ clock }: Pick<ServiceContext, 'clock'>, accountId: string, query: Query) =>
   listUnanswered(query, accountId, clock.now() - REPORTED_MS, SHOWN_MAX);
 
+/** None if the service calls no webhooks: then its owner can only remove it. */
+const readOff = async (
+  { settings }: Pick<ServiceContext, 'settings'>,
+  accountId: string,
+  query: Query,
+): Promise<readonly OffWebhookRow[]> =>
+  settings.webhooks === undefined ? [] : listOffWebhooks(query, accountId, SHOWN_MAX);
+
 /** The number of rows on the page, for the navigation. */
 export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
   return context.database.read(async (query) => {
@@ -62,6 +71,7 @@ export function countNeeds(context: ServiceContext, accountId: string): Promise<
       readStalled(context, accountId, query),
       readQuestions(context, accountId, query),
       readUnanswered(context, accountId, query),
+      readOff(context, accountId, query),
     ]);
     return lists.reduce((sum, { length }) => sum + length, 0);
   });
@@ -83,16 +93,17 @@ export const isCut = (needs: readonly Need[]): boolean => needs.length >= SHOWN_
 
 /** The kinds of entries that show a notification: someone is waiting for each of them. */
 export async function listNeeds(
-  context: Pick<ServiceContext, 'clock'>,
+  context: Pick<ServiceContext, 'clock' | 'settings'>,
   accountId: string,
   query: Query,
 ): Promise<readonly Need[]> {
-  const [invitations, invited, knocks, questions, unanswered] = await Promise.all([
+  const [invitations, invited, knocks, questions, unanswered, off] = await Promise.all([
     listInvitations(query, accountId, SHOWN_MAX),
     listInvitedAgents(query, accountId, SHOWN_MAX),
     readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
     readQuestions(context, accountId, query),
     readUnanswered(context, accountId, query),
+    readOff(context, accountId, query),
   ]);
   const asked = await Promise.all(questions.map((row) => findAsked(query, accountId, row)));
   const needs = [
@@ -122,6 +133,13 @@ export async function listNeeds(
       text: row.topic ?? 'No topic',
       path: pathOfUnanswered(row),
     })),
+    ...off.map((row) => ({
+      key: `webhook ${row.handle} ${row.off_at}`,
+      title: OFF_TITLE,
+      text: `The service stopped calling it: ${row.failure}.`,
+      path: pathOfWebhook(row),
+      agent: row.handle,
+    })),
   ];
   return needs.map((need) => ({ ...need, text: untrustedText(need.text, NOTIFIED_LENGTH) }));
 }
@@ -147,6 +165,7 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
       ...(await readExpiring(context, account.id, query)).map((row) => renderExpiring(row, now)),
       ...(await readStalled(context, account.id, query)).map((row) => renderStalled(row, now)),
       ...(await readUnanswered(context, account.id, query)).map((row) => renderUnanswered(visit, row)),
+      ...(await readOff(context, account.id, query)).map((row) => renderOff(row, now)),
     ];
     return { rows, mark: await readListMark(query, account.id) };
   });
@@ -156,7 +175,7 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
   });
   const nothing = renderEmpty(
     'Nothing needs you',
-    html`<p>Questions, invitations, strangers that knocked, expiring credentials, and agents that stopped answering or don’t collect their messages appear here.</p>`,
+    html`<p>Questions, invitations, strangers that knocked, expiring credentials, webhooks that are off, and agents that stopped answering or don’t collect their messages appear here.</p>`,
   );
   const sorted = rows.sort((one, other) => other.at - one.at);
   const list = html`<ul class="rows">${sorted.map((row) => row.html)}</ul>`;
@@ -189,7 +208,7 @@ const renderNotifications = (
 <p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>
 <p data-when="unanswered" hidden>You didn’t allow notifications. Turn on the switch to be asked again.</p>
 <p data-when="pushed" hidden>Push notifications are on in this browser. You can turn them off in <a href="/dashboard/settings#push">Settings</a>.</p>
-<p data-when="able" hidden>For new invitations, knocks and questions, and agents that stop answering, while a page of this dashboard is open but out of view.${isPushOffered && MORE}</p></div></section>`;
+<p data-when="able" hidden>For new invitations, knocks and questions, agents that stop answering, and webhooks that are off, while a page of this dashboard is open but out of view.${isPushOffered && MORE}</p></div></section>`;
 
 /** A question with a button for each of its choices. Any other answer is written in the session. */
 async function renderAsked(
@@ -270,6 +289,23 @@ function renderStalled(row: StalledAgentRow, now: number): TimedRow {
       about: html`The oldest came ${renderTime(since, now)}. The agent was last seen ${renderTime(seenAt, now)}.`,
       badge: 'Not collected',
       action: { label: 'Open agent', path: `/dashboard/agents/${name}` },
+    }),
+  };
+}
+
+const OFF_TITLE = 'Webhook is off';
+const pathOfWebhook = ({ name }: OffWebhookRow): string => `/dashboard/agents/${name}/webhook`;
+
+function renderOff(row: OffWebhookRow, now: number): TimedRow {
+  const { handle, failure, off_at: at } = row;
+  return {
+    at,
+    html: renderProblem({
+      handle,
+      title: OFF_TITLE,
+      about: html`The service stopped calling it ${renderTime(at, now)}: ${failure ?? ''}.`,
+      badge: 'Not called',
+      action: { label: 'Open webhook', path: pathOfWebhook(row) },
     }),
   };
 }

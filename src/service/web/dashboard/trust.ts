@@ -102,7 +102,7 @@ ${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This
 ${renderAddForms(path, csrf, { ...ALLOWLIST, hint }, trustPage)}
 ${renderSearchable(path, search, listed, renderRow, nobody)}
 ${isWhole(trustPage) && renderSuggestions(path, csrf, trustPage.counterparts, context.clock.now())}</div>`;
-  return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
+  return renderAgentPage({ context, agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
 }
 
 const isEntry = (text: string): boolean => isHandle(text) || isOwnerGlob(text);
@@ -169,7 +169,7 @@ function renderBlocks(visit: Visit, trustPage: TrustPage<BlockRow>): View {
       : undefined;
   const body = html`<div class="stack measure">${renderAddForms(path, csrf, { ...BLOCKS, hint }, trustPage)}
 ${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
-  return renderAgentPage({ agent, note, noteText: added, undo, mistakes }, 'blocks', body);
+  return renderAgentPage({ context, agent, note, noteText: added, undo, mistakes }, 'blocks', body);
 }
 
 /** The forms of a list lead back to the entries that someone searched for. */

@@ -95,7 +95,13 @@ export interface Visit extends ShownNote {
 /** The answer of a page: a page, a redirect after a form has taken effect, or a download. */
 export type DashboardAnswer =
   | { readonly kind: 'page'; readonly view: View; readonly status?: number; readonly headers?: AnswerHeaders }
-  | { readonly kind: 'moved'; readonly to: string; readonly headers?: AnswerHeaders }
+  | {
+      readonly kind: 'moved';
+      readonly to: string;
+      readonly headers?: AnswerHeaders;
+      /** What the form affected, for the activity log; null: nothing. Undefined: the object in its address. */
+      readonly affected?: string | null;
+    }
   /** A page outside the dashboard, for a visitor who has left it. */
   | { readonly kind: 'sheet'; readonly html: string; readonly status?: number }
   | {
@@ -196,6 +202,11 @@ export function refused(view: View, { status, retryAfterS }: Refusal): Dashboard
 
 export function moved(to: string, headers: AnswerHeaders = {}): DashboardAnswer {
   return { kind: 'moved', to, headers };
+}
+
+/** The activity log names what the form affected; null: nothing, so it has no entry. */
+export function withAffected(answer: DashboardAnswer, affected: string | null): DashboardAnswer {
+  return answer.kind === 'moved' ? { ...answer, affected } : answer;
 }
 
 export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): DashboardAnswer {

@@ -77,7 +77,7 @@ export function isUsable({ endpoint, p256dh, auth }: SubscriptionKeys): boolean 
 
 /** Notifies a browser from now on. False: the account has too many. */
 export function subscribe(
-  context: Pick<ServiceContext, 'clock' | 'database'>,
+  context: Pick<ServiceContext, 'clock' | 'database' | 'settings'>,
   row: Omit<PushSubscriptionRow, 'created_at'>,
 ): Promise<boolean> {
   const { account_id: accountId } = row;
@@ -129,7 +129,7 @@ interface Outgoing {
   readonly tries: number;
 }
 
-type PushContext = Pick<ServiceContext, 'clock' | 'database' | 'log' | 'meter' | 'random'>;
+type PushContext = Pick<ServiceContext, 'clock' | 'database' | 'log' | 'meter' | 'random' | 'settings'>;
 
 /** What a person gets who wants to see whether notifications arrive. */
 const TEST_NOTICE: Notice = {
@@ -234,7 +234,7 @@ interface Fresh {
   readonly browsers: readonly PushSubscriptionRow[];
 }
 
-function takeFresh(context: Pick<PushContext, 'clock' | 'database'>, accountId: string): Promise<Fresh> {
+function takeFresh(context: Pick<PushContext, 'clock' | 'database' | 'settings'>, accountId: string): Promise<Fresh> {
   return context.database.behind.write(async (transaction): Promise<Fresh> => {
     await holdPush(transaction, accountId);
     const now = context.clock.now();
