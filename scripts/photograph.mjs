@@ -120,6 +120,10 @@ async function prepareAgents(page, drawing) {
   await press(page, 'Upload picture');
   await page.goto(`${agent.replace('planner', 'reviewer')}`);
   await press(page, 'Pause');
+  await page.goto(`${agent.replace('planner', 'reviewer')}/webhook`);
+  // Nothing answers there.
+  await page.getByLabel('URL').fill('http://127.0.0.1:9/asp');
+  await press(page, 'Set webhook');
 }
 
 /** Gives the operator something to look at: a suspended and a trusted account, invitations, and a changed key. */
@@ -431,6 +435,16 @@ const sessionStates = ({ many, long, picture }) => [
       await press(page, 'Show');
     },
   ],
+  [
+    'webhook-refused',
+    '/dashboard/agents/builder/webhook',
+    async (page) => {
+      await page.getByLabel('URL').fill('https://user@example.org/asp');
+      await press(page, 'Set webhook');
+    },
+  ],
+  ['webhook-secret', '/dashboard/agents/reviewer/webhook/secret', (page) => press(page, 'Create new secret')],
+  ['webhook-waiting', '/dashboard/agents/reviewer/webhook'],
   ['search-many', '/dashboard/search?q=step'],
   [
     'profile-order',
@@ -525,7 +539,7 @@ const AGENTS = ['ada.planner', 'ada.builder', 'ada.reviewer', 'bob.helper', 'bob
 const isAll = process.argv.includes('--all');
 const service = spawn(
   process.execPath,
-  [program, 'serve', '--seed', AGENTS, '--port', '0', '--data', join(home, 'data')],
+  [program, 'serve', '--seed', AGENTS, '--port', '0', '--data', join(home, 'data'), '--webhooks', 'any'],
   {
     cwd: home,
     env: environment,
