@@ -435,6 +435,8 @@ describe('new events', () => {
       const mac = createHmac('sha256', key).update(`${event}.${time}.${body}`).digest('base64');
       expect(signature).toBe(`v1,${mac}`);
     }
+    // A receiver for the calls of a webhook can tell whose event it is.
+    for (const { headers } of posted) expect(headers['x-asp-agent']).toBe(bob.handle);
     expect(posted[1]?.headers['webhook-id']).toBe(posted[0]?.headers['webhook-id']);
     expect(await forward('short')).toMatchObject({
       code: 2,

@@ -195,8 +195,10 @@ export async function createForwarder(
   const key = secretFile === undefined ? undefined : await readWebhookKey(secretFile);
   return async (event) => {
     const transport = await context.transport();
+    // A token may not reveal its agent.
+    const agent = await context.actingHandle().catch(() => undefined);
     for (let attempt = 1; ; attempt += 1) {
-      const status = await post(context, event, url, key, transport);
+      const status = await post(context, event, { url, key, agent }, transport);
       if (status !== undefined && status < 400) {
         await add(event);
         return flush();
@@ -217,17 +219,27 @@ export async function createForwarder(
   };
 }
 
-/** The status of the response; undefined when there was none. */
+interface ForwardTarget {
+  readonly url: string;
+  readonly key: Buffer | undefined;
+  readonly agent: string | undefined;
+}
+
+/** The status of the response to a request like those of a webhook; undefined when there was none. */
 async function post(
   { clock, signal }: Context,
   event: EventEnvelope,
-  url: string,
-  key: Buffer | undefined,
+  { url, key, agent }: ForwardTarget,
   transport: Awaited<ReturnType<Context['transport']>>,
 ): Promise<number | undefined> {
   const body = toJsonLine(event);
   const signature = key && signWebhook(key, event.event_id, Math.floor(clock.now() / 1000), body);
-  const headers = { 'content-type': 'application/json', 'x-asp-event-id': event.event_id, ...signature };
+  const headers = {
+    'content-type': 'application/json',
+    'x-asp-event-id': event.event_id,
+    ...(agent !== undefined && { 'x-asp-agent': agent }),
+    ...signature,
+  };
   try {
     return (await transport.send({ method: 'POST', url, headers, body, signal })).status;
   } catch (error) {
