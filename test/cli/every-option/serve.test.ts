@@ -377,6 +377,15 @@ const TABLE: Table = {
       200,
       served(MEMORY, async ({ origin }) => (await request(`${origin}/dashboard/worker.js`)).status),
     ),
+    '--webhooks': shown(
+      '--webhooks any',
+      'http://127.0.0.1:9/\n',
+      served(MEMORY, async ({ run }) => {
+        await run('serve agent add @a.bot');
+        await run('login --account --yes');
+        return (await run('webhook set http://127.0.0.1:9/ a.bot --jq .url')).out;
+      }),
+    ),
     '--drain-delay': shown(
       '--drain-delay 2s',
       [503, 200],
