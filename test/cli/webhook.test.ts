@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
@@ -36,12 +36,12 @@ it('sets, shows, tests and removes a webhook, whose secret is printed once', asy
     secret: null,
   });
   const shown = await home.run('webhook show ann.bot');
-  expect(shown.out).toMatch(/^url {6}http:\S+\nstatus {3}on\nanswered \d{4}-\S+\n$/);
-  expect(await home.run('webhook test ann.bot')).toMatchObject({ code: 0, err: /It answered a test/ });
+  expect(shown.out).toMatch(/^agent {4}@ann\.bot\nurl {6}http:\S+\nstatus {3}on\nanswered \d{4}-\S+\n$/);
+  expect(await home.run('webhook test ann.bot')).toMatchObject({ code: 0, err: /The receiver answered a test/ });
   const renewed = await home.run(`webhook set ${receiver.url('/next')} ann.bot --new-secret`);
   expect(renewed.out).toMatch(/\nsecret {3}whsec_[A-Za-z0-9+/]{43}=\n$/);
   // The receiver does not know this secret.
-  expect(renewed).toMatchObject({ code: 10, err: /its receiver did not answer a test: HTTP 400/ });
+  expect(renewed).toMatchObject({ code: 10, err: /its test failed: HTTP 400\.\n.*tries again/ });
   receiver.faults.length = 0;
   expect((await home.run('webhook show ann.bot')).out).not.toContain('secret');
   expect(await home.run('webhook remove ann.bot')).toMatchObject({ code: 0, out: '@ann.bot\n' });
@@ -72,7 +72,54 @@ it('makes a private file for a new secret, and refuses one that others can read 
   }
 });
 
+it('prints a new secret even if it does not wait for the test, and says what happened to the old one', async () => {
+  receiver.answer(() => {});
+  const hasty = await home.run(`webhook set ${receiver.url('/slow')} ann.bot --new-secret --timeout 1s`);
+  receiver.answer();
+  expect(hasty).toMatchObject({ code: 8, err: /The secret is not shown again/ });
+  expect(hasty.out).toMatch(/\nstatus {3}new\nsecret {3}whsec_\S+\n$/);
+  const file = join(home.directory, 'again.secret');
+  writeFileSync(file, receiver.secret, { mode: 0o600 });
+  await home.run(`webhook set ${receiver.url('/again')} ann.bot --signing-secret-file ${file}`);
+  const kept = await home.run(`webhook set ${receiver.url('/moved')} ann.bot`);
+  expect(kept).toMatchObject({ code: 0, err: /The secret stays the same/ });
+  expect(kept.out).not.toContain('secret');
+});
+
+it('says that a receiver that answers 410 is not called again', async () => {
+  receiver.answer((reply) => reply.writeHead(410).end());
+  const { code, out, err } = await home.run(`webhook set ${receiver.url('/gone')} ann.bot`);
+  receiver.answer();
+  expect(code).toBe(10);
+  // That another address was answered before says nothing about this one.
+  expect(out).not.toContain('answered');
+  expect(err).toMatch(/does not try again/);
+});
+
+it('shows in advance whether a request has a secret, and that it cannot be read from standard input', async () => {
+  const dryRun = async (words: string): Promise<unknown> =>
+    documentOf(await home.run(`webhook set https://example.org/asp ann.bot --dry-run --json ${words}`))['body'];
+  const url = 'https://example.org/asp';
+  expect(await dryRun('')).toEqual({ url });
+  expect(await dryRun('--new-secret')).toEqual({ url, secret: '(a new secret)' });
+  const file = join(home.directory, 'dry.secret');
+  expect(await dryRun(`--signing-secret-file ${file}`)).toEqual({ url, secret: '(a new secret)' });
+  expect(existsSync(file)).toBe(false);
+  writeFileSync(file, receiver.secret, { mode: 0o600 });
+  expect(await dryRun(`--signing-secret-file ${file}`)).toEqual({ url, secret: `(the secret in ${file})` });
+  expect(await home.run(`webhook set ${url} ann.bot --signing-secret-file -`)).toMatchObject({
+    code: 2,
+    err: /cannot be standard input/,
+  });
+});
+
+it('says whose agent it is if it belongs to another account', async () => {
+  await operate(service.operator, 'POST', '/agents', { handle: '@zoe.bot' });
+  expect(await home.run('webhook show zoe.bot')).toMatchObject({ code: 5, err: /belongs to another account/ });
+});
+
 it('says what is wrong with an address, and that a service calls none', async () => {
+  expect(await home.run('webhook set example.org/asp ann.bot')).toMatchObject({ code: 2, err: /begins with https:/ });
   expect(await home.run('webhook set ftp://example.org/x ann.bot')).toMatchObject({
     code: 2,
     err: /http or https URL/,

@@ -19,7 +19,7 @@ const AGENT = {
   about: 'one of the agents of the account (default: the acting agent)',
 } as const satisfies Argument;
 const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
-/** How often the service is asked about the test, and how much longer than its receiver may take. */
+/** How often the service is asked about the test, and for how long: a little longer than the receiver may take. */
 const POLL_MS = 500;
 const TEST_MAX_MS = WEBHOOK_TIMEOUT_MS + 5_000;
 
@@ -36,7 +36,7 @@ async function findAgent(context: Context, named: string | undefined) {
     },
     reasons: {
       FEATURE_NOT_AVAILABLE:
-        'its operator turns them on with asp serve --webhooks. asp tail --forward posts events from this machine.',
+        'its operator can turn them on with asp serve --webhooks public. asp tail --forward posts events from this machine.',
     },
     next: { ASP_NOT_OFFERED: ['asp', 'tail', '--forward', '--help'] },
   };
@@ -53,11 +53,11 @@ const NO_WEBHOOK = (handle: string): CliError =>
 
 export const webhookShow = command({
   path: 'webhook show',
-  summary: 'show the webhook of an agent, and whether its calls are answered',
+  summary: "show an agent's webhook, and whether its calls succeed",
   details: BY_ACCOUNT,
   arguments: [AGENT],
   examples: [
-    { line: 'asp webhook show', about: 'of the acting agent' },
+    { line: 'asp webhook show', about: "the acting agent's webhook" },
     { line: "asp webhook show alice.bot --json | jq -r '.status'", about: 'new, on, failing or off' },
   ],
   effect: 'read',
@@ -93,6 +93,7 @@ function describe(shown: Shown, style: Style): string {
   const line = (title: string, text: string | null): string[] => (text === null ? [] : [`${title.padEnd(9)}${text}`]);
   const time = (at: number | null): string | null => (at === null ? null : isoTime(at));
   return [
+    ...line('agent', shown.handle),
     ...line('url', url),
     ...line('status', paint(status)),
     ...line('answered', time(answered)),
@@ -106,27 +107,33 @@ function describe(shown: Shown, style: Style): string {
 const SECRET_OPTIONS = [
   {
     flags: '--signing-secret-file <path>',
-    about: 'sign with the secret in this private file; a file that does not exist is made, with a new secret',
+    about: 'sign with the secret in this private file; if it does not exist, create it with a new secret',
   },
   { flags: '--new-secret', about: 'replace the secret with a new one' },
 ] as const satisfies readonly Option[];
 
 export const webhookSet = command({
   path: 'webhook set',
-  summary: 'have the service post the events of an agent to a URL while it has no connection',
+  summary: "have the service post an agent's events to a URL while the agent has no connection",
   details: [
     BY_ACCOUNT,
     '',
-    'Each event that someone else caused is one POST with the event as JSON, in order within a session, at least once. An',
-    'answer with a status of 200 to 299 within 10 seconds proves that it was delivered. Everything else is tried again,',
-    'with growing pauses for a day; after that, the webhook is off until you set it again. Events wait meanwhile.',
+    'The service sends each event that someone else caused as one POST with the event as JSON: in order within a session,',
+    'and at least once. A status from 200 to 299 within 10 seconds means that the event was delivered. After anything',
+    'else, the service tries again, with growing pauses, for a day. After that, or at once after a status of 410, the',
+    'webhook is off until you set or test it again. Events wait meanwhile.',
     '',
-    'Nothing but a test (type webhook.test) is sent until the receiver has answered one. The headers webhook-id,',
+    'A session begins with an invitation (session.invited); its messages follow once the agent has joined. The receiver',
+    'joins and replies like any other program: with asp or the API, and a client of the agent (asp help environment).',
+    '',
+    'Until the receiver has answered a test (type webhook.test), the service sends nothing else. The headers webhook-id,',
     'webhook-timestamp and webhook-signature follow Standard Webhooks, whose libraries check them with the secret.',
-    'webhook-id is the id of the event, and the same when the event comes again. x-asp-agent names the agent. asp tail',
-    '--forward sends the same requests from your machine, so you can develop a receiver without a public address.',
+    'webhook-id is the id of the event, and stays the same if the event is sent again. x-asp-agent names the agent.',
+    'To develop a receiver without a public address, use asp tail --not-me --forward: it sends such requests from your',
+    'machine, without a test.',
     '',
-    'The first call needs a secret: without an option a new one is made and printed once.',
+    'The first time, it makes a secret and prints it once, unless you name a file with --signing-secret-file. After that,',
+    'the secret stays the same.',
   ].join('\n'),
   arguments: [
     { usage: '<url>', about: 'an https address on the public internet, unless the service allows more' },
@@ -142,35 +149,49 @@ export const webhookSet = command({
   parse(args) {
     args.refuseBoth('signing-secret-file', 'new-secret');
     const url = args.argument('url');
-    if (!URL.canParse(url)) throw usageError(`'${url}' is not a URL.`, { next: ['asp', 'webhook', 'set', '--help'] });
+    if (!URL.canParse(url))
+      throw usageError(`'${url}' is not a URL.`, {
+        why: 'a URL begins with https://, such as https://example.org/asp.',
+        next: ['asp', 'webhook', 'set', '--help'],
+      });
+    const secretFile = args.text('signing-secret-file');
+    if (secretFile === '-')
+      throw usageError('--signing-secret-file needs the path of a file; it cannot be standard input.');
     return {
       url,
       named: readAgent(args.argument('handle')),
-      secretFile: args.text('signing-secret-file'),
+      secretFile,
       isNew: args.flag('new-secret'),
     };
   },
   async run(context, { url, named, secretFile, isNew }) {
     const agent = await findAgent(context, named);
     const { path, errorContext } = agent;
-    if (context.globals.isDryRun) return printRequest(context, 'setWebhook', { path, body: { url } }, ACCOUNT_ACTOR);
     const isFirst = (await readWebhook(context, agent)) === null;
-    const made = secretFile === undefined && (isNew || isFirst) ? newWebhookSecret() : undefined;
-    const secret = secretFile === undefined ? made : await readOrMakeSecret(context, secretFile);
+    const makes = secretFile === undefined ? isNew || isFirst : !existsSync(secretFile);
+    const known = secretFile === undefined || makes ? undefined : await readSecret(secretFile);
+    if (context.globals.isDryRun) {
+      const shown = makes ? '(a new secret)' : known && `(the secret in ${secretFile})`;
+      const body = { url, ...(shown !== undefined && { secret: shown }) };
+      return printRequest(context, 'setWebhook', { path, body }, ACCOUNT_ACTOR);
+    }
+    const made = makes ? newWebhookSecret() : undefined;
+    if (made !== undefined && secretFile !== undefined) await writeSecret(context, secretFile, made);
+    const secret = made ?? known;
     const body = { url, ...(secret !== undefined && { secret }) };
-    await callAsAccount(context, 'setWebhook', { path, body }, errorContext);
-    await printTested(context, agent, made);
+    const { reply } = await callAsAccount(context, 'setWebhook', { path, body }, errorContext);
+    if (secret === undefined) await context.output.note('The secret stays the same. For a new one, add --new-secret.');
+    await printTested(context, agent, reply.webhook, secretFile === undefined ? made : undefined);
   },
 });
 
-async function readOrMakeSecret(context: Context, path: string): Promise<string> {
-  if (!existsSync(path)) {
-    const { writePrivateFile } = await import('../../kit/private-file.js');
-    const secret = newWebhookSecret();
-    await writePrivateFile(path, `${secret}\n`);
-    await context.output.note(`Wrote a new secret to ${path}.`);
-    return secret;
-  }
+async function writeSecret({ output }: Context, path: string, secret: string): Promise<void> {
+  const { writePrivateFile } = await import('../../kit/private-file.js');
+  await writePrivateFile(path, `${secret}\n`);
+  await output.note(`Wrote a new secret to ${path}.`);
+}
+
+async function readSecret(path: string): Promise<string> {
   const { readSecretFile } = await import('../context/client-secret.js');
   const secret = readSecretFile(path, { name: '--signing-secret-file', code: 'ASP_USAGE' });
   if (readWebhookSecret(secret) !== undefined) return secret;
@@ -179,39 +200,61 @@ async function readOrMakeSecret(context: Context, path: string): Promise<string>
   });
 }
 
-/** Waits for the outcome of the test and prints it. */
+/** Waits for the outcome of the test of a webhook that was just set, and prints it. */
 async function printTested(
   context: Context,
   agent: Awaited<ReturnType<typeof findAgent>>,
+  set: Webhook | null,
   secret?: string,
 ): Promise<void> {
   const { clock, output, signal } = context;
   const endsAt = clock.monotonic() + TEST_MAX_MS;
-  let webhook = await readWebhook(context, agent);
-  while (webhook?.status === 'new' && clock.monotonic() < endsAt) {
-    await wait(clock, POLL_MS, signal);
-    webhook = await readWebhook(context, agent);
+  let webhook = set;
+  try {
+    while (webhook?.status === 'new' && clock.monotonic() < endsAt) {
+      await wait(clock, POLL_MS, signal);
+      webhook = await readWebhook(context, agent);
+    }
+  } finally {
+    // Even if the wait is cut short: the service has the secret now, and never shows it.
+    await print(context, agent.handle, webhook, secret ?? null);
+    if (secret !== undefined) await output.note('The secret is not shown again.');
   }
-  await print(context, agent.handle, webhook, secret ?? null);
-  if (secret !== undefined) await output.note('The secret is not shown again.');
-  if (webhook?.status === 'on') return output.note('It answered a test.');
-  const failure = webhook?.failure ?? null;
+  if (webhook?.status === 'on') return output.note('The receiver answered a test.');
   throw new CliError('ASP_PARTIAL', {
-    message: `The webhook is set, but its receiver did not answer a test${failure === null ? '' : `: ${failure}`}.`,
-    why: 'the service tries again on its own, and sends no events until one is answered.',
+    ...describeUntested(webhook),
     outcome: 'applied',
-    next: ['asp', 'webhook', 'test', agent.handle],
+    next: testAgain(agent.handle),
   });
+}
+
+const testAgain = (handle: string): readonly string[] => ['asp', 'webhook', 'test', handle];
+
+function describeUntested(webhook: Webhook | null): { readonly message: string; readonly why?: string } {
+  if (webhook === null) return { message: 'The webhook was removed before its test was answered.' };
+  const { status, failure } = webhook;
+  if (status === 'new')
+    return {
+      message: 'The webhook is set, but its test has not been answered yet.',
+      why: 'the service sends nothing while the agent is paused; otherwise, the test is still on its way.',
+    };
+  return {
+    message: `The webhook is set, but its test failed: ${failure ?? 'no reason is known'}.`,
+    why:
+      status === 'off'
+        ? 'the service does not try again: with a status of 410, a receiver asks for no more calls.'
+        : 'the service tries again on its own, and sends no events until a test is answered.',
+  };
 }
 
 export const webhookTest = command({
   path: 'webhook test',
-  summary: 'send a test to the webhook of an agent, and turn it on again if it is off',
+  summary: "send a test to an agent's webhook, and turn it back on if it is off",
   details: BY_ACCOUNT,
   arguments: [AGENT],
   examples: [
-    { line: 'asp webhook test', about: 'of the acting agent' },
-    { line: 'asp webhook test alice.bot --json', about: 'exits with 10 if it was not answered' },
+    { line: 'asp webhook test', about: "the acting agent's webhook" },
+    { line: 'asp webhook test alice.bot --json', about: 'exits with 10 if the test failed' },
   ],
   effect: 'write',
   stdout: 'the webhook, one fact per line',
@@ -222,18 +265,18 @@ export const webhookTest = command({
     if (webhook === null) throw NO_WEBHOOK(agent.handle);
     const input = { path: agent.path, body: { url: webhook.url } };
     if (context.globals.isDryRun) return printRequest(context, 'setWebhook', input, ACCOUNT_ACTOR);
-    await callAsAccount(context, 'setWebhook', input, agent.errorContext);
-    await printTested(context, agent);
+    const { reply } = await callAsAccount(context, 'setWebhook', input, agent.errorContext);
+    await printTested(context, agent, reply.webhook);
   },
 });
 
 export const webhookRemove = command({
   path: 'webhook remove',
-  summary: 'have the service call the webhook of an agent no longer',
+  summary: "remove an agent's webhook, so that the service no longer calls it",
   details: BY_ACCOUNT,
   arguments: [AGENT],
   examples: [
-    { line: 'asp webhook remove', about: 'of the acting agent' },
+    { line: 'asp webhook remove', about: "the acting agent's webhook" },
     { line: 'asp webhook remove alice.bot --json', about: 'for a script' },
   ],
   effect: 'write',

@@ -71,7 +71,10 @@ export async function callAsAccount<Name extends AccountOperation>(
   const explained = {
     ...errorContext,
     reasons: {
-      FORBIDDEN: 'the credential acts as an agent; only the account can manage agents.',
+      FORBIDDEN:
+        credentialKind(context.environment, await context.profile()) === 'token'
+          ? 'the token acts as an agent, or the agent belongs to another account; only its account can manage it.'
+          : 'the agent belongs to another account; only its account can manage it.',
       ...errorContext.reasons,
     },
     next: { ...Object.fromEntries(signIn.map((code) => [code, LOGIN_COMMAND])), ...errorContext.next },

@@ -334,7 +334,7 @@ function describeFault(error: unknown): Failure {
     message === 'timed out'
       ? `no answer within ${WEBHOOK_TIMEOUT_MS / 1000} s`
       : isCertificate
-        ? 'its certificate is not valid'
-        : 'it cannot be reached';
+        ? 'the certificate is not valid'
+        : 'the address cannot be reached';
   return { reason, isFinal: false, retryAfterMs: 0 };
 }

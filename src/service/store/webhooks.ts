@@ -45,7 +45,8 @@ export async function putWebhook(
 ): Promise<boolean> {
   const changed = await transaction.run(
     `UPDATE webhook SET url = $2, secret = COALESCE($3, secret), revision = revision + 1, set_at = $4, is_test_due = 1,
-       next_at = $4, failures = 0, failing_since = NULL, failure = NULL, off_at = NULL WHERE agent_id = $1`,
+       next_at = $4, failures = 0, failing_since = NULL, failure = NULL, off_at = NULL,
+       answered_at = CASE WHEN url = $2 THEN answered_at END WHERE agent_id = $1`,
     agent_id,
     url,
     secret ?? null,

@@ -350,7 +350,7 @@ describe('A service', () => {
       mustSucceed(await ask(bob, 'POST', { url: 'https://hooks.invalid/x', secret }, other));
       await until('the failure', async () => {
         const webhook = field(mustSucceed(await ask(bob, 'GET', undefined, other)), 'webhook');
-        return field(webhook, 'failure') === 'it cannot be reached';
+        return field(webhook, 'failure') === 'the address cannot be reached';
       });
     } finally {
       await other.stop();
