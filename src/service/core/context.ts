@@ -85,8 +85,8 @@ export interface Settings {
   /** The contact that push services get; undefined: this service sends no push notifications. */
   readonly webPush?: string | undefined;
   /**
-   * Which addresses the owners of agents may have called: those on the public internet with https, or any; undefined:
-   * none.
+   * Which addresses the owners of agents may have the service call: those on the public internet with https, or any;
+   * undefined: none.
    */
   readonly webhooks?: 'public' | 'any' | undefined;
   readonly isBehindProxy: boolean;

@@ -348,7 +348,7 @@ describe('A service', () => {
       expect([refused.answer.status, refused.text.includes('A webhook needs an https URL')]).toEqual([400, true]);
       const page = await eve.press(PATH, SET, { url: 'https://Hooks.invalid/asp' });
       expect([secretOf(page) !== undefined, page.text.includes('https://hooks.invalid/asp')]).toEqual([true, true]);
-      expect(page.text).toContain('Waiting for the test to be answered.');
+      expect(page.text).toContain('Waiting for an answer to the test.');
       expect((await eve.open(AGENT)).text).toContain('Messages are kept until the agent connects.');
     } finally {
       await other.close();

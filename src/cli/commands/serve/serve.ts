@@ -98,7 +98,7 @@ const OPTIONS = [
   {
     flags: '--webhooks <off|public|any>',
     about:
-      'call the webhooks of agents: at https addresses on the public internet, or at any address, of your own network too (default off)',
+      "call agents' webhooks: public allows https addresses on the public internet, any also those on your own network (default off)",
     choices: ['off', 'public', 'any'],
   },
   {

@@ -472,7 +472,7 @@ async function announce(
     await output.note(
       settings.webhooks === 'public'
         ? 'Webhooks are on: requests go to public addresses that people choose.'
-        : 'Webhooks are on: requests go to any address that people choose, of this network too.',
+        : 'Webhooks are on: requests go to any address that people choose, including those on this network.',
     );
   if (settings.inject !== undefined)
     await output.note(`Injecting faults into REST and WebSocket: --inject ${settings.inject}.`);

@@ -98,7 +98,7 @@ function renderNewForm(visit: Visit, { typed = '', mistakes }: ShownForm): Html 
   return html`<form method="post" action="${getAddress(visit)}" class="card stack" aria-labelledby="webhook">${hidden({ csrf, key: createFormKey(context) })}<div class="stack-tight"><h2 id="webhook">Webhook</h2>
 <p class="soft">${ABOUT}</p></div>
 ${renderField(toField(context, typed), mistakes)}
-<p class="soft small">The service makes a secret that signs each call, and shows it once, on the next page.</p>
+<p class="soft small">The service creates a secret that signs each call. It is shown once, on the next page.</p>
 <div class="row-actions"><button class="button primary">Set webhook</button></div></form>`;
 }
 
@@ -138,7 +138,7 @@ function describeStatus(row: WebhookRow, now: number): Html {
   const answered = answeredAt !== null && html` Last answered ${renderTime(answeredAt, now)}.`;
   switch (status) {
     case 'new':
-      return html`Waiting for the test to be answered. Events follow after that.`;
+      return html`Waiting for an answer to the test. Events follow after that.`;
     case 'on':
       return html`${ABOUT}${answered}`;
     case 'failing': {
@@ -168,7 +168,7 @@ function renderRest(visit: Visit): Html {
 }
 
 function renderSecret(secret: string): Html {
-  const use = html`<p class="soft small">Your receiver needs it to check the signature of each call (Standard Webhooks). Until then it may refuse the test; you can send another one.</p>`;
+  const use = html`<p class="soft small">Your receiver needs it to check the signature of each call (Standard Webhooks). Until it has the secret, it may refuse the test; you can send another one.</p>`;
   return renderNewSecret({ id: 'webhook-secret', secret, ifLost: 'If you lose it, create a new one.', use });
 }
 
@@ -182,7 +182,7 @@ function deriveSecret({ browser }: Pick<Visit, 'browser'>, key: string): string 
 
 const typedUrlIn = (form: Parameters): string => (form.one('url') ?? '').trim();
 
-/** In the notation of browsers, in which it is called. */
+/** As browsers write it, which is how it is called. */
 const toUrl = (typed: string): string => (URL.canParse(typed) ? new URL(typed).href : typed);
 
 function findUrlMistake(context: ServiceContext, url: string): string | undefined {
@@ -241,7 +241,7 @@ export async function showNewWebhookSecret(visit: Visit): Promise<DashboardAnswe
     title: html`New secret for the webhook of <span class="wrap">${handle}</span>?`,
     consequences: [
       'The new secret is shown once, on the next page.',
-      'The old one stops working at once. If your receiver refuses calls until it has the new one, the service tries them again.',
+      'The old one stops working at once. If your receiver refuses calls until it has the new one, the service retries them.',
     ],
     path: `${path}/secret`,
     csrf,
@@ -304,7 +304,7 @@ export async function actRemoveWebhook(visit: Visit): Promise<DashboardAnswer> {
   return withAffected(movedWithNote(visit, to, 'webhook-removed'), handle);
 }
 
-/** To a service that calls no webhooks, its forms are unknown. */
+/** A service that calls no webhooks does not know these forms. */
 function requireCalls({ settings }: Pick<ServiceContext, 'settings'>): void {
   if (settings.webhooks === undefined) throw new ServiceError('NOT_FOUND');
 }
