@@ -12,7 +12,7 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, transform } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
+import { newWebhookSecret } from '../../src/kit/webhook.js';
 import { installPacked, typeCheck } from '../support/packed.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
@@ -42,7 +42,7 @@ describe('The examples, with the published package,', () => {
     writeFileSync(join(project, 'package.json'), '{"name":"somebodys-program","private":true,"type":"module"}');
     installPacked(project);
     cpSync(EXAMPLES, join(project, 'examples'), { recursive: true });
-    service = await startServe(home, ['--seed', 'me.echo,me.asker,me.silent']);
+    service = await startServe(home, ['--seed', 'me.echo,me.asker,me.silent,me.hook', '--webhooks', 'any']);
   });
   afterAll(async () => {
     await service.stop();
@@ -67,7 +67,7 @@ describe('The examples, with the published package,', () => {
   };
 
   it('and the programs on the library’s page compile with the strictest settings', () => {
-    const examples = ['echo-agent', 'ask', 'testing/notify', 'testing/node-test.test'];
+    const examples = ['echo-agent', 'ask', 'webhook-agent', 'testing/notify', 'testing/node-test.test'];
     const programs = [...examples.map((name) => `examples/${name}.mjs`), ...writePrograms()];
     typeCheck(project, programs, ['--allowJs', '--checkJs']);
   });
@@ -166,6 +166,27 @@ describe('The examples, with the published package,', () => {
     const { stdout } = await home.asp(['message', 'list', session, '--json'], { environment: asker });
     const said = json<{ items: { sender: string }[] }>(stdout).items.map(({ sender }) => sender);
     expect(said).toEqual(['@me.asker', '@me.echo']);
+  });
+
+  it('answer the calls of a webhook', async () => {
+    const secret = newWebhookSecret();
+    writeFileSync(join(home.directory, 'hook.secret'), secret, { mode: 0o600 });
+    const hook = home.spawn(process.execPath, ['examples/webhook-agent.mjs'], {
+      cwd: project,
+      environment: { ...(await clientOf('@me.hook')), WEBHOOK_SECRET: secret, PORT: '0' },
+    });
+    const [url = ''] = await hook.until('stdout', /^http:\S+$/m);
+    const environment = { ASP_PROFILE: service.url };
+    await home.asp(['login', '--account', '--yes'], { environment });
+    const words = [url, 'me.hook', '--signing-secret-file', join(home.directory, 'hook.secret')];
+    expect(await home.asp(['webhook', 'set', ...words], { environment })).toMatchObject({ status: 0 });
+    const asker = await clientOf('@me.asker');
+    const asked = await home.asp(['send', '@me.hook', 'anyone there?', '--wait', '--timeout', '20s'], {
+      environment: asker,
+    });
+    expect(asked.stdout).toBe('anyone there?\n');
+    hook.kill('SIGTERM');
+    expect(await hook.ended).toMatchObject({ status: 0, stderr: '' });
   });
 
   it('on the library’s page are complete, working programs', async () => {
