@@ -72,7 +72,7 @@ it('makes a private file for a new secret, and refuses one that others can read 
   }
 });
 
-it('prints a new secret even if it does not wait for the test, and says what happened to the old one', async () => {
+it('prints a new secret even if it does not wait for the test, and says when the old one stays', async () => {
   receiver.answer(() => {});
   const hasty = await home.run(`webhook set ${receiver.url('/slow')} ann.bot --new-secret --timeout 1s`);
   receiver.answer();

@@ -10,7 +10,7 @@ import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-r
 import { rule } from './rule.js';
 import { type Service, useService } from './service.js';
 
-// What an account can have called for its agents: docs/contract.md, Webhooks.
+// Which addresses an account can have the service call for its agents: docs/contract.md, Webhooks.
 
 async function ask({ place, operator }: Service, actor: Actor, method: string, body?: unknown): Promise<Answer> {
   const { accessToken } = await mustGrant(place, operator, actor.handle, { scope: 'account:read account:agents:read' });

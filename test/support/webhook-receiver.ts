@@ -16,7 +16,7 @@ type Answer = (reply: ServerResponse, call: Call) => void;
 /** A server on this machine that takes webhooks. */
 export interface WebhookReceiver {
   readonly secret: string;
-  /** All calls in order, whatever they were answered. */
+  /** All calls in order, however they were answered. */
   readonly calls: Call[];
   /** Why calls were refused as malformed. */
   readonly faults: unknown[];

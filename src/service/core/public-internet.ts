@@ -21,7 +21,7 @@ export interface OutsideNetwork {
  */
 export const PUBLIC_INTERNET: OutsideNetwork = { resolve: resolveHost, isAllowed: isPublicAddress };
 
-/** Everything this machine can reach, for an operator who trusts the people that name the servers. */
+/** Everything this machine can reach, for an operator who trusts the people who name the servers. */
 export const ANY_NETWORK: OutsideNetwork = {
   resolve: async (hostname) =>
     (await lookup(hostname.replace(/^\[|\]$/g, ''), { all: true })).map(({ address }) => address),

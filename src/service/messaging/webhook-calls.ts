@@ -55,7 +55,7 @@ type CallsContext = Pick<
 
 /** Background work that calls the webhooks of agents without a connection. */
 export interface WebhookCalls {
-  /** Waits a moment for the calls on their way. */
+  /** Waits a moment for calls that are on their way. */
   stop(): Promise<void>;
 }
 

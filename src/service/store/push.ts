@@ -156,7 +156,7 @@ export async function queueForPush(transaction: Transaction, events: readonly Qu
   );
 }
 
-/** Queues an account about which no event tells: one row for all of it. */
+/** Queues an account for something that is not an event: one row for the whole account. */
 export async function queueAccountForPush(transaction: Transaction, accountId: string): Promise<void> {
   await transaction.run(
     `INSERT INTO push_queue (account_id, position)

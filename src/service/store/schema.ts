@@ -339,7 +339,7 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX webhook_by_time ON webhook (next_at) WHERE next_at IS NOT NULL`,
   `CREATE INDEX webhook_off ON webhook (account_id, off_at) WHERE off_at IS NOT NULL`,
-  // Agents of these for which an event may have come up, filled behind the log (inboxes.ts).
+  // Those of these agents that may have new events, filled behind the log (inboxes.ts).
   `CREATE TABLE webhook_queue (
     agent_id TEXT NOT NULL,
     position BIGINT NOT NULL,

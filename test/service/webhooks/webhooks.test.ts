@@ -198,7 +198,7 @@ describe('A webhook', () => {
     await becomes(bob, 'on');
   });
 
-  it('waits as long as its receiver asks, and ends at once when that says 410', async () => {
+  it('waits as long as its receiver asks, and is off at once if that answers 410', async () => {
     const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
     await set(bob, path);
     await becomes(bob, 'on');
@@ -302,7 +302,7 @@ describe('A webhook', () => {
     });
   });
 
-  it('needs an address and a secret that can be used, and belongs to the owner of its agent', async () => {
+  it('needs a usable address and secret, and belongs to the owner of its agent', async () => {
     const [alice, bob] = [await service.createAgent('alice'), await service.createAgent('bob')];
     const { secret } = receiver;
     const refuse = async (body: unknown): Promise<void> =>

@@ -222,7 +222,7 @@ function renderStatus({ csrf, context }: Visit, agent: Agent, { waitingCount, gr
 /** Whether events go to a webhook, or soon do. */
 const isCalled = (webhook: Webhook | null): boolean => webhook?.status === 'on' || webhook?.status === 'failing';
 
-/** Even if the service has no tab for it: then it is the only way to a webhook of before. */
+/** Even if the service does not show its tab: then this is the only way to a webhook that was set earlier. */
 function renderWebhookLink(
   { settings }: Pick<ServiceContext, 'settings'>,
   agent: Agent,
