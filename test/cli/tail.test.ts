@@ -448,13 +448,14 @@ describe('new events', () => {
   });
 
   it('--forward that is refused ends the tail before its event; --on-error continues, or tries again', async () => {
-    const refusals = { left: 0, sequence: 2 };
+    const refusals = { left: 0, sequence: 2, answer: (): [number, Record<string, string>] => [400, {}] };
     const hook = createServer(async (request, response) => {
       let body = '';
       for await (const part of request) body += String(part);
       const isRefused = JSON.parse(body).sequence === refusals.sequence && refusals.left > 0;
       if (isRefused) refusals.left -= 1;
-      response.writeHead(isRefused ? 400 : 204).end();
+      const [status, headers] = isRefused ? refusals.answer() : ([204, {}] as const);
+      response.writeHead(status, headers).end();
     });
     await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
     const { port } = hook.address() as AddressInfo;
@@ -470,7 +471,23 @@ describe('new events', () => {
     expect(stopped.err).toMatch(/http:\/\/127\.0\.0\.1:\d+ did not accept evt_\w+ \(HTTP 400\)\./);
     expect(await forward(1, ['--on-error', 'skip'])).toMatchObject({ code: 0, sequences: [1, 3] });
     expect(await forward(1, ['--on-error', 'retry'])).toMatchObject({ code: 0, sequences: [1, 2, 3] });
+    refusals.answer = () => [301, { location: '/elsewhere' }];
+    expect(await forward(1, [])).toMatchObject({
+      code: 10,
+      sequences: [1],
+      err: expect.stringMatching(/answered with a redirect/),
+    });
+    refusals.answer = () => [304, {}];
+    expect(await forward(1, [])).toMatchObject({
+      code: 10,
+      sequences: [1],
+      err: expect.stringMatching(/\(HTTP 304\)/),
+    });
     hook.close();
+    hook.closeAllConnections();
+    const unreached = await forward(0, []);
+    expect(unreached).toMatchObject({ code: 10, sequences: [] });
+    expect(unreached.err).toMatch(/did not accept evt_\w+: Could not reach \S+ \(ECONNREFUSED\)\.\n/);
   });
 });
 

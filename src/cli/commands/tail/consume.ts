@@ -1,4 +1,5 @@
 import type { TakenReports } from '../../../agent/taken-reports.js';
+import { RequestError } from '../../../client/http/request-error.js';
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
@@ -198,14 +199,14 @@ export async function createForwarder(
     // A token may not reveal its agent.
     const agent = await context.actingHandle().catch(() => undefined);
     for (let attempt = 1; ; attempt += 1) {
-      const status = await post(context, event, { url, key, agent }, transport);
-      if (status !== undefined && status < 400) {
+      const { status, fault } = await post(context, event, { url, key, agent }, transport);
+      if (fault === undefined) {
         await add(event);
         return flush();
       }
       const isFinal = status !== undefined && status < 500 && status !== 429 && status !== 408;
       if ((isFinal && onError !== 'retry') || attempt === TRIES) {
-        const message = `${new URL(url).origin} did not accept ${event.event_id}${status === undefined ? '' : ` (HTTP ${status})`}.`;
+        const message = `${new URL(url).origin} did not accept ${event.event_id}${fault}`;
         if (onError === 'skip') return context.output.note(message);
         throw new CliError('ASP_PARTIAL', {
           message,
@@ -225,13 +226,19 @@ interface ForwardTarget {
   readonly agent: string | undefined;
 }
 
-/** The status of the response to a request like those of a webhook; undefined when there was none. */
+/** The result of a request. `fault`: why it was not accepted, as the end of a sentence. */
+interface Posted {
+  readonly status?: number | undefined;
+  readonly fault?: string;
+}
+
+/** Sends a request like those of a webhook. As there, only a status of success accepts the event. */
 async function post(
   { clock, signal }: Context,
   event: EventEnvelope,
   { url, key, agent }: ForwardTarget,
   transport: Awaited<ReturnType<Context['transport']>>,
-): Promise<number | undefined> {
+): Promise<Posted> {
   const body = toJsonLine(event);
   const signature = key && signWebhook(key, event.event_id, Math.floor(clock.now() / 1000), body);
   const headers = {
@@ -241,10 +248,11 @@ async function post(
     ...signature,
   };
   try {
-    return (await transport.send({ method: 'POST', url, headers, body, signal })).status;
+    const { status } = await transport.send({ method: 'POST', url, headers, body, signal });
+    return { status, ...((status < 200 || status >= 300) && { fault: ` (HTTP ${status}).` }) };
   } catch (error) {
-    if (signal.aborted) throw error;
-    return undefined;
+    if (signal.aborted || !(error instanceof RequestError)) throw error;
+    return { status: error.status, fault: `: ${error.message}` };
   }
 }
 
