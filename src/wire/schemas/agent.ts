@@ -179,7 +179,7 @@ export const Webhook = z.looseObject({
   status: z.enum(['new', 'on', 'failing', 'off']),
   /** When its owner set it. */
   set_at: EpochMs,
-  /** The last call that was answered; null: none yet. */
+  /** The last call to this URL that was answered; null: none yet. */
   answered_at: z.nullable(EpochMs),
   /** Since when calls have failed; null: the last one was answered. */
   failing_since: z.nullable(EpochMs),
