@@ -3,7 +3,7 @@ import { lookup, Resolver } from 'node:dns/promises';
 import { type IncomingMessage, request as requestPlain } from 'node:http';
 import { request } from 'node:https';
 import { BlockList, isIP } from 'node:net';
-import { abortAfter, type Clock } from '../../kit/clock.js';
+import { abortAfter, type Clock, orAborted } from '../../kit/clock.js';
 
 /** How the service reaches servers that others name. */
 export interface OutsideNetwork {
@@ -63,7 +63,13 @@ export async function requestOutside<T>(
     }
   };
   try {
-    return await abortAfter(clock, sent.timeoutMs, () => new Error('timed out'), sendWith);
+    // The system's lookup of a name cannot be stopped, and what others send must never keep this from ending.
+    return await abortAfter(
+      clock,
+      sent.timeoutMs,
+      () => new Error('timed out'),
+      (signal) => orAborted(sendWith(signal), signal),
+    );
   } finally {
     // The connection of an answer that was not read to its end.
     done.abort();
@@ -92,6 +98,8 @@ function connect(
     });
     sent.once('response', resolve);
     sent.on('error', reject);
+    // After an answer that only changes the protocol (101), Node closes the connection without an error.
+    sent.once('close', () => reject(new Error('the connection was closed without an answer')));
     sent.end(body);
   });
 }
