@@ -77,22 +77,35 @@ interface Failure {
 export async function startWebhookCalls(context: CallsContext, network: OutsideNetwork): Promise<WebhookCalls> {
   const { clock, database, log } = context;
   const calls = createCalls(context, network);
+  /** The session after which the next turn of an agent begins, so that one with many events does not keep the others waiting. */
+  const places = new Map<string, string>();
   /** The agents whose webhooks this process calls now. */
   const turns = new Map<string, { readonly accountId: string; readonly done: Promise<void> }>();
   /** Where the next look begins, so that everyone gets a turn. */
   let after = '';
+  /** Accounts with too much to do, and the first of their agents that had to wait in the last round. */
+  let waiting = new Map<string, string>();
+  /** The same in this round. */
+  let passedOver = new Map<string, string>();
   let isStopped = false;
 
   const countOf = (accountId: string): number =>
     [...turns.values()].filter((turn) => turn.accountId === accountId).length;
   const begin = ({ agent_id: agentId, account_id: accountId }: DueWebhook): void => {
-    const done = takeTurn(context, calls, agentId, () => isStopped)
+    const done = takeTurn(context, calls, agentId, { places, isStopped: () => isStopped })
       .catch((error: unknown) => {
         // An outage is reported once, by the code that notices it. The claim ends on its own.
         if (!isOutage(error) && !isStopped) log.error('webhook_turn_failed', error);
       })
       .finally(() => turns.delete(agentId));
     turns.set(agentId, { accountId, done });
+  };
+  const visit = (webhook: DueWebhook): void => {
+    const { agent_id: agentId, account_id: accountId } = webhook;
+    // Those before it had a turn.
+    if (turns.has(agentId) || agentId < (waiting.get(accountId) ?? '')) return;
+    if (countOf(accountId) < CALLED_AT_ONCE_OF_ACCOUNT_MAX) begin(webhook);
+    else if (!passedOver.has(accountId)) passedOver.set(accountId, agentId);
   };
   /** Begins turns for the agents from `after` on, up to `until`. */
   const lookFrom = async (until: string | undefined): Promise<void> => {
@@ -103,12 +116,13 @@ export async function startWebhookCalls(context: CallsContext, network: OutsideN
         if (turns.size >= CALLED_AT_ONCE_MAX || isStopped) return;
         after = webhook.agent_id;
         if (until !== undefined && webhook.agent_id > until) return;
-        const isFree = !turns.has(webhook.agent_id) && countOf(webhook.account_id) < CALLED_AT_ONCE_OF_ACCOUNT_MAX;
-        if (isFree) begin(webhook);
+        visit(webhook);
       }
       if (due.length < database.pageRows) break;
     }
     after = '';
+    waiting = passedOver;
+    passedOver = new Map();
   };
   const look = async (): Promise<void> => {
     const start = after;
@@ -138,18 +152,26 @@ export async function startWebhookCalls(context: CallsContext, network: OutsideN
 }
 
 /** Sends what one agent has not received, until nothing is left, a call fails or the turn is over. */
-async function takeTurn(context: CallsContext, calls: Calls, agentId: string, isStopped: () => boolean): Promise<void> {
+async function takeTurn(
+  context: CallsContext,
+  calls: Calls,
+  agentId: string,
+  { places, isStopped }: { readonly places: Map<string, string>; readonly isStopped: () => boolean },
+): Promise<void> {
   const { clock, database, inboxes } = context;
   const now = clock.now();
   const until = now + CLAIM_MS;
   const claim = await database.behind.write((transaction) =>
     claimWebhook(transaction, agentId, { now, until, later: now + INACTIVE_MS }),
   );
+  const start = places.get(agentId) ?? '';
+  places.delete(agentId);
   if (claim === undefined) return;
   const endsAt = clock.monotonic() + TURN_MS;
   const progress: TurnProgress = { isTestDue: claim.is_test_due, answeredAt: claim.answered_at };
   const isOver = (): boolean => isStopped() || clock.monotonic() >= endsAt;
-  const end = await sendAll(context, calls, claim, { progress, isOver });
+  const end = await sendAll(context, calls, claim, { progress, isOver, start });
+  if (end.after !== undefined) places.set(agentId, end.after);
   await inboxes.settleFor(agentId);
   const outcome =
     end.failure === undefined ? succeed(progress, end.nextAt) : fail(context, claim, progress, end.failure);
@@ -165,10 +187,18 @@ interface TurnProgress {
 interface Turn {
   readonly progress: TurnProgress;
   readonly isOver: () => boolean;
+  /** It begins after this session. */
+  readonly start: string;
 }
 
-/** How a turn ended. `nextAt`: there may be more to send then; null: everything was sent. */
-type TurnEnd = { readonly failure?: undefined; readonly nextAt: number | null } | { readonly failure: Failure };
+/**
+ * How a turn ended. `nextAt`: there may be more to send then; null: everything was sent. `after`: the session after which
+ * the next turn begins; a call that failed is repeated first.
+ */
+type TurnEnd = { readonly after?: string | undefined } & (
+  | { readonly failure?: undefined; readonly nextAt: number | null }
+  | { readonly failure: Failure }
+);
 
 async function sendAll(context: CallsContext, calls: Calls, claim: ClaimedWebhook, turn: Turn): Promise<TurnEnd> {
   const { clock, database, inboxes } = context;
@@ -180,22 +210,38 @@ async function sendAll(context: CallsContext, calls: Calls, claim: ClaimedWebhoo
     progress.answeredAt = clock.now();
   }
   await inboxes.settleFor(claim.agent_id);
-  let after = '';
-  let rows: PendingRow[];
-  do {
-    const start = after;
-    rows = await database.behind.read((query) => listPending(query, claim.agent_id, start, database.pageRows));
-    for (const row of rows) {
-      if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim))))
-        return { nextAt: clock.now() };
-      if (await database.behind.read((query) => hasSocket(query, claim.agent_id)))
-        return { nextAt: clock.now() + CONNECTED_MS };
-      const end = await sendSession(context, calls, claim, row, turn);
-      if (end !== 'all') return end === 'some' ? { nextAt: clock.now() } : { failure: end };
-      after = row.session_id;
-    }
-  } while (rows.length === database.pageRows);
+  let after = turn.start;
+  for await (const row of listFrom(context, claim.agent_id, turn.start)) {
+    if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim))))
+      return { nextAt: clock.now(), after };
+    if (await database.behind.read((query) => hasSocket(query, claim.agent_id)))
+      return { nextAt: clock.now() + CONNECTED_MS };
+    const end = await sendSession(context, calls, claim, row, turn);
+    if (end === 'some') return { nextAt: clock.now(), after: row.session_id };
+    if (end !== 'all') return { failure: end, after };
+    after = row.session_id;
+  }
   return { nextAt: null };
+}
+
+/** The sessions of an agent with something to deliver: those after `start`, and then the others. */
+async function* listFrom(context: CallsContext, agentId: string, start: string): AsyncGenerator<PendingRow> {
+  yield* listAfter(context, agentId, start);
+  if (start === '') return;
+  for await (const row of listAfter(context, agentId, '')) {
+    if (row.session_id > start) return;
+    yield row;
+  }
+}
+
+async function* listAfter({ database }: CallsContext, agentId: string, start: string): AsyncGenerator<PendingRow> {
+  const { pageRows } = database;
+  for (let after: string | undefined = start; after !== undefined; ) {
+    const from: string = after;
+    const rows = await database.behind.read((query) => listPending(query, agentId, from, pageRows));
+    yield* rows;
+    after = rows.length < pageRows ? undefined : rows.at(-1)?.session_id;
+  }
 }
 
 /** Sends the rest of a session; `some`: the turn was over before its end. */
