@@ -193,7 +193,9 @@ export function createFeed(context: ServiceContext, processId: string): Feed {
   };
   /** Reads new events that are not in memory, and the joined agents if they may have changed. */
   const readOn = async (channel: Channel): Promise<void> => {
-    const { sessionId, waiting } = channel;
+    const { sessionId } = channel;
+    // Events that come in during the read must not be passed on with members from before them.
+    const waiting = [...channel.waiting];
     const { events, end, members } = await database.behind.read((query) => readNews(query, channel, waiting));
     channel.passRead(events, end);
     if (members !== undefined) {

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
+import type { Query } from '../../../src/service/core/database.js';
 import { unmetered } from '../../../src/service/core/meter.js';
 import { Batch } from '../../../src/service/messaging/delivery.js';
 import { createFeed } from '../../../src/service/messaging/feed.js';
@@ -110,6 +111,73 @@ describe('a message', () => {
       .filter((frame) => field(frame, 'type') !== 'pong')
       .map((frame) => whole(frame, 'sequence'));
     expect(sequences).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+});
+
+describe('an agent that joins while the members of its session are read', () => {
+  it('gets the messages after that', async () => {
+    const stage = await openStage();
+    undo.push(stage.close);
+    const account = await stage.addAccount('readers');
+    const [host, guest] = [await stage.addAgent(account, 'host'), await stage.addAgent(account, 'guest')];
+    const id = must(await stage.create(host, { invite: [guest.handle] })).session_id;
+    const { behind } = stage.context.database;
+    let held: Promise<void> | undefined;
+    const context = {
+      ...stage.context,
+      database: {
+        ...stage.context.database,
+        behind: {
+          ...behind,
+          async read<T>(work: (query: Query) => Promise<T>): Promise<T> {
+            const result = await behind.read(work);
+            await held;
+            return result;
+          },
+        },
+      },
+    };
+    const feed = createFeed(context, 'process');
+    const upkeep = new Upkeep(context.clock);
+    const server = createServer();
+    const protocol = new WebSocketServer({ noServer: true });
+    server.on('upgrade', (request, connection, head) =>
+      protocol.handleUpgrade(request, connection, head, (ws) => {
+        const agentId = request.url === '/host' ? host.agentId : guest.agentId;
+        const owner = { socketId: 's', agentId, grantId: 'g', expiresAtMs: context.clock.now() + 60_000 };
+        feed.add(new ServerSocket(context, upkeep, owner, { ws, connection, scope: undefined }), 0);
+      }),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const [mine, its]: [unknown[], unknown[]] = [[], []];
+    const clients = [mine, its].map((frames, index) => {
+      const client = new WebSocket(`ws://127.0.0.1:${port}/${index === 0 ? 'host' : 'guest'}`);
+      client.on('message', (data) => frames.push(field(JSON.parse(String(data)), 'type')));
+      return client;
+    });
+    undo.push(async () => {
+      feed.stop();
+      for (const client of clients) client.terminate();
+      server.close();
+      await until('the sockets are gone', async () => protocol.clients.size === 0);
+      await context.inboxes.settle();
+    });
+    await until('the invitation', async () => its.includes('session.invited'));
+    let release = (): void => {};
+    held = new Promise((resolve) => {
+      release = resolve;
+    });
+    must(await stage.send(host, id, { content: 'before' }));
+    await pause(100);
+    must(await stage.join(guest, id));
+    await pause(100);
+    held = undefined;
+    release();
+    await until('the join', async () => mine.includes('session.joined'));
+    must(await stage.send(host, id, { content: 'after' }));
+    await until('the message', async () => mine.filter((type) => type === 'session.message').length === 2);
+    await until('the same', async () => its.filter((type) => type === 'session.message').length === 2);
   });
 });
 
