@@ -1,5 +1,5 @@
 import type { Inboxes, ServiceContext, Settings } from '../core/context.js';
-import type { Database, Transaction } from '../core/database.js';
+import { type Database, isShared, type Transaction } from '../core/database.js';
 import { isOutage } from '../core/errors.js';
 import {
   advanceDeliveries,
@@ -58,6 +58,7 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
   let next: Promise<void> | undefined;
   let cancel: (() => void) | undefined;
   let stopListening = (): void => {};
+  let stopWatchingEpochs = (): void => {};
   let isStopped = false;
 
   const arm = (delayMs = LAG_MS): void => {
@@ -89,9 +90,16 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
   const writeDeliveries = async (): Promise<void> => {
     while (deliveries.size > 0) {
       const rows = [...deliveries.values()].slice(0, inboxesPerStep(database));
-      await database.behind.write((transaction) => advanceDeliveries(transaction, rows));
+      await database.behind.write(advanceTo(rows));
       noteWritten(rows);
     }
+  };
+  /** A write can wait for a failover, after which its numbers may mean other events. */
+  const advanceTo = (rows: readonly DeliveryRow[]): ((transaction: Transaction) => Promise<void>) => {
+    const { token } = database.epoch();
+    return async (transaction) => {
+      if (database.epoch().token === token) await advanceDeliveries(transaction, rows);
+    };
   };
   const noteWritten = (rows: readonly DeliveryRow[]): void => {
     for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
@@ -130,7 +138,7 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
     async settleFor(agentId) {
       const own = [...deliveries.values()].filter((row) => row.agent_id === agentId);
       if (own.length > 0) {
-        await database.write((transaction) => advanceDeliveries(transaction, own));
+        await database.write(advanceTo(own));
         noteWritten(own);
       }
       await spreadTo({ first: agentId, last: agentId });
@@ -148,6 +156,8 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
         mayBeBehind = true;
         arm();
       });
+      // Delivered events may be gone, and their numbers may be used again.
+      if (isShared(database)) stopWatchingEpochs = database.onNewEpoch(() => deliveries.clear());
       arm();
     },
     async stop() {
@@ -155,6 +165,7 @@ export function createInboxes(context: InboxesContext): InboxKeeper {
       stopListening();
       cancel?.();
       await run();
+      stopWatchingEpochs();
     },
   };
 }

@@ -169,8 +169,10 @@ async function takeTurn(
   if (claim === undefined) return;
   const endsAt = clock.monotonic() + TURN_MS;
   const progress: TurnProgress = { isTestDue: claim.is_test_due, answeredAt: claim.answered_at };
-  const isOver = (): boolean => isStopped() || clock.monotonic() >= endsAt;
-  const end = await sendAll(context, calls, claim, { progress, isOver, start });
+  const { token } = database.epoch();
+  const isLost = (): boolean => database.epoch().token !== token;
+  const isOver = (): boolean => isStopped() || isLost() || clock.monotonic() >= endsAt;
+  const end = await sendAll(context, calls, claim, { progress, isLost, isOver, start });
   if (end.after !== undefined) places.set(agentId, end.after);
   await inboxes.settleFor(agentId);
   const outcome =
@@ -186,6 +188,8 @@ interface TurnProgress {
 
 interface Turn {
   readonly progress: TurnProgress;
+  /** After a failover, what was sent may be gone, and its numbers may be used again. */
+  readonly isLost: () => boolean;
   readonly isOver: () => boolean;
   /** It begins after this session. */
   readonly start: string;
@@ -250,7 +254,7 @@ async function sendSession(
   calls: Calls,
   claim: ClaimedWebhook,
   { session_id: sessionId, delivered_sequence: delivered }: PendingRow,
-  { progress, isOver }: Turn,
+  { progress, isLost, isOver }: Turn,
 ): Promise<'all' | 'some' | Failure> {
   const { clock, database, inboxes, meter } = context;
   const { agent_id: agentId, handle } = claim;
@@ -264,11 +268,13 @@ async function sendSession(
         if (failure !== undefined) return failure;
         progress.answeredAt = clock.now();
         meter.delivered();
+        if (isLost()) return 'some';
       }
       sent = event.sequence;
       inboxes.delivered(agentId, sessionId, { sent, readThrough: 0 });
     }
     if (hasMore) continue;
+    if (isLost()) return 'some';
     const readThrough = participation?.last_sequence ?? Number.MAX_SAFE_INTEGER;
     inboxes.delivered(agentId, sessionId, { sent, readThrough });
     return 'all';

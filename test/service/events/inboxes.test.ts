@@ -133,6 +133,50 @@ describe('an inbox', () => {
     expect(await inboxOf(agents[1], id)).toMatchObject({ last_sequence: 3, is_pending: 1 });
   });
 
+  it('forgets what was delivered before a failover: its numbers may be used again', async () => {
+    const agents = await addAgents(2);
+    const id = await talk(agents);
+    const { database } = stage;
+    let epoch = database.epoch();
+    let fail = (): void => {};
+    const onNewEpoch = (listener: () => void): (() => void) => {
+      fail = () => {
+        epoch = { ...epoch, token: 'after the failover' };
+        listener();
+      };
+      return () => {};
+    };
+    let isDown = true;
+    /** Like a database that is down until a standby takes over. */
+    const write: Database['write'] = async (work) => {
+      await until('the database is back', async () => !isDown);
+      return database.write(work);
+    };
+    const shared = {
+      ...database,
+      aside: database,
+      onNewEpoch,
+      epoch: () => epoch,
+      write,
+      behind: { ...database, write },
+    };
+    const inboxes = createInboxes({ ...stage.context, database: shared });
+    inboxes.start();
+    const [, { agentId }] = agents;
+    const before = await inboxOf(agents[1], id);
+    inboxes.delivered(agentId, id, { sent: 900, readThrough: 900 });
+    const waiting = inboxes.settle();
+    inboxes.delivered(agentId, id, { sent: 901, readThrough: 901 });
+    fail();
+    inboxes.delivered(agentId, id, { sent: 2, readThrough: 2 });
+    isDown = false;
+    await waiting;
+    await inboxes.stop();
+    expect(await inboxOf(agents[1], id)).toMatchObject({
+      delivered_sequence: Math.max(2, before?.delivered_sequence ?? 0),
+    });
+  });
+
   /** Two messages in each of two sessions, of twelve agents and of two, that are in no inbox while others are filled. */
   async function fallBehind() {
     const [crowd, pair] = [await addAgents(12), await addAgents(2)];
