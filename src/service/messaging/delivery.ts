@@ -329,11 +329,12 @@ export async function readNext(
   agentId: string,
   sessionId: string,
   after: number,
+  maxCharacters?: number,
 ) {
   return await context.database.behind.read(async (query) => {
     const participation = await findParticipation(query, sessionId, agentId);
     if (participation === undefined) return { participation, events: [], hasMore: false };
-    return { participation, ...(await readVisibleRows(query, participation, after, EVENTS_PER_READ)) };
+    return { participation, ...(await readVisibleRows(query, participation, after, EVENTS_PER_READ, maxCharacters)) };
   });
 }
 

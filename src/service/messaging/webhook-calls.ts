@@ -45,6 +45,9 @@ const RETRY_MS = [5_000, 15_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000, 6
 const RETRY_MAX_MS = 60 * 60_000;
 const RETRY_JITTER = 0.2;
 
+/** A slow receiver keeps the events of one read in memory, so they are few: two or three of the largest. */
+const READ_MAX_CHARACTERS = 256 * 1024;
+
 /** Events about connections come and go, and wake no one. */
 const ABOUT_CONNECTIONS: ReadonlySet<string> = new Set(['session.disconnected', 'session.reconnected']);
 
@@ -260,7 +263,8 @@ async function sendSession(
   const { agent_id: agentId, handle } = claim;
   let sent = delivered;
   for (;;) {
-    const { participation, events, hasMore } = await readNext(context, agentId, sessionId, sent);
+    const next = await readNext(context, agentId, sessionId, sent, READ_MAX_CHARACTERS);
+    const { participation, events, hasMore } = next;
     for (const event of events) {
       if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim)))) return 'some';
       if (concerns(event, handle)) {
