@@ -208,7 +208,7 @@ type TurnEnd = { readonly after?: string | undefined } & (
 );
 
 async function sendAll(context: CallsContext, calls: Calls, claim: ClaimedWebhook, turn: Turn): Promise<TurnEnd> {
-  const { clock, database, inboxes } = context;
+  const { clock, inboxes } = context;
   const { progress, isOver } = turn;
   if (progress.isTestDue === 1) {
     const failure = await calls.test(claim);
@@ -219,11 +219,9 @@ async function sendAll(context: CallsContext, calls: Calls, claim: ClaimedWebhoo
   await inboxes.settleFor(claim.agent_id);
   let after = turn.start;
   for await (const row of listFrom(context, claim.agent_id, turn.start)) {
-    if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim))))
-      return { nextAt: clock.now(), after };
-    if (await database.behind.read((query) => hasSocket(query, claim.agent_id)))
-      return { nextAt: clock.now() + CONNECTED_MS };
+    if (isOver()) return { nextAt: clock.now(), after };
     const end = await sendSession(context, calls, claim, row, turn);
+    if (end === 'connected') return { nextAt: clock.now() + CONNECTED_MS };
     if (end === 'some') return { nextAt: clock.now(), after: row.session_id };
     if (end !== 'all') return { failure: end, after };
     after = row.session_id;
@@ -251,22 +249,39 @@ async function* listAfter({ database }: CallsContext, agentId: string, start: st
   }
 }
 
-/** Sends the rest of a session; `some`: the turn was over before its end. */
+/** Whether the next event may be sent, or a connection gets it. */
+async function mayGoOn(
+  { database }: CallsContext,
+  claim: ClaimedWebhook,
+  { isOver }: Turn,
+): Promise<'yes' | 'some' | 'connected'> {
+  if (isOver()) return 'some';
+  const { isHeld, isConnected } = await database.behind.read(async (query) => ({
+    isHeld: await holdsWebhook(query, claim),
+    isConnected: await hasSocket(query, claim.agent_id),
+  }));
+  if (!isHeld) return 'some';
+  return isConnected ? 'connected' : 'yes';
+}
+
+/** Sends the rest of a session; `some`: the turn was over before its end; `connected`: a connection gets the rest. */
 async function sendSession(
   context: CallsContext,
   calls: Calls,
   claim: ClaimedWebhook,
   { session_id: sessionId, delivered_sequence: delivered }: PendingRow,
-  { progress, isLost, isOver }: Turn,
-): Promise<'all' | 'some' | Failure> {
-  const { clock, database, inboxes, meter } = context;
+  turn: Turn,
+): Promise<'all' | 'some' | 'connected' | Failure> {
+  const { clock, inboxes, meter } = context;
   const { agent_id: agentId, handle } = claim;
+  const { progress, isLost } = turn;
   let sent = delivered;
   for (;;) {
     const next = await readNext(context, agentId, sessionId, sent, READ_MAX_CHARACTERS);
     const { participation, events, hasMore } = next;
     for (const event of events) {
-      if (isOver() || !(await database.behind.read((query) => holdsWebhook(query, claim)))) return 'some';
+      const whether = await mayGoOn(context, claim, turn);
+      if (whether !== 'yes') return whether;
       if (concerns(event, handle)) {
         const failure = await calls.send(claim, event.id, envelopeText(event));
         if (failure !== undefined) return failure;

@@ -159,6 +159,25 @@ describe('A webhook', () => {
     expect(textsAt(path)).toEqual(['later']);
   });
 
+  it('leaves the rest to a connection that opens while it is called', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    const session = await talk(alice, bob);
+    await until('the join', async () => typesAt(path).includes('session.invited'));
+    const replies: (() => void)[] = [];
+    receiver.answer((reply) => replies.push(() => reply.writeHead(204).end()));
+    for (let n = 1; n <= 5; n += 1) await alice.mustSend(session, `${n}`);
+    await until('the first call', async () => replies.length === 1);
+    const socket = await bob.mustConnect();
+    await socket.mustReceiveEvent('session.message', session);
+    receiver.answer();
+    for (const reply of replies) reply();
+    await pause(1_500);
+    expect(textsAt(path)).toEqual(['1']);
+    await socket.close();
+  });
+
   it('is tried again with growing pauses, and turned off after a day; setting it again sends what waited', async () => {
     const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
     await set(bob, path);
