@@ -29,7 +29,7 @@ export const SCOPE_DESCRIPTION: Record<Scope, string> = {
   'allowlist:write': 'Change who may reach this agent, block and unblock',
   'realtime:read': 'Receive its messages as they arrive',
   'account:read': 'See your account and the sessions of all your agents',
-  'account:agents:read': 'Create, change and delete your agents',
+  'account:agents:read': 'Create, change and delete your agents, and choose where their messages are sent',
   'account:organizations:read': 'See your organizations (this service has none)',
 };
 

@@ -67,6 +67,21 @@ it('sets, shows, tests and removes a webhook, whose secret is printed once', asy
   });
 });
 
+it('prints a new secret even if the outcome of the test cannot be learned', async () => {
+  await operate(service.operator, 'POST', '/agents', { handle: '@ann.gone' });
+  const server = createServer(() => void home.run('agent remove ann.gone --yes'));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    const set = await home.run(`webhook set http://127.0.0.1:${port}/ ann.gone`);
+    expect(set).toMatchObject({ code: 3, err: /There is no agent @ann.gone/ });
+    expect(set.out).toMatch(/\nsecret {3}whsec_[A-Za-z0-9+/]{43}=\n$/);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 it('makes a private file for a new secret, and refuses one that others can read or that holds none', async () => {
   const file = join(home.directory, 'made.secret');
   const set = await home.run(`webhook set ${receiver.url('/made')} ann.bot --signing-secret-file ${file}`);

@@ -43,6 +43,8 @@ const STOP_MS = 2_000;
 /** After the first failures; then after the last of these. */
 const RETRY_MS = [5_000, 15_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000, 60 * 60_000] as const;
 const RETRY_MAX_MS = 60 * 60_000;
+/** A service that was asleep for a day has not tried for a day. */
+const OFF_FAILURES_MIN = 10;
 const RETRY_JITTER = 0.2;
 
 /** A slow receiver keeps the events of one read in memory, so they are few: two or three of the largest. */
@@ -328,7 +330,8 @@ function fail(
   const hadAnswer = answeredAt !== claim.answered_at;
   const failures = hadAnswer ? 1 : claim.failures + 1;
   const failingSince = (hadAnswer ? null : claim.failing_since) ?? now;
-  const isOff = isFinal || now - failingSince >= WEBHOOK_FAILING_MAX_MS;
+  const isHopeless = now - failingSince >= WEBHOOK_FAILING_MAX_MS && failures >= OFF_FAILURES_MIN;
+  const isOff = isFinal || isHopeless;
   if (isOff) meter.called('off');
   const pauseMs = RETRY_MS[Math.min(failures, RETRY_MS.length) - 1] ?? RETRY_MAX_MS;
   const waitMs = Math.max(pauseMs * (1 + random.fraction() * RETRY_JITTER), retryAfterMs);

@@ -217,6 +217,18 @@ describe('A webhook', () => {
     await becomes(bob, 'on');
   });
 
+  it('is not given up after a day on which the service slept', async () => {
+    const [bob, path] = [await service.createAgent('bob'), newPath()];
+    receiver.answer((reply) => reply.writeHead(500).end());
+    await set(bob, path);
+    await becomes(bob, 'failing');
+    const calls = receiver.calls.filter((call) => call.path === path).length;
+    clock.advance(25 * HOUR_MS);
+    await until('the next try', async () => receiver.calls.filter((call) => call.path === path).length > calls);
+    await until('its outcome', async () => Number(field(await read(bob), 'next_try_at')) > clock.now());
+    expect(await statusOf(bob)).toBe('failing');
+  });
+
   it('waits as long as its receiver asks, and is off at once if that answers 410', async () => {
     const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
     await set(bob, path);
