@@ -280,6 +280,7 @@ export const webhookRemove = command({
     { line: 'asp webhook remove alice.bot --json', about: 'for a script' },
   ],
   effect: 'write',
+  isDestructive: true,
   stdout: 'the handle',
   parse: (args) => ({ named: readAgent(args.argument('handle')) }),
   async run(context, { named }) {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { putLast } from '../../kit/bounded-map.js';
 import { within } from '../../kit/clock.js';
 import { repeat } from '../../kit/repeat.js';
 import { readWebhookSecret, signWebhook } from '../../kit/webhook.js';
@@ -38,6 +39,8 @@ const CLAIM_MS = 30_000;
 const CONNECTED_MS = 5_000;
 /** After this long, the service looks again whether an agent is still paused, or its account suspended. */
 const INACTIVE_MS = 60_000;
+/** Agents whose next turn begins elsewhere than with their first session. */
+const PLACES_MAX = 10_000;
 /** How long calls may still be answered when the service stops. */
 const STOP_MS = 2_000;
 /** After the first failures; then after the last of these. */
@@ -178,7 +181,7 @@ async function takeTurn(
   const isLost = (): boolean => database.epoch().token !== token;
   const isOver = (): boolean => isStopped() || isLost() || clock.monotonic() >= endsAt;
   const end = await sendAll(context, calls, claim, { progress, isLost, isOver, start });
-  if (end.after !== undefined) places.set(agentId, end.after);
+  if (end.after !== undefined) putLast(places, agentId, end.after, PLACES_MAX);
   await inboxes.settleFor(agentId);
   const outcome =
     end.failure === undefined ? succeed(progress, end.nextAt) : fail(context, claim, progress, end.failure);

@@ -78,7 +78,9 @@ describe('A webhook with a slow receiver', () => {
     const open: ServerResponse[] = [];
     receiver.answer((reply) => open.push(reply));
     for (let n = 0; n < 6; n += 1) for (const session of sessions) await alice.mustSend(session, `${n}`);
-    const isServed = (count: number) => agents.every(({ name }) => textsAt(`/${name}`).length >= count);
+    // A call that was on its way as the clock jumped is repeated.
+    const differentAt = (name: string): unknown[] => [...new Set(textsAt(`/${name}`))];
+    const isServed = (count: number) => agents.every(({ name }) => differentAt(name).length >= count);
     for (let round = 0; round < 6 && !isServed(1); round += 1) {
       await until('four calls', async () => open.length >= 4);
       clock.advance(SLOW_MS);
@@ -88,7 +90,6 @@ describe('A webhook with a slow receiver', () => {
     receiver.answer();
     for (const reply of open.splice(0)) reply.writeHead(204).end();
     await until('all', async () => isServed(6));
-    // A call that was on its way as the clock jumped is repeated.
-    for (const { name } of agents) expect([...new Set(textsAt(`/${name}`))]).toEqual(['0', '1', '2', '3', '4', '5']);
+    for (const { name } of agents) expect(differentAt(name)).toEqual(['0', '1', '2', '3', '4', '5']);
   });
 });
