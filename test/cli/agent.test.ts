@@ -55,7 +55,7 @@ describe('An agent', () => {
     for (const words of ['agent show no.body', 'agent card no.body']) {
       const { code, err, out } = await stage.as(stage.alice, words);
       expect({ code, out }).toEqual({ code: 3, out: '' });
-      expect(err).toContain('There is no agent @no.body, or it is private.');
+      expect(err).toContain('@no.body does not exist, or it is private.');
     }
   });
 

@@ -294,8 +294,8 @@ describe('every command of asp at a service that has only the specification', ()
 
   it('still says that there is no such agent, block, entry and session', async () => {
     for (const [line, says] of [
-      ['agent card nobody.here', /There is no agent @nobody\.here/],
-      ['agent show nobody.here', /There is no agent @nobody\.here/],
+      ['agent card nobody.here', /@nobody\.here does not exist, or it is private/],
+      ['agent show nobody.here', /@nobody\.here does not exist, or it is private/],
       ['block remove nobody.here', /does not block @nobody\.here/],
       ['allowlist remove nobody.here', /@nobody\.here is not on the list/],
       ['allowlist check nobody.here', /No entry of the allowlist .* admits @nobody\.here/],

@@ -4,11 +4,11 @@ import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, SEARCH_LIMIT_DEFAULT, SEARCH_LIMIT_
 import type { AgentAnswer, AgentSummaryAnswer } from '../../wire/schemas/agent.js';
 import type { UpdateAgentRequest } from '../../wire/schemas/requests.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
-import { ACCOUNT_ACTOR, callAsAccount } from '../context/account.js';
+import { ACCOUNT_ACTOR, BY_ACCOUNT, callAsAccount } from '../context/account.js';
 import { collectPages, notePage, printRequest, read, write } from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
-import type { ErrorContext } from '../context/explain.js';
+import { unknownAgent } from '../context/explain.js';
 import { loginsAt } from '../context/login-store.js';
 import { CliError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
@@ -20,7 +20,6 @@ import type { Style } from '../terminal/style.js';
 import { readHandle, readSearchText } from '../values.js';
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
-const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
 
 export const agentUse = command({
   path: 'agent use',
@@ -169,20 +168,6 @@ function reachText({ inactive, paused, is_online: isOnline }: AgentSummaryAnswer
   if (isOnline === null) return '';
   return isOnline ? 'online' : 'offline';
 }
-
-/** The error for a handle that does not resolve. It does not distinguish an unknown agent from a private one. */
-const unknownAgent = (handle: string, messages: ErrorContext['messages'] = {}): ErrorContext => ({
-  subject: handle,
-  messages: {
-    AGENT_NOT_FOUND: `There is no agent ${handle}, or it is private.`,
-    NOT_FOUND: `There is no agent ${handle}, or it is private.`,
-    ...messages,
-  },
-  reasons: {
-    AGENT_NOT_FOUND: 'the service gives the same answer for an unknown handle and a private agent.',
-  },
-  next: { AGENT_NOT_FOUND: ['asp', 'agent', 'search', handle.slice(handle.indexOf('.') + 1)] },
-});
 
 export const agentCard = command({
   path: 'agent card',

@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { wait } from '../../kit/clock.js';
-import { newWebhookSecret, readWebhookSecret } from '../../kit/webhook.js';
+import { newWebhookSecret } from '../../kit/webhook.js';
 import { splitHandle } from '../../wire/handle.js';
 import { WEBHOOK_TIMEOUT_MS } from '../../wire/limit.js';
 import type { Webhook } from '../../wire/schemas/agent.js';
 import { type Argument, command, type Option } from '../command.js';
-import { ACCOUNT_ACTOR, callAsAccount } from '../context/account.js';
+import { ACCOUNT_ACTOR, BY_ACCOUNT, callAsAccount } from '../context/account.js';
 import { printRequest } from '../context/calls.js';
 import type { Context } from '../context/context.js';
-import type { ErrorContext } from '../context/explain.js';
+import { type ErrorContext, unknownAgent } from '../context/explain.js';
 import { CliError, usageError } from '../errors.js';
 import { isoTime } from '../terminal/relative-time.js';
 import type { Style } from '../terminal/style.js';
@@ -18,7 +18,6 @@ const AGENT = {
   usage: '[handle]',
   about: 'one of the agents of the account (default: the acting agent)',
 } as const satisfies Argument;
-const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
 /** How often the service is asked about the test, and for how long: a little longer than the receiver may take. */
 const POLL_MS = 500;
 const TEST_MAX_MS = WEBHOOK_TIMEOUT_MS + 5_000;
@@ -27,18 +26,18 @@ const readAgent = (text: string | undefined): string | undefined => (text === un
 
 async function findAgent(context: Context, named: string | undefined) {
   const handle = named ?? (await context.actingHandle());
+  const about = unknownAgent(handle, {
+    FEATURE_NOT_AVAILABLE: 'This service calls no webhooks.',
+    ASP_NOT_OFFERED: 'The service offers no webhooks.',
+  });
   const errorContext: ErrorContext = {
-    subject: handle,
-    messages: {
-      AGENT_NOT_FOUND: `There is no agent ${handle}, or it is private.`,
-      FEATURE_NOT_AVAILABLE: 'This service calls no webhooks.',
-      ASP_NOT_OFFERED: 'The service offers no webhooks.',
-    },
+    ...about,
     reasons: {
+      ...about.reasons,
       FEATURE_NOT_AVAILABLE:
         'its operator can turn them on with asp serve --webhooks public. asp tail --forward posts events from this machine.',
     },
-    next: { ASP_NOT_OFFERED: ['asp', 'tail', '--forward', '--help'] },
+    next: { ...about.next, ASP_NOT_OFFERED: ['asp', 'tail', '--help'] },
   };
   return { handle, path: splitHandle(handle), errorContext };
 }
@@ -47,9 +46,6 @@ async function findAgent(context: Context, named: string | undefined) {
 async function readWebhook(context: Context, { path, errorContext }: Awaited<ReturnType<typeof findAgent>>) {
   return (await callAsAccount(context, 'getWebhook', { path }, errorContext)).reply.webhook;
 }
-
-const NO_WEBHOOK = (handle: string): CliError =>
-  usageError(`${handle} has no webhook.`, { next: ['asp', 'webhook', 'set', '--help'] });
 
 export const webhookShow = command({
   path: 'webhook show',
@@ -192,12 +188,8 @@ async function writeSecret({ output }: Context, path: string, secret: string): P
 }
 
 async function readSecret(path: string): Promise<string> {
-  const { readSecretFile } = await import('../context/client-secret.js');
-  const secret = readSecretFile(path, { name: '--signing-secret-file', code: 'ASP_USAGE' });
-  if (readWebhookSecret(secret) !== undefined) return secret;
-  throw usageError(`${path} (--signing-secret-file) contains no webhook secret.`, {
-    why: 'a secret is 24 to 64 bytes in base64, such as the output of openssl rand -base64 32. It may begin with whsec_.',
-  });
+  const { readWebhookSecretFile } = await import('../context/client-secret.js');
+  return readWebhookSecretFile(path, '--signing-secret-file').secret;
 }
 
 /** Waits for the outcome of the test of a webhook that was just set, and prints it. */
@@ -262,7 +254,8 @@ export const webhookTest = command({
   async run(context, { named }) {
     const agent = await findAgent(context, named);
     const webhook = await readWebhook(context, agent);
-    if (webhook === null) throw NO_WEBHOOK(agent.handle);
+    if (webhook === null)
+      throw usageError(`${agent.handle} has no webhook.`, { next: ['asp', 'webhook', 'set', '--help'] });
     const input = { path: agent.path, body: { url: webhook.url } };
     if (context.globals.isDryRun) return printRequest(context, 'setWebhook', input, ACCOUNT_ACTOR);
     const { reply } = await callAsAccount(context, 'setWebhook', input, agent.errorContext);

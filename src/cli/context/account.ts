@@ -53,6 +53,9 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
   });
 }
 
+/** How the help of commands that call as the account says so. */
+export const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
+
 /** How the account signs in. */
 const LOGIN_COMMAND = ['asp', 'login', '--account'];
 

@@ -1,7 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, type Stats } from 'node:fs';
 
 import { isFileError } from '../../kit/private-file.js';
-import { CliError } from '../errors.js';
+import { readWebhookSecret } from '../../kit/webhook.js';
+import { CliError, usageError } from '../errors.js';
 
 const READ_MAX_BYTES = 64 * 1024;
 const ROOT = 0;
@@ -36,6 +37,16 @@ export function readSecretFile(
   } finally {
     closeSync(file);
   }
+}
+
+/** The secret of a webhook and its key, in the private file that an option names. */
+export function readWebhookSecretFile(path: string, option: string): { readonly secret: string; readonly key: Buffer } {
+  const secret = readSecretFile(path, { name: option, code: 'ASP_USAGE' });
+  const key = readWebhookSecret(secret);
+  if (key !== undefined) return { secret, key };
+  throw usageError(`${path} (${option}) contains no webhook secret.`, {
+    why: 'a secret is 24 to 64 bytes in base64, such as the output of openssl rand -base64 32. It may begin with whsec_.',
+  });
 }
 
 /**

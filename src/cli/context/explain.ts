@@ -50,6 +50,20 @@ export async function explain<Value>(context: ErrorContext, call: Promise<Value>
   }
 }
 
+/** The error for a handle that does not resolve. It does not distinguish an unknown agent from a private one. */
+export const unknownAgent = (handle: string, messages: ErrorContext['messages'] = {}): ErrorContext => ({
+  subject: handle,
+  messages: {
+    AGENT_NOT_FOUND: `${handle} does not exist, or it is private.`,
+    NOT_FOUND: `${handle} does not exist, or it is private.`,
+    ...messages,
+  },
+  reasons: {
+    AGENT_NOT_FOUND: 'the service gives the same answer for an unknown handle and a private agent.',
+  },
+  next: { AGENT_NOT_FOUND: ['asp', 'agent', 'search', handle.slice(handle.indexOf('.') + 1)] },
+});
+
 /** Exit 3 for errors that do not come from the service. */
 export async function notFound(
   message: string,

@@ -3,11 +3,11 @@ import { RequestError } from '../../../client/http/request-error.js';
 import { wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
-import { readWebhookSecret, signWebhook } from '../../../kit/webhook.js';
+import { signWebhook } from '../../../kit/webhook.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-import { CliError, usageError } from '../../errors.js';
+import { CliError } from '../../errors.js';
 import { endLine } from '../../terminal/output.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
@@ -257,11 +257,6 @@ async function post(
 }
 
 async function readWebhookKey(path: string): Promise<Buffer> {
-  const { readSecretFile } = await import('../../context/client-secret.js');
-  const secret = readSecretFile(path, { name: '--forward-secret-file', code: 'ASP_USAGE' });
-  const key = readWebhookSecret(secret);
-  if (key !== undefined) return key;
-  throw usageError(`${path} (--forward-secret-file) contains no webhook secret.`, {
-    why: 'a secret is 24 to 64 bytes in base64, such as the output of openssl rand -base64 32. It may begin with whsec_.',
-  });
+  const { readWebhookSecretFile } = await import('../../context/client-secret.js');
+  return readWebhookSecretFile(path, '--forward-secret-file').key;
 }
