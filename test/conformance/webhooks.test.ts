@@ -1,28 +1,21 @@
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 
-import { type Actor, callApi } from '../support/actors.js';
+import { callApi } from '../support/actors.js';
 import { mustDeny, mustSucceed } from '../support/answers.js';
-import { mustGrant } from '../support/grants.js';
-import type { Answer } from '../support/http.js';
-import { field, list, text } from '../support/json.js';
+import { list, text } from '../support/json.js';
 import { until } from '../support/until.js';
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.js';
+import { accountTokenOf, askWebhook, startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.js';
 import { rule } from './rule.js';
-import { type Service, useService } from './service.js';
+import { useService } from './service.js';
 
 // Which addresses an account can have the service call for its agents: docs/contract.md, Webhooks.
-
-async function ask({ place, operator }: Service, actor: Actor, method: string, body?: unknown): Promise<Answer> {
-  const { accessToken } = await mustGrant(place, operator, actor.handle, { scope: 'account:read account:agents:read' });
-  return callApi(place.baseUrl, accessToken, method, `/agents/${actor.owner}/${actor.name}/webhook`, body);
-}
 
 describe('A service without webhooks', () => {
   const service = useService();
   rule('wire/Webhooks/absent', 'says that it calls none', async () => {
     const bob = await service.actor('bob');
-    mustDeny(await ask(service, bob, 'GET'), 403, 'FEATURE_NOT_AVAILABLE');
-    mustDeny(await ask(service, bob, 'POST', { url: 'https://example.org/x' }), 403, 'FEATURE_NOT_AVAILABLE');
+    mustDeny(await askWebhook(service, bob, 'GET'), 403, 'FEATURE_NOT_AVAILABLE');
+    mustDeny(await askWebhook(service, bob, 'POST', { url: 'https://example.org/x' }), 403, 'FEATURE_NOT_AVAILABLE');
   });
 });
 
@@ -36,9 +29,9 @@ describe('A service with webhooks', () => {
 
   rule('wire/Webhooks/settings', 'keeps the webhook of an agent for its account alone', async () => {
     const { alice, bob } = await service.actors('alice', 'bob');
-    expect(mustSucceed(await ask(service, bob, 'GET'))).toEqual({ webhook: null });
+    expect(mustSucceed(await askWebhook(service, bob, 'GET'))).toEqual({ webhook: null });
     const body = { url: receiver.url('/settings'), secret: receiver.secret };
-    const answer = mustSucceed(await ask(service, bob, 'POST', body));
+    const answer = mustSucceed(await askWebhook(service, bob, 'POST', body));
     expect(answer).toEqual({
       webhook: {
         url: body.url,
@@ -52,13 +45,11 @@ describe('A service with webhooks', () => {
     });
     const path = `/agents/${bob.owner}/${bob.name}/webhook`;
     mustDeny(await bob.get(path), 403, 'FORBIDDEN');
-    const { accessToken } = await mustGrant(service.place, service.operator, alice.handle, {
-      scope: 'account:read account:agents:read',
-    });
+    const accessToken = await accountTokenOf(service, alice.handle);
     mustDeny(await callApi(service.place.baseUrl, accessToken, 'GET', path), 403, 'FORBIDDEN');
-    mustSucceed(await ask(service, bob, 'DELETE'), 204);
-    mustSucceed(await ask(service, bob, 'DELETE'), 204);
-    expect(mustSucceed(await ask(service, bob, 'GET'))).toEqual({ webhook: null });
+    mustSucceed(await askWebhook(service, bob, 'DELETE'), 204);
+    mustSucceed(await askWebhook(service, bob, 'DELETE'), 204);
+    expect(mustSucceed(await askWebhook(service, bob, 'GET'))).toEqual({ webhook: null });
   });
 
   rule(
@@ -66,14 +57,13 @@ describe('A service with webhooks', () => {
     'sends a test and then what others do, and counts a message as delivered once its call is answered',
     async () => {
       const { alice, bob } = await service.actors('alice', 'bob');
-      mustSucceed(await ask(service, bob, 'POST', { url: receiver.url('/calls'), secret: receiver.secret }));
+      mustSucceed(await askWebhook(service, bob, 'POST', { url: receiver.url('/calls'), secret: receiver.secret }));
       const session = await alice.mustCreate({ invite: [bob.handle] });
       await bob.mustJoin(session);
       receiver.answer((reply, { json }) => reply.writeHead(json['type'] === 'session.message' ? 500 : 204).end());
       const { sequence } = await alice.mustSend(session, 'hello');
       await bob.mustSend(session, 'my own');
-      const texts = (): unknown[] =>
-        receiver.eventsAt('/calls').flatMap(({ json }) => field(field(json, 'payload'), 'content') ?? []);
+      const texts = (): unknown[] => receiver.textsAt('/calls');
       await until('the first try', async () => texts().length > 0);
       const stateOf = async (): Promise<string> => {
         const json = mustSucceed(await alice.get(`/sessions/${session}/delivery?sequence=${sequence}`));

@@ -2,16 +2,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { createHome, type Home, startServe } from '../acceptance/program.js';
-import { type Actor, actorOf, callApi, createActor } from '../support/actors.js';
+import { type Actor, actorOf, createActor } from '../support/actors.js';
 import { mustSucceed } from '../support/answers.js';
-import { mustGrant } from '../support/grants.js';
 import { field, list, text } from '../support/json.js';
 import { createLedger } from '../support/ledger.js';
 import { discover } from '../support/oauth.js';
 import { operatorOf } from '../support/operator.js';
 import { createTally, IS_LONG } from '../support/tally.js';
 import { until } from '../support/until.js';
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.js';
+import { askWebhook, startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.js';
 
 const [KILLS, MESSAGES] = IS_LONG ? [50, 2_000] : [3, 90];
 const WRITERS = 4;
@@ -37,11 +36,8 @@ describe('A service that is killed while it calls a webhook', () => {
       const place = await discover(service.url);
       const operator = operatorOf(home);
       const [first, bob] = [await createActor(place, operator, 'alice'), await createActor(place, operator, 'bob')];
-      const scope = 'account:read account:agents:read';
-      const { accessToken } = await mustGrant(place, operator, bob.handle, { scope });
-      const path = `/agents/${bob.owner}/${bob.name}/webhook`;
       const body = { url: receiver.url(), secret: receiver.secret };
-      mustSucceed(await callApi(place.baseUrl, accessToken, 'POST', path, body));
+      mustSucceed(await askWebhook({ place, operator }, bob, 'POST', body));
       let alice: Actor = first;
       const sessions = await Promise.all(
         Array.from({ length: WRITERS }, () => first.mustCreate({ invite: [bob.handle] })),

@@ -255,7 +255,7 @@ async function* listAfter({ database }: CallsContext, agentId: string, start: st
 }
 
 /** Whether the next event may be sent, or a connection gets it. */
-async function mayGoOn(
+async function mayContinue(
   { database }: CallsContext,
   claim: ClaimedWebhook,
   { isOver }: Turn,
@@ -285,8 +285,8 @@ async function sendSession(
     const next = await readNext(context, agentId, sessionId, sent, READ_MAX_CHARACTERS);
     const { participation, events, hasMore } = next;
     for (const event of events) {
-      const whether = await mayGoOn(context, claim, turn);
-      if (whether !== 'yes') return whether;
+      const permission = await mayContinue(context, claim, turn);
+      if (permission !== 'yes') return permission;
       if (concerns(event, handle)) {
         const failure = await calls.send(claim, event.id, envelopeText(event));
         if (failure !== undefined) return failure;

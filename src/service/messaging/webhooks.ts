@@ -13,7 +13,7 @@ import { deleteWebhook, findWebhook, putWebhook, type WebhookRow } from '../stor
 
 type WebhooksContext = Pick<ServiceContext, 'clock' | 'settings'>;
 
-/** What its owner sees of a webhook: everything but the secret. */
+/** A webhook as its owner sees it, without the secret. */
 export function toWebhook(row: WebhookRow): Webhook {
   const { url, set_at, answered_at, failing_since, failure } = row;
   const status = toStatus(row);

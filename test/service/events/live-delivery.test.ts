@@ -5,11 +5,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 
-import type { AgentActor } from '../../../src/service/core/context.js';
+import type { AgentActor, ServiceContext } from '../../../src/service/core/context.js';
 import type { Query } from '../../../src/service/core/database.js';
 import { unmetered } from '../../../src/service/core/meter.js';
 import { Batch } from '../../../src/service/messaging/delivery.js';
-import { createFeed } from '../../../src/service/messaging/feed.js';
+import { createFeed, type Feed } from '../../../src/service/messaging/feed.js';
 import { LiveSocket as ServerSocket, Upkeep } from '../../../src/service/messaging/live-socket.js';
 import { listEvents } from '../../../src/service/store/events.js';
 import type { Actor } from '../../support/actors.js';
@@ -114,6 +114,22 @@ describe('a message', () => {
   });
 });
 
+/** Opens the sockets of a feed, each for the agent that its path stands for. */
+async function serveFeed(context: ServiceContext, feed: Feed, findAgent: (path: string) => string) {
+  const upkeep = new Upkeep(context.clock);
+  const server = createServer();
+  const protocol = new WebSocketServer({ noServer: true });
+  server.on('upgrade', (request, connection, head) =>
+    protocol.handleUpgrade(request, connection, head, (ws) => {
+      const agentId = findAgent(request.url ?? '');
+      const owner = { socketId: 's', agentId, grantId: 'g', expiresAtMs: context.clock.now() + 60_000 };
+      feed.add(new ServerSocket(context, upkeep, owner, { ws, connection, scope: undefined }), 0);
+    }),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { server, protocol, port: (server.address() as AddressInfo).port };
+}
+
 describe('an agent that joins while the members of its session are read', () => {
   it('gets the messages after that', async () => {
     const stage = await openStage();
@@ -138,18 +154,9 @@ describe('an agent that joins while the members of its session are read', () => 
       },
     };
     const feed = createFeed(context, 'process');
-    const upkeep = new Upkeep(context.clock);
-    const server = createServer();
-    const protocol = new WebSocketServer({ noServer: true });
-    server.on('upgrade', (request, connection, head) =>
-      protocol.handleUpgrade(request, connection, head, (ws) => {
-        const agentId = request.url === '/host' ? host.agentId : guest.agentId;
-        const owner = { socketId: 's', agentId, grantId: 'g', expiresAtMs: context.clock.now() + 60_000 };
-        feed.add(new ServerSocket(context, upkeep, owner, { ws, connection, scope: undefined }), 0);
-      }),
+    const { server, protocol, port } = await serveFeed(context, feed, (path) =>
+      path === '/host' ? host.agentId : guest.agentId,
     );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
     const [mine, its]: [unknown[], unknown[]] = [[], []];
     const clients = [mine, its].map((frames, index) => {
       const client = new WebSocket(`ws://127.0.0.1:${port}/${index === 0 ? 'host' : 'guest'}`);
@@ -204,19 +211,12 @@ describe('a message to many sockets', () => {
     const id = must(await stage.create(host, { invite: guests.map(({ handle }) => handle) })).session_id;
     for (const guest of guests) must(await stage.join(guest, id));
     const feed = createFeed(context, 'process');
-    const upkeep = new Upkeep(context.clock);
     const upToDate = new Set<WebSocket>();
-    const server = createServer();
-    const protocol = new WebSocketServer({ noServer: true });
-    server.on('upgrade', (request, connection, head) =>
-      protocol.handleUpgrade(request, connection, head, (ws) => {
-        const agentId = guests[Number(request.url?.slice(1))]?.agentId ?? '';
-        const owner = { socketId: 's', agentId, grantId: 'g', expiresAtMs: context.clock.now() + 60_000 };
-        feed.add(new ServerSocket(context, upkeep, owner, { ws, connection, scope: undefined }), 0);
-      }),
+    const { server, protocol, port } = await serveFeed(
+      context,
+      feed,
+      (path) => guests[Number(path.slice(1))]?.agentId ?? '',
     );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
     const clients = Array.from({ length: SOCKETS }, (_, index) => {
       const client = new WebSocket(`ws://127.0.0.1:${port}/${index % AGENTS}`);
       client.on('message', (data) => {

@@ -3,13 +3,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { systemClock } from '../../../src/kit/clock.js';
 import { createTurnableClock, type TurnableClock } from '../../../src/kit/turnable-clock.js';
-import { type Actor, callApi } from '../../support/actors.js';
+import type { Actor } from '../../support/actors.js';
 import { mustSucceed } from '../../support/answers.js';
-import { mustGrant } from '../../support/grants.js';
-import { field } from '../../support/json.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { until } from '../../support/until.js';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.js';
+import { askWebhook, startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.js';
 
 /** A turn ends after 10 seconds, so it contains two events of such a receiver. */
 const SLOW_MS = 9_000;
@@ -30,18 +28,12 @@ afterEach(() => {
   receiver.answer();
 });
 
-const set = async ({ owner, name, handle }: Actor, path: string): Promise<void> => {
-  const scope = 'account:read account:agents:read';
-  const { accessToken } = await mustGrant(service.place, service.operator, handle, { scope });
+const set = async (actor: Actor, path: string): Promise<void> => {
   const body = { url: receiver.url(path), secret: receiver.secret };
-  mustSucceed(await callApi(service.place.baseUrl, accessToken, 'POST', `/agents/${owner}/${name}/webhook`, body));
+  mustSucceed(await askWebhook(service, actor, 'POST', body, clock.now()));
   await until('the test', async () => receiver.calls.some((call) => call.path === path));
 };
-const textsAt = (path: string): unknown[] =>
-  receiver
-    .eventsAt(path)
-    .filter(({ json }) => json['type'] === 'session.message')
-    .map(({ json }) => field(field(json, 'payload'), 'content'));
+const textsAt = (path: string): unknown[] => receiver.textsAt(path);
 
 describe('A webhook with a slow receiver', () => {
   it('gets the events of all its sessions, though one of them never ends', async () => {

@@ -10,14 +10,18 @@ import { createTurnableClock, type TurnableClock } from '../../../src/kit/turnab
 import { newWebhookSecret } from '../../../src/kit/webhook.js';
 import { type Actor, actorOf, callApi } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
-import { mustGrant } from '../../support/grants.js';
 import type { Answer } from '../../support/http.js';
 import { field, list, text } from '../../support/json.js';
 import { discover } from '../../support/oauth.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { TEST_STORE, takeSchema } from '../../support/stores.js';
 import { until } from '../../support/until.js';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.js';
+import {
+  accountTokenOf,
+  askWebhook,
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from '../../support/webhook-receiver.js';
 
 const HOUR_MS = 60 * 60_000;
 
@@ -38,23 +42,9 @@ afterEach(() => {
   expect(receiver.faults).toEqual([]);
 });
 
-/** Tokens of accounts, and when each was made. */
-const tokens = new Map<string, { readonly token: string; readonly madeAt: number }>();
-
-async function tokenOf({ handle }: Actor, at = service): Promise<string> {
-  const known = tokens.get(handle);
-  if (known !== undefined && clock.now() - known.madeAt < HOUR_MS / 6) return known.token;
-  const scope = 'account:read account:agents:read';
-  const { accessToken: token } = await mustGrant(at.place, at.operator, handle, { scope });
-  tokens.set(handle, { token, madeAt: clock.now() });
-  return token;
-}
-
-/** Calls the webhook endpoint of an agent with a token of its account. */
-async function ask(actor: Actor, method: string, body?: unknown, at = service): Promise<Answer> {
-  const path = `/agents/${actor.owner}/${actor.name}/webhook`;
-  return callApi(at.place.baseUrl, await tokenOf(actor, at), method, path, body);
-}
+const tokenOf = ({ handle }: Actor, at = service): Promise<string> => accountTokenOf(at, handle, clock.now());
+const ask = (actor: Actor, method: string, body?: unknown, at = service): Promise<Answer> =>
+  askWebhook(at, actor, method, body, clock.now());
 const read = async (actor: Actor): Promise<unknown> => field(mustSucceed(await ask(actor, 'GET')), 'webhook');
 const statusOf = async (actor: Actor): Promise<string> => text(await read(actor), 'status');
 const becomes = (actor: Actor, status: string): Promise<boolean> =>
@@ -64,11 +54,7 @@ const newPath = (): string => `/${randomBytes(6).toString('hex')}`;
 const set = async (actor: Actor, path: string): Promise<void> => {
   mustSucceed(await ask(actor, 'POST', { url: receiver.url(path), secret: receiver.secret }));
 };
-const textsAt = (path: string): unknown[] =>
-  receiver
-    .eventsAt(path)
-    .filter(({ json }) => json['type'] === 'session.message')
-    .map(({ json }) => field(field(json, 'payload'), 'content'));
+const textsAt = (path: string): unknown[] => receiver.textsAt(path);
 const typesAt = (path: string): unknown[] => receiver.eventsAt(path).map(({ json }) => json['type']);
 const arrived = (path: string, count: number): Promise<boolean> =>
   until(`${count} messages at ${path}`, async () => textsAt(path).length >= count);

@@ -99,7 +99,7 @@ export type DashboardAnswer =
       readonly kind: 'moved';
       readonly to: string;
       readonly headers?: AnswerHeaders;
-      /** What the form affected, for the activity log; null: nothing. Undefined: the object in its address. */
+      /** The affected object, for the activity log. Null: nothing changed. Undefined: the object in the address. */
       readonly affected?: string | null;
     }
   /** A page outside the dashboard, for a visitor who has left it. */

@@ -125,7 +125,7 @@ function renderWebhook(
 ${state}</div>${button && html`<div class="row-actions">${button}</div>`}</section>`;
 }
 
-/** What is shown about a status, and the label of the button that sets the same URL again. */
+/** The badge of each status, and the label of the button that sets the same URL again. */
 const STATUS: Readonly<Record<Webhook['status'], { readonly badge: Html; readonly label: string }>> = {
   new: { badge: html`<span class="badge">Waiting</span>`, label: 'Send a test' },
   on: { badge: html`<span class="badge good">Working</span>`, label: 'Send a test' },
