@@ -200,6 +200,7 @@ async function photographAll(link, session) {
   const many = await signIn(openLinkOf('max'), { width: 1440, height: 900 }, 'light', 1);
   const max = await many.context().cookies();
   const clientId = await register(origin);
+  const shared = await shareSession(first, session);
   let count = 0;
   for (const colorScheme of THEMES)
     for (const width of WIDTHS) {
@@ -218,7 +219,10 @@ async function photographAll(link, session) {
           count += 1;
         }
       };
-      await visit([], shootAll(strangerStates(clientId)));
+      await visit(
+        [],
+        shootAll([...strangerStates(clientId), ['shared-session', shared], ['shared-session-gone', `${shared}x`]]),
+      );
       addIncidents(session, sessions.picture);
       await visit(ada, shootAll([...pages, ...ownerStates(clientId), ...sessionStates(sessions), ...operatorStates]));
       await visit(newcomer, shootAll(newcomerStates(clientId)));
@@ -242,6 +246,13 @@ async function signUp(origin) {
   await page.getByRole('button', { name: 'Create account' }).click();
   await page.waitForLoadState();
   return context.cookies();
+}
+
+/** Makes a link to a session, and returns its address. */
+async function shareSession(page, session) {
+  await page.goto(`${new URL(page.url()).origin}/dashboard/sessions/${session}/links`);
+  await press(page, 'Create link');
+  return page.locator('.secret code').innerText();
 }
 
 const CALLBACK = 'http://127.0.0.1/callback';

@@ -151,6 +151,8 @@ export interface ServiceOptions {
   readonly webPush?: string | undefined;
   /** Calls webhooks on the public internet, or anywhere. Undefined: none. */
   readonly webhooks?: 'public' | 'any' | undefined;
+  /** Whether people can make links with which anyone can read a session (default: `on`). */
+  readonly shareLinks?: 'on' | 'off';
   /** Only for tests: replaces the public internet for requests to URLs that strangers choose. */
   readonly outsideNetwork?: OutsideNetwork;
   readonly clock?: Clock;
@@ -528,6 +530,7 @@ function createContext(
       retentionMs: options.retentionMs,
       webPush: options.webPush,
       webhooks: options.webhooks,
+      shareLinks: options.shareLinks,
       isBehindProxy: options.isBehindProxy === true,
       isAddressShared: isAddressShared({ ...options, isBehindProxy: options.isBehindProxy === true }),
     },

@@ -175,6 +175,8 @@ export const OWN_RATE_LIMIT = {
   fetchClientDocument: { count: 60, window_ms: HOUR_MS },
   /** Public pages of agents. */
   viewAgentPage: { count: 120, window_ms: MINUTE_MS },
+  /** Pages and pictures of shared sessions. */
+  viewSharedSession: { count: 300, window_ms: MINUTE_MS },
 } as const satisfies Record<string, Omit<RateLimit, 'subject'>>;
 /** The name of a rate limit that `asp serve` adds. */
 export type OwnRateLimitName = keyof typeof OWN_RATE_LIMIT;

@@ -36,6 +36,8 @@ export const ACTIVITY = {
   'push-off': { label: 'Push notifications turned off', isAlert: false },
   'browser-ended': { label: 'Browser signed out', isAlert: false },
   'browsers-ended': { label: 'All other browsers signed out', isAlert: false },
+  'link-created': { label: 'Link to session created', isAlert: false },
+  'link-revoked': { label: 'Link to session revoked', isAlert: false },
   'data-exported': { label: 'All data downloaded', isAlert: false },
 } as const;
 export type ActivityKind = keyof typeof ACTIVITY;

@@ -80,11 +80,11 @@ export async function signAccountDownload(
 }
 
 async function isInView(query: Query, view: AccountView, { sequence }: AttachmentRow): Promise<boolean> {
-  if (sequence === null) return false;
+  if (sequence === null || sequence > view.end) return false;
   if (sequence <= view.through) return true;
   const { session_id: sessionId } = view.participations[0];
   const own = await listEventsAboutAgentsOf(query, view.accountId, sessionId, view.through, INVITATIONS_READ_MAX);
-  return own.some(({ payload }) => carriesMessage(payload, sequence));
+  return own.some((event) => event.sequence <= view.end && carriesMessage(event.payload, sequence));
 }
 
 /**

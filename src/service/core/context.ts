@@ -89,6 +89,8 @@ export interface Settings {
    * undefined: none.
    */
   readonly webhooks?: 'public' | 'any' | undefined;
+  /** `off`: no one can make a link with which anyone can read a session, or use one. Default: `on`. */
+  readonly shareLinks?: 'on' | 'off' | undefined;
   readonly isBehindProxy: boolean;
   /**
    * Behind a proxy that may not be trusted, all clients have this machine's address: limits by address would hit

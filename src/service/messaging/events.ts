@@ -395,6 +395,8 @@ export interface AccountView {
   readonly through: number;
   /** Beyond that: whether one of its agents was invited, which shows it the ends of the session. */
   readonly invited: readonly Range[];
+  /** It is shown no event after this one. */
+  readonly end: number;
   /** One of its agents, if only what this agent sees by its current status is to be shown. */
   readonly agent?: OwnParticipationRow;
 }
@@ -443,13 +445,18 @@ function toAccountView(accountId: string, rows: readonly OwnParticipationRow[]):
     after: Math.max(through, first_invited_sequence ?? NO_END),
     through: status === 'left' ? (left_sequence ?? 0) : NO_END,
   }));
-  return { accountId, participations, through, invited: merge(ranges) };
+  return { accountId, participations, through, invited: merge(ranges), end: NO_END };
 }
 
 /** The view of one of the account's agents alone; undefined: the account has no agent of that name in the session. */
 export function narrowTo(view: AccountView, handle: string): AccountView | undefined {
   const agent = view.participations.find((one) => one.handle === handle);
   return agent && { ...view, agent };
+}
+
+/** The view as it was when this was the last event. */
+export function endAt(view: AccountView, sequence: number): AccountView {
+  return { ...view, through: Math.min(view.through, sequence), end: Math.min(view.end, sequence) };
 }
 
 /** The account's agents that see less of the session than the account does. */
@@ -460,10 +467,10 @@ export function listNarrower({ participations, through }: AccountView): readonly
 }
 
 /** The last event that the account may see, or one after it. */
-export function lastVisibleTo({ participations, through, invited, agent }: AccountView): number {
+export function lastVisibleTo({ participations, through, invited, end, agent }: AccountView): number {
   if (agent !== undefined) return Math.min(agent.last_sequence, lastAllowed(agent));
   const ends = [through, ...invited.map((range) => range.through)];
-  return Math.min(participations[0].last_sequence, Math.max(...ends));
+  return Math.min(participations[0].last_sequence, end, Math.max(...ends));
 }
 
 /** The last event that the account may see, and never a hidden one after it; 0 if there is none. */
@@ -492,7 +499,7 @@ export function readAccountRows(
 }
 
 async function listForAccount(query: Query, view: AccountView, after: number, limit: number): Promise<ReadEventRow[]> {
-  const { accountId, participations, through, invited } = view;
+  const { accountId, participations, through, invited, end } = view;
   const sessionId = participations[0].session_id;
   const whole = after < through ? await listEvents(query, sessionId, after, through, limit) : [];
   if (whole.length === limit || invited.length === 0) return whole;
@@ -501,7 +508,7 @@ async function listForAccount(query: Query, view: AccountView, after: number, li
   for (const range of invited)
     rows.push(...(await listEnds(query, sessionId, Math.max(beyond, range.after), range.through, limit)));
   rows.sort((one, other) => one.sequence - other.sequence);
-  return [...whole, ...rows].slice(0, limit);
+  return [...whole, ...rows.filter(({ sequence }) => sequence <= end)].slice(0, limit);
 }
 
 function entitledThrough({ status, joined_at, left_sequence, joined_through }: OwnParticipationRow): number {

@@ -15,6 +15,7 @@ import { deleteKnocksOfAgent } from '../store/knocks.js';
 import { accountLock, agentLock, sessionLock } from '../store/lock-names.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { clearPushQueue, deleteNotified } from '../store/push.js';
+import { deleteShareLinksOfAccount } from '../store/share-links.js';
 import { deleteWebhook } from '../store/webhooks.js';
 import { closeSockets } from './close-sockets.js';
 import { removeParticipant } from './sessions.js';
@@ -85,6 +86,7 @@ export async function removeAccount(
   await erase();
   await database.write(async (transaction) => {
     await deletePasskeysOfAccount(transaction, accountId);
+    await deleteShareLinksOfAccount(transaction, accountId);
     await clearPushQueue(transaction, accountId);
     await deleteNotified(transaction, accountId);
     await markAccountRemoved(transaction, accountId, clock.now());

@@ -81,7 +81,7 @@ export async function deleteSession(transaction: Transaction, sessionId: string)
        SELECT agent_id, session_id FROM participant WHERE session_id = $1)`,
     sessionId,
   );
-  for (const table of ['absence', 'seen_session', 'dismissed_question', 'unanswered', 'participant'])
+  for (const table of ['absence', 'seen_session', 'share_link', 'dismissed_question', 'unanswered', 'participant'])
     await transaction.run(`DELETE FROM ${table} WHERE session_id = $1`, sessionId);
   await transaction.run('DELETE FROM session WHERE id = $1', sessionId);
   await transaction.run('INSERT INTO deleted_session (id) VALUES ($1)', sessionId);
@@ -138,6 +138,7 @@ const DEEDS = [
   ...['claim', 'handled', 'unanswered', 'dismissed_question', 'question', 'answer', 'taken', 'absence'],
   ...[
     'seen_session',
+    'share_link',
     'inbox',
     'push_queue',
     'push_notified',

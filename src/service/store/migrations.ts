@@ -86,6 +86,22 @@ const WEBHOOK_QUEUE_TABLE = `CREATE TABLE IF NOT EXISTS webhook_queue (
     PRIMARY KEY (agent_id, position)
   )`;
 
+const SHARE_LINK_TABLE = `CREATE TABLE IF NOT EXISTS share_link (
+    id TEXT PRIMARY KEY,
+    secret_hash TEXT NOT NULL UNIQUE,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    session_id TEXT NOT NULL,
+    last_sequence BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+  )`;
+/** The columns of each index of `share_link`, by what it finds. */
+const SHARE_LINK_INDEX = {
+  account: '(account_id, id)',
+  session: '(session_id, account_id, id)',
+  expiry: '(expires_at)',
+} as const;
+
 /**
  * All migrations, in order. What the last version needs also belongs in schema.ts, which creates it for new data. Add
  * first and remove later: a release adds what it needs and still writes what the one before reads; the release after it
@@ -120,6 +136,23 @@ export const MIGRATIONS: readonly Migration[] = [
         columns: '(account_id, off_at) WHERE off_at IS NOT NULL',
       },
       { kind: 'change', what: 'add webhook_queue', table: 'webhook_queue', sql: WEBHOOK_QUEUE_TABLE },
+    ],
+  },
+  {
+    to: 37,
+    readableFrom: 34,
+    steps: [
+      { kind: 'change', what: 'add share_link', table: 'share_link', sql: SHARE_LINK_TABLE },
+      ...Object.entries(SHARE_LINK_INDEX).map(
+        ([name, columns]) =>
+          ({
+            kind: 'index',
+            what: `index share_link by ${name}`,
+            table: 'share_link',
+            name: `share_link_by_${name}`,
+            columns,
+          }) as const,
+      ),
     ],
   },
 ];

@@ -232,6 +232,20 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX seen_session_by_session ON seen_session (session_id)`,
 
+  // Addresses with which anyone can read a session, as its owner saw it up to `last_sequence`.
+  `CREATE TABLE share_link (
+    id TEXT PRIMARY KEY,
+    secret_hash TEXT NOT NULL UNIQUE,
+    account_id TEXT NOT NULL REFERENCES account (id),
+    session_id TEXT NOT NULL,
+    last_sequence BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+  )`,
+  `CREATE INDEX share_link_by_account ON share_link (account_id, id)`,
+  `CREATE INDEX share_link_by_session ON share_link (session_id, account_id, id)`,
+  `CREATE INDEX share_link_by_expiry ON share_link (expires_at)`,
+
   // The news for each agent, by agent, filled behind the log (inboxes.ts).
   `CREATE TABLE inbox (
     agent_id TEXT NOT NULL REFERENCES agent (id),

@@ -36,6 +36,9 @@ const TIME_SCRIPT = ASP_ASSETS['time.js']
 /** Shows the current tab, copies commands, writes times in the reader's time zone, shares a stream with the browser's other pages, shows notifications, has keyboard shortcuts, and finds pages by their names. */
 export const FRAME_SCRIPT = `${TIME_SCRIPT}${ASP_ASSETS['tabs.js']}${ASP_ASSETS['copy.js']}${ASP_ASSETS['streams.js']}${ASP_ASSETS['notify.js']}${ASP_ASSETS['keys.js']}${ASP_ASSETS['palette.js']}`;
 
+/** Writes times in the reader's time zone and copies code, on pages for people who may not be signed in. */
+export const READER_SCRIPT = `${TIME_SCRIPT}${ASP_ASSETS['copy.js']}`;
+
 /** Updates a transcript while someone views it, and sends what they write. */
 export const TRANSCRIPT_SCRIPT = `${ASP_ASSETS['transcript.js']}${ASP_ASSETS['compose.js']}`;
 

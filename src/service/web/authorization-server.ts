@@ -27,6 +27,7 @@ import { deleteAccountSessionsExpiredBefore } from '../store/browser-sessions.js
 import { deleteUnusedOAuthClients } from '../store/oauth-clients.js';
 import { deleteOperatorActionsBefore } from '../store/operator.js';
 import { deleteUsedChallengesBefore } from '../store/passkeys.js';
+import { deleteShareLinksExpiredBefore } from '../store/share-links.js';
 import {
   acceptTypes,
   answerOAuthError,
@@ -212,6 +213,7 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteActivitiesBefore(transaction, now - ACTIVITY_KEPT_MS);
     await deleteOperatorActionsBefore(transaction, now - OPERATOR_ACTION_KEPT_MS);
     await deleteEntryLinksExpiredBefore(transaction, now - ENTRY_LINK_KEPT_MS);
+    await deleteShareLinksExpiredBefore(transaction, now);
     await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
   });
   // In pages: nothing else can write meanwhile.

@@ -25,6 +25,7 @@ import { findOAuthClient } from '../store/oauth-clients.js';
 import { listLocalAccounts } from '../store/operator.js';
 import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { rebindPushSubscription } from '../store/push.js';
+import { deleteShareLinksOfAccount } from '../store/share-links.js';
 import { redirect } from './api-scope.js';
 import { PASSKEY_SCRIPT } from './assets.js';
 import { requireStoredRequest } from './authorization-request.js';
@@ -626,8 +627,9 @@ export async function setNewPassword(
   const isSet = await context.database.write(async (transaction) => {
     if (!(await useEntryLink(transaction, found.link.id, account.id, context.clock.now()))) return false;
     await setPassword(context, transaction, { accountId: account.id, passwordHash });
-    // An intruder may have added one.
+    // An intruder may have made some.
     await deletePasskeysOfAccount(transaction, account.id);
+    await deleteShareLinksOfAccount(transaction, account.id);
     await recordActivity(context, transaction, {
       ...describeVisitor(request),
       accountId: account.id,

@@ -386,6 +386,21 @@ const TABLE: Table = {
         return (await run('webhook set http://127.0.0.1:9/ a.bot --jq .url')).out;
       }),
     ),
+    '--share-links': shown(
+      '--share-links off',
+      false,
+      served(MEMORY, async ({ run }) => {
+        await run('serve agent add @a.bot');
+        const { out } = await run('serve open --no-browser');
+        const cookies = (await request(out.trim())).headers['set-cookie'] ?? [];
+        const cookie = [cookies]
+          .flat()
+          .map((one) => one.split(';')[0])
+          .join('; ');
+        const settings = await request(`${new URL(out.trim()).origin}/dashboard/settings`, { headers: { cookie } });
+        return settings.text.includes('/dashboard/links') || settings.status !== 200;
+      }),
+    ),
     '--drain-delay': shown(
       '--drain-delay 2s',
       [503, 200],

@@ -194,7 +194,9 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       'operator/log',
       'none',
     ].map((part) => `/dashboard/${part}`);
-    paths = await withLinked(paths);
+    const made = await owner.press(`/dashboard/sessions/${session}/links`, /^create link$/i);
+    const shared = /\/shared\/[\w-]{43}/.exec(made.answer.text)?.[0] ?? '';
+    paths = [...(await withLinked(paths)), shared, `${shared}/events/3`];
   });
   afterAll(async () => {
     await browser?.close();

@@ -63,6 +63,15 @@ describe('Pages, which may take long to render, are limited:', () => {
     expect((await visit('@no.one')).text).toBe(refused.text);
   });
 
+  it('an address gets 300 pages and pictures of shared sessions a minute', async () => {
+    waitAMinute();
+    const visit = () => request(`${stage.web}/shared/none`);
+    for (let opened = 0; opened < OWN_RATE_LIMIT.viewSharedSession.count; opened += 1) await visit();
+    expect(refusalOf(await visit())).toEqual([429, '60']);
+    waitAMinute();
+    expect((await visit()).status).toBe(404);
+  });
+
   it('a viewer gets two at a time, and the others wait without keeping anyone else waiting', async () => {
     const { clock } = stage.desk;
     const limits = { take: async () => {}, takeAll: async () => {} };

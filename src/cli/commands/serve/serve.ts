@@ -102,6 +102,11 @@ const OPTIONS = [
     choices: ['off', 'public', 'any'],
   },
   {
+    flags: '--share-links <on|off>',
+    about: 'let people make links with which anyone can read a copy of a session (default on)',
+    choices: ['on', 'off'],
+  },
+  {
     flags: '--drain-delay <duration>',
     about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
   },

@@ -239,6 +239,7 @@ export const SETTING = {
   search: choice(['builtin', 'off'], 'builtin'),
   'web-push': setting<string | undefined>(z.string(), readContact, undefined),
   webhooks: choice(['off', 'public', 'any'], 'off'),
+  'share-links': choice(['on', 'off'], 'on'),
   'drain-delay': time<number>(0, { max: 60 * 60_000 }),
   'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
   log: choice(['errors', 'text', 'json'], 'errors'),

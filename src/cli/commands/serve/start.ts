@@ -403,6 +403,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     retentionMs: settings.retention,
     webPush: settings['web-push'],
     webhooks: settings.webhooks === 'off' ? undefined : settings.webhooks,
+    shareLinks: settings['share-links'],
     metricsPort: settings['metrics-port'],
     faults: faults && { ...injected, faults },
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },

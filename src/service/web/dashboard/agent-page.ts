@@ -15,7 +15,7 @@ import { type Html, html, renderAgentFace, renderName, strangersLines, strangers
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
-import type { PageBounds } from './page-bounds.js';
+import type { PageBounds, StrangerLimit } from './page-bounds.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
 /** In place of the letter, but only where one agent is shown on its own: its owner chose the picture. */
@@ -92,28 +92,37 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     });
     return path === undefined ? sendUnknown(reply, server.context) : redirect(reply, path);
   };
-  const answer = async (
-    request: FastifyRequest<{ Params: { handle: string } }>,
-    reply: FastifyReply,
-    work: (handle: string, reply: FastifyReply) => Promise<FastifyReply>,
-  ): Promise<FastifyReply> => {
-    try {
-      return await bounds.forStranger(request, () => work(request.params.handle, reply));
-    } catch (error) {
-      if (!hasCode(error, 'RATE_LIMITED')) throw error;
-      const waitS = error.options.retryAfterS ?? 1;
-      return sendErrorPage(reply.header('retry-after', String(waitS)), server.context, error.status, {
-        title: 'Too many pages',
-        message: `You opened too many pages. Try again in ${describeDuration(waitS)}.`,
-        code: error.code,
-      });
-    }
-  };
   const alone = { exposeHeadRoute: false };
-  scope.get<{ Params: { handle: string } }>('/agents/:handle', alone, (request, reply) => answer(request, reply, show));
-  scope.get<{ Params: { handle: string } }>('/agents/:handle/picture', alone, (request, reply) =>
-    answer(request, reply, showPicture),
+  scope.get<{ Params: { handle: string } }>('/agents/:handle', alone, (request, reply) =>
+    answerStranger(server, bounds, { limit: 'viewAgentPage', request, reply }, () =>
+      show(request.params.handle, reply),
+    ),
   );
+  scope.get<{ Params: { handle: string } }>('/agents/:handle/picture', alone, (request, reply) =>
+    answerStranger(server, bounds, { limit: 'viewAgentPage', request, reply }, () =>
+      showPicture(request.params.handle, reply),
+    ),
+  );
+}
+
+/** Answers someone who may not be signed in, or says that they have opened too many pages. */
+export async function answerStranger(
+  { context }: AuthorizationServer,
+  bounds: PageBounds,
+  { limit, request, reply }: { limit: StrangerLimit; request: FastifyRequest; reply: FastifyReply },
+  work: () => Promise<FastifyReply>,
+): Promise<FastifyReply> {
+  try {
+    return await bounds.forStranger(limit, request, work);
+  } catch (error) {
+    if (!hasCode(error, 'RATE_LIMITED')) throw error;
+    const waitS = error.options.retryAfterS ?? 1;
+    return sendErrorPage(reply.header('retry-after', String(waitS)), context, error.status, {
+      title: 'Too many pages',
+      message: `You opened too many pages. Try again in ${describeDuration(waitS)}.`,
+      code: error.code,
+    });
+  }
 }
 
 function sendUnknown(reply: FastifyReply, context: ServiceContext): FastifyReply {

@@ -75,6 +75,8 @@ export interface Composer extends Roles {
   readonly typed: Typed;
   readonly answered?: Answered | undefined;
   readonly isEnded: boolean;
+  /** Whether this service has links that let anyone read a session. */
+  readonly canShare: boolean;
 }
 
 /** What a person can do next in a session: write, answer an invitation, or reopen it. It has one kind for each set of forms. */
@@ -163,7 +165,7 @@ const ACTIONS = new Intl.ListFormat('en', { type: 'disjunction' });
 
 /** A fold with the members of the session, and what a participant can change about it. */
 export function renderManage(composer: Composer, count: string, people: Html): Html {
-  const { writers, joined, path, csrf, key, typed } = composer;
+  const { writers, joined, path, csrf, key, typed, canShare } = composer;
   const mistakes = typed.mistakes?.filter(({ field }) => field === 'handles') ?? [];
   const invite = html`<form method="post" action="${path}/invite" class="add">${hidden({ csrf, key })}${renderField(
     {
@@ -178,9 +180,15 @@ export function renderManage(composer: Composer, count: string, people: Html): H
     mistakes,
   )}<div class="row-actions">${renderActing('invite-as', 'as', writers, typed.as)}<button class="button plain small-button">Invite</button></div></form>`;
   const isWriting = writers.length > 0;
-  const actions = [isWriting && 'invite', 'download', isWriting && 'end', joined.length > 0 && 'leave'];
+  const actions = [
+    isWriting && 'invite',
+    canShare && 'share',
+    'download',
+    isWriting && 'end',
+    joined.length > 0 && 'leave',
+  ];
   const summary = `${count}, ${ACTIONS.format(actions.filter((action) => action !== false))}`;
   return html`<details class="fold" id="manage"${mistakes.length > 0 && html` open`}><summary>${summary}</summary><div class="card stack">${people}
 ${isWriting && invite}
-<p class="row-actions"><a class="button plain small-button" href="${path}/download" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;
+<p class="row-actions">${canShare && html`<a class="button plain small-button" href="${path}/links">Share a link…</a>`}<a class="button plain small-button" href="${path}/download" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;
 }

@@ -88,6 +88,15 @@ import {
   showSettings,
 } from './settings.js';
 import {
+  actRevokeLink,
+  actSessionLink,
+  LINKS_PATH,
+  registerSharedSessions,
+  sessionLinksAgain,
+  showLinks,
+  showSessionLinks,
+} from './share-links.js';
+import {
   actAnswer,
   actDecline,
   actDismiss,
@@ -243,9 +252,18 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${SESSION}/end`, show: showEnd, act: actEnd },
   { path: `${SESSION}/reopen`, act: actReopen },
   { path: `${SESSION}/download`, show: showSessionDownload },
+  {
+    path: `${SESSION}/links`,
+    show: showSessionLinks,
+    act: actSessionLink,
+    again: sessionLinksAgain,
+    activity: 'link-created',
+  },
   { path: `${SESSION}/trust`, show: showTrust, act: actTrust },
   { path: `${SESSION}/events/:sequence`, show: showEvent },
   { path: `${SESSION}/attachments/:attachment_id`, show: fetchAttachment },
+  { path: LINKS_PATH, show: showLinks },
+  { path: `${LINKS_PATH}/revoke`, act: actRevokeLink, activity: 'link-revoked' },
   { path: '/dashboard/clients', show: showClients },
   {
     path: '/dashboard/new-client',
@@ -346,6 +364,7 @@ export function registerDashboard(
     scope.setErrorHandler((error, _request, reply) => answerFailure(server, error, reply));
     for (const row of rows) registerRow(scope, server, { bodies, bounds }, row);
     registerAgentPage(scope, server, bounds);
+    registerSharedSessions(scope, server, bounds);
     scope.post(RENEWAL_PATH, async (request, reply) => {
       requireSameOrigin(server, request);
       const visit = await readVisit(server, request);

@@ -223,7 +223,8 @@ function renderFile(part: AnyPart, { path }: PartsContext, icon: Html, kind: str
 export interface EntryContext {
   /** Of the session's page. */
   readonly path: string;
-  readonly username: string;
+  /** Undefined: someone without an account here, who gets no page of details. */
+  readonly username: string | undefined;
   /**
    * Up to this event the viewer sees messages as events of their own; after it, the first message appears inside an
    * invitation.
@@ -289,10 +290,11 @@ function renderMessage(
     writers.length > 0 && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
   const details =
     where.isWhole !== true &&
+    username !== undefined &&
     html` <a class="reply details" href="${path}/events/${sequence}">Details${about('of')}</a>`;
   const by = metadata?.[SENT_BY];
   const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
-  const own = sender.startsWith(`@${username}.`) && ' own';
+  const own = username !== undefined && sender.startsWith(`@${username}.`) && ' own';
   return renderItem(
     event,
     html`said${own}${isContinued(event, before) && ' continued'}`,

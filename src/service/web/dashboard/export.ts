@@ -18,6 +18,7 @@ import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth
 import { listSessionIdsOfSibling } from '../../store/participants.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { listPushSubscriptions, type PushSubscriptionRow } from '../../store/push.js';
+import { listShareLinksOfAccount, type ShareLinkRow } from '../../store/share-links.js';
 import { PASSKEYS_MAX } from '../passkeys.js';
 import { findSeenSession, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
@@ -84,6 +85,10 @@ export async function* writeExport(source: ExportSource): Text {
     listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
   );
   yield* writeList('activity', activities, asJson(toActivity));
+  const links = eachRow<ShareLinkRow>(source, (query, last) =>
+    listShareLinksOfAccount(query, id, now, last?.id ?? 'Z', ROWS_PER_QUERY),
+  );
+  yield* writeList('share_links', links, asJson(toLink));
   const apps = eachRow<FamilyOfAccountRow>(source, (query, last) => {
     const place = { createdAt: last?.created_at ?? LATEST, id: last?.id ?? '' };
     return listFamiliesOfAccount(query, id, usedSince, place, ROWS_PER_QUERY);
@@ -149,6 +154,11 @@ function toPushed({ browser_name: name, endpoint, created_at }: PushSubscription
 function toApp(row: FamilyOfAccountRow) {
   const { client_name: name, handle, created_at: allowed_at, last_used_at } = row;
   return { name, handle, scopes: parseScopes(row.scope), allowed_at, last_used_at };
+}
+
+/** The address itself is known only to those who have it. */
+function toLink({ session_id, last_sequence, created_at, expires_at }: ShareLinkRow) {
+  return { session_id, last_sequence, created_at, expires_at };
 }
 
 function toClient(row: ClientOfAccountRow) {

@@ -1,7 +1,7 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { PATH } from '../../oauth/metadata.js';
 import type { AccountRow } from '../../store/accounts.js';
-import { DASHBOARD_STYLE, FRAME_SCRIPT } from '../assets.js';
+import { DASHBOARD_STYLE, FRAME_SCRIPT, READER_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { GLASS, type Html, html, MARK, renderFace, renderName, TICK } from '../html.js';
 import { headersFor, type Look, renderDocument, renderScript, toPolicyHash } from '../layout.js';
@@ -85,6 +85,26 @@ ${look.preferences.hasShortcuts && html`${OVERVIEW}${PALETTE}`}
 </body>`;
   return renderDocument({ look, title, style: DASHBOARD_STYLE, script: FRAME_SCRIPT, body });
 }
+
+/** A page without the dashboard around it, for someone who may not be signed in. It says whose service it is. */
+export function renderReaderPage(
+  { title, main }: Pick<View, 'title' | 'main'>,
+  { look, now }: Pick<Frame, 'look' | 'now'>,
+): string {
+  const body = html`<body>
+<header class="bar" data-now="${now}"><div class="bar-inside"><span class="brand">${MARK}<strong>${look.name}</strong></span></div></header>
+<main id="main" class="page">${main}</main>
+<footer class="foot"><span class="mono">${look.host}</span></footer>
+</body>`;
+  return renderDocument({ look, title, style: DASHBOARD_STYLE, script: READER_SCRIPT, body });
+}
+
+export const readerHeaders = (): Record<string, string> =>
+  headersWith({
+    'script-src': [toPolicyHash(READER_SCRIPT)],
+    'img-src': ['data:', "'self'"],
+    'form-action': ["'none'"],
+  });
 
 function renderSection({ label, path, key }: Place, isCurrent: boolean, count: number): Html {
   const shown = count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count);
@@ -245,6 +265,7 @@ const NOTE = {
   'keys-rotated': 'A new signing key was published. It takes over soon.',
   'keys-waiting': 'Nothing was changed: a new key is already published and takes over soon.',
   'app-disconnected': 'The app was disconnected.',
+  'link-revoked': 'The link was revoked. It no longer works.',
   disconnected: 'The app was disconnected. It must ask you before it can act for you again.',
 } as const;
 export type NoteName = keyof typeof NOTE;

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { REQUEST_WAIT_MAX_MS } from '../../../wire/limit.js';
+import { type OwnRateLimitName, REQUEST_WAIT_MAX_MS } from '../../../wire/limit.js';
 import type { ServiceContext } from '../../core/context.js';
 import { createSemaphore } from '../../core/semaphore.js';
 import { toNetwork } from '../../oauth/attempts.js';
@@ -7,6 +7,9 @@ import { takeForAddress } from '../../oauth/server.js';
 
 /** Pages that one viewer gets at the same time; the others wait. */
 const AT_ONCE = { max: 2, waitingMax: 200, refusal: 'Too many pages are being opened.' } as const;
+
+/** The limits of pages for people who are not signed in. */
+export type StrangerLimit = Extract<OwnRateLimitName, 'viewAgentPage' | 'viewSharedSession'>;
 
 /**
  * Limits what one viewer may have rendered. A page of strangers' Markdown and code takes a hundred times as long as
@@ -16,7 +19,7 @@ export interface PageBounds {
   /** Reads and renders a page for an account. */
   forAccount<T>(accountId: string, work: () => Promise<T>): Promise<T>;
   /** The same for someone who is not signed in. */
-  forStranger<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T>;
+  forStranger<T>(limit: StrangerLimit, request: FastifyRequest, work: () => Promise<T>): Promise<T>;
   /** Reads news for an open page of an account. The page asks every few seconds, so only news that it renders counts. */
   forNews<T>(accountId: string, work: (mustRender: () => Promise<void>) => Promise<T>): Promise<T>;
 }
@@ -30,8 +33,8 @@ export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits
       await take(accountId);
       return viewers.use(accountId, work);
     },
-    async forStranger(request, work) {
-      await takeForAddress(context, 'viewAgentPage', request);
+    async forStranger(limit, request, work) {
+      await takeForAddress(context, limit, request);
       return viewers.use(toNetwork(request.ip), work);
     },
     forNews: (accountId, work) => viewers.use(accountId, () => work(() => take(accountId))),

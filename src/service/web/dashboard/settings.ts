@@ -36,6 +36,7 @@ import {
 } from './frame.js';
 import { renderPasskeys } from './passkeys.js';
 import { readPush, renderPush } from './push-settings.js';
+import { LINKS_PATH } from './share-links.js';
 import {
   type DashboardAnswer,
   mistaken,
@@ -87,8 +88,14 @@ ${push && renderPush(push, { csrf, now })}
 <section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
 <p class="soft">Sign-ins, and changes to your account, your agents and who can act for them.</p>
 <p class="small"><a class="aside-link" href="${ACTIVITY_PATH}">See your account activity</a></p></section>
+${
+  context.settings.shareLinks !== 'off' &&
+  html`<section class="card stack-tight" aria-labelledby="shared"><h2 id="shared">Shared sessions</h2>
+<p class="soft">Links with which anyone can read a copy of a session.</p>
+<p class="small"><a class="aside-link" href="${LINKS_PATH}">See your links</a></p></section>`
+}
 <section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>
-<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, and all sessions and messages that your agents can see. Attached files are not included.</p>
+<p class="soft">One JSON file with your agents, API credentials and passkeys (without their secrets), connected apps, links to shared sessions, and all sessions and messages that your agents can see. Attached files are not included.</p>
 <div class="row-actions">${renderButton({ path: `${PATH}/export`, csrf, label: 'Download your data' })}</div></section>
 <section class="card stack-tight" aria-labelledby="delete"><h2 id="delete">Delete account</h2>
 <p class="soft">This removes your agents and signs you out everywhere. It cannot be undone.</p>

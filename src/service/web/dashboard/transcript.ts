@@ -97,7 +97,7 @@ ${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscri
 ${renderViews(transcript)}<div id="managing">${transcript.managing}</div>
 <section class="log" id="log" role="log" aria-label="Transcript"${isNewest && live}>
 ${renderEarlier(transcript)}
-${renderList(entries)}
+${renderEntries(entries)}
 ${entries.length === 0 && html`<p class="soft" id="nothing">${isNewest ? 'No messages visible to your agents yet.' : 'Nothing is here. Go to the newest messages.'}</p>`}
 </section>
 <div id="receipt">${isNewest && transcript.receipt}</div>
@@ -166,7 +166,7 @@ export function renderManaging(seen: SeenSession, composer: Composer, online: Re
 const FOLDED_INVITATIONS_MIN = 3;
 
 /** Each day begins with its date. Many invitations in a row are one entry that unfolds. */
-function renderList(entries: readonly Entry[]): Html {
+export function renderEntries(entries: readonly Entry[]): Html {
   const items: Html[] = [];
   let before: EventEnvelope | undefined;
   for (let index = 0; index < entries.length; ) {
@@ -237,7 +237,7 @@ function renderWholeEvent(session: Session, entry: Entry, trace: MessageTrace | 
   const raw = JSON.stringify(event, null, 2);
   const main = html`<div class="stack transcript">${renderTrail('Transcript', around)}
 <h1>${renderTopic(session)}</h1>
-${renderList([entry])}
+${renderEntries([entry])}
 ${trace !== undefined && renderDelivery(trace, event.created_at, where.path)}
 <details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${strangersLines(raw)}</code></pre></div></details></div>`;
   return {
@@ -276,7 +276,7 @@ function renderStep(at: number, sentAt: number): Html {
 
 const WIDENING = 16;
 /** For one page: the events must be read first, and fifty large, deeply nested messages take seconds. */
-const READ_MAX_CHARACTERS = 512 * 1024;
+export const READ_MAX_CHARACTERS = 512 * 1024;
 
 /** The last visible events of a part of the log. */
 interface Latest {
@@ -289,7 +289,7 @@ interface Latest {
  * The last `count` events before the number `before` that the account may see; fewer if they are large. The log is read
  * forward from some way back, and from farther back for an account that sees few of its events.
  */
-async function readLatest(
+export async function readLatest(
   query: Query,
   view: AccountView,
   { before, count }: { readonly before: number; readonly count: number },
@@ -363,7 +363,7 @@ export async function findSeenSession(
   return { view, session: viewSession(facts, await listParticipants(query, row.session_id)) };
 }
 
-const PER_PAGE = 50;
+export const PER_PAGE = 50;
 const SEQUENCE = /^[1-9]\d{0,14}$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
@@ -529,7 +529,8 @@ export function composerFor(
 ): Composer {
   const isEnded = session.state === 'ended';
   const key = createFormKey(context);
-  return { ...findRoles(view), path: pathOfSession(session.id), csrf, key, typed, answered, isEnded };
+  const canShare = context.settings.shareLinks !== 'off';
+  return { ...findRoles(view), path: pathOfSession(session.id), csrf, key, typed, answered, isEnded, canShare };
 }
 
 /** The message that a reply answers; undefined: the account sees no message there. */
@@ -547,7 +548,7 @@ function textsIn(content: readonly object[]): string {
 }
 
 /** One event, if the account may see it. */
-async function findEvent(query: Query, view: AccountView, sequence: number): Promise<EventEnvelope | undefined> {
+export async function findEvent(query: Query, view: AccountView, sequence: number): Promise<EventEnvelope | undefined> {
   const { events } = toVisibleEvents(await readAccountRows(query, view, sequence - 1, 1));
   return events[0]?.sequence === sequence ? events[0] : undefined;
 }
