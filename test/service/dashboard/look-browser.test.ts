@@ -376,6 +376,16 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it('nothing covers the second sheet of a printed session', async () => {
+    const { context, page } = await enter({});
+    await page.goto(`${stage.web}${paths.find((path) => path.endsWith('?before=3'))?.replace('?before=3', '')}`);
+    const boxes = `[...document.querySelectorAll('main *')].flatMap((one) => ['::before', '::after'].map((part) => getComputedStyle(one, part)).filter(({ content, display, position, backgroundImage }) => content !== 'none' && display !== 'none' && position === 'absolute' && backgroundImage !== 'none')).length`;
+    expect(await page.evaluate(boxes)).toBeGreaterThan(0);
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.evaluate(boxes)).toBe(0);
+    await context.close();
+  });
+
   it('readers who ask for more contrast get it', async () => {
     const { context, page } = await enter({});
     await page.goto(`${stage.web}/dashboard/settings`);
