@@ -302,13 +302,14 @@ describe('asp replay of a file', () => {
 });
 
 describe('a recording with a mistake', () => {
-  const event = new Recorder().says(YOU, 'x').events[0] ?? {};
+  const [event = {}, later] = new Recorder().says(YOU, 'x').says(ME, 'pong').events;
   const line = JSON.stringify(event);
   const refusals: readonly (readonly [string, string])[] = [
     [`${line}\n\n# order\n`, ':3 is not an event.'],
     ['{"type":"session.ended"}\n', ':1: session_id is not an event.'],
     [`${line.replace('"sender":"@t.you",', '')}\n`, ':1: payload.sender is not an event.'],
     ['', 'takes no part in this recording'],
+    [`${JSON.stringify(later)}\n${line}\n`, `:2 is not in order: event 1 of ${SESSION} comes after event 2.`],
     [`${line}\n`, `it has ${YOU}: name one with --as.`],
   ];
   it.each(refusals)('is refused with its line and field: %j', async (text, what) => {

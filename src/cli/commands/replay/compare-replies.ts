@@ -248,7 +248,17 @@ async function* readEvents({ streams, machine, signal }: Context, path: string):
   try {
     for await (const line of linesOf(source, LINE_MAX_BYTES)) {
       number += 1;
-      if (line.trim() !== '') yield readEvent(line, `${file}:${number}`);
+      if (line.trim() === '') continue;
+      const event = readEvent(line, `${file}:${number}`);
+      const { session_id: id, sequence } = event;
+      const before = last.get(id) ?? sequence;
+      // Sorting would need all of it in memory, and what is read from asp tail may have no end.
+      if (sequence < before)
+        throw usageError(`${file}:${number} is not in order: event ${sequence} of ${id} comes after event ${before}.`, {
+          why: 'a recording has the events of each session by sequence, as asp session export and asp tail print them.',
+        });
+      putLast(last, id, sequence, SESSIONS_MAX);
+      yield event;
     }
   } catch (error) {
     if (error instanceof TypeError) throw usageError(`${file} is not UTF-8 text.`, { cause: error });
