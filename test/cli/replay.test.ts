@@ -247,6 +247,24 @@ describe('asp replay of a file', () => {
     expect(none).toMatchObject({ code: 2, err: expect.stringContaining('The command of --exec cannot be run') });
   });
 
+  it('names the message at which a program hung when the deadline passes', async () => {
+    const recorder = new Recorder().says(YOU, 'one').says(ME, 'pong').says(YOU, 'two\nlines').says(ME, 'pong');
+    const path = fileOf(recorder.events);
+    const hanging = 'test "$ASP_SEQUENCE" = 1 && echo pong || sleep 60';
+    const { code, out, err } = await replayFile(path, hanging, ['--timeout', '2s']);
+    expect(code).toBe(8);
+    expect(out).toBe(`same       1  ${YOU}: one\n`);
+    expect(err).toContain(`The deadline passed before message 3 was answered (${YOU}: two lines).`);
+    expect(err).toContain('set a deadline of 2s; 1 reply was compared before it.');
+    const log = join(freshHome(), 'agent.jsonl');
+    const turns = fileOf(new Recorder().says(YOU, 'slow').says(ME, 'no').events);
+    const words = ['replay', turns, '--as', ME, '--acp', `node ${SDK_AGENT} ${log}`, '--timeout', '5s'];
+    expect(await runWords(words)).toMatchObject({
+      code: 8,
+      err: expect.stringContaining('before message 1 was answered'),
+    });
+  });
+
   it('gives an agent program each message as a turn, keeps nothing, and grants only what --allow names', async () => {
     const folder = freshHome();
     const log = join(folder, 'agent.jsonl');

@@ -18,7 +18,7 @@ import { fileFailure, linesOf } from '../../input.js';
 import { formatDiff } from '../../terminal/diff.js';
 import { shorten } from '../../terminal/output.js';
 import type { Style } from '../../terminal/style.js';
-import { readSessionName } from '../../values.js';
+import { durationText, readSessionName } from '../../values.js';
 import { partTypeOf } from '../attachment/transfer.js';
 import { messageText } from '../message/message-text.js';
 import { startCommandGuard } from '../run/command-guard.js';
@@ -101,7 +101,9 @@ export async function compareReplies(context: Context, options: ReplayOptions): 
       earlier = turn.earlier;
       let times = 0;
       const begin = async (): Promise<number> => ++times;
-      const produced = await respond(turn.incoming, signal, { begin, onTaken: () => {} });
+      const produced = await respond(turn.incoming, signal, { begin, onTaken: () => {} }).catch((error: unknown) => {
+        throw signal.aborted ? cutShort(context, turn, counts.same + counts.different) : error;
+      });
       const durationMs = Math.round(clock.monotonic() - beganAt);
       const comparison = compare(turn, produced, patterns, durationMs);
       counts[comparison.outcome] += 1;
@@ -119,6 +121,22 @@ export async function compareReplies(context: Context, options: ReplayOptions): 
     });
   await output.note(`${total === 1 ? 'The reply is' : `All ${total} replies are`} the same. Nothing was sent.`);
 }
+
+/** The deadline passed while the command had a message. After a signal from outside, no one reads it. */
+function cutShort({ deadline }: Context, { incoming: { payload } }: Turn, compared: number): CliError {
+  const { sequence, sender } = payload;
+  const given =
+    deadline === undefined ? '' : `--timeout or ASP_TIMEOUT set a deadline of ${durationText(deadline.afterMs)}; `;
+  return new CliError('ASP_TIMEOUT', {
+    message: `The deadline passed before message ${sequence} was answered (${sender}: ${shownText(payload)}).`,
+    why: `${given}${compared === 1 ? '1 reply was' : `${compared} replies were`} compared before it.`,
+    isRetryable: true,
+  });
+}
+
+/** The beginning of a message. */
+const shownText = (message: Pick<Message, 'content'>): string =>
+  shorten(sanitizeLine(textOfMessage(message)), SHOWN_WIDTH);
 
 function readPattern(source: string): RegExp {
   const pattern = source === '' ? undefined : toPattern(source, 'g');
@@ -177,9 +195,8 @@ function comparable({ messages }: Answer, patterns: readonly RegExp[]): unknown 
 }
 
 function describe({ sequence, from, content, outcome, recorded, replayed }: Comparison, style: Style): string {
-  const said = shorten(sanitizeLine(textOfMessage({ content })), SHOWN_WIDTH);
   const verdict = outcome === 'same' ? style.green('same     ') : style.red('different');
-  const head = `${verdict}  ${sequence}  ${style.cyan(from)}: ${said}`;
+  const head = `${verdict}  ${sequence}  ${style.cyan(from)}: ${shownText({ content })}`;
   if (outcome === 'same') return head;
   const diff = formatDiff(shownAnswer(recorded), shownAnswer(replayed));
   // The same words in parts of other types.
@@ -245,6 +262,7 @@ async function* readEvents({ streams, machine, signal }: Context, path: string):
   const source: AsyncIterable<Uint8Array> =
     path === '-' ? streams.stdin.read(signal) : createReadStream(resolve(machine.workingDirectory, path));
   let number = 0;
+  const last = new Map<string, number>();
   try {
     for await (const line of linesOf(source, LINE_MAX_BYTES)) {
       number += 1;
