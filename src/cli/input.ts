@@ -4,31 +4,39 @@ import { fileFault, isFileError } from '../kit/private-file.js';
 import type { Context } from './context/context.js';
 import { CliError, usageError } from './errors.js';
 
+/** What the error for an unusable input adds if the input would have been sent. */
+export const NOTHING_SENT = ' Nothing was sent.';
+type Fate = typeof NOTHING_SENT | '';
+
 /** All of standard input. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
-export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
+export async function readStdin(
+  { streams }: Pick<Context, 'streams'>,
+  maxBytes: number,
+  fate: Fate = '',
+): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const bytes of streams.stdin.read()) {
     parts.push(bytes);
     size += bytes.byteLength;
-    if (size > maxBytes) throw tooLarge('Standard input', maxBytes);
+    if (size > maxBytes) throw tooLarge('Standard input', maxBytes, fate);
   }
   return Buffer.concat(parts);
 }
 
 /** The bytes of a file named by the user. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
-export async function readNamedFile(path: string, maxBytes: number): Promise<Buffer> {
+export async function readNamedFile(path: string, maxBytes: number, fate: Fate = ''): Promise<Buffer> {
   try {
     const parts: Uint8Array[] = [];
     let size = 0;
     for await (const bytes of createReadStream(path)) {
       parts.push(bytes as Uint8Array);
       size += (bytes as Uint8Array).byteLength;
-      if (size > maxBytes) throw tooLarge(path, maxBytes);
+      if (size > maxBytes) throw tooLarge(path, maxBytes, fate);
     }
     return Buffer.concat(parts);
   } catch (error) {
-    throw fileFailure(path, error);
+    throw fileFailure(path, error, fate);
   }
 }
 
@@ -61,23 +69,22 @@ export function decodeIfUtf8(bytes: Uint8Array): string | undefined {
 }
 
 /** Bytes as text. @throws CliError when they are not UTF-8 */
-export function decodeText(bytes: Uint8Array, name: string): string {
+export function decodeText(bytes: Uint8Array, name: string, why?: string): string {
   const text = decodeIfUtf8(bytes);
-  if (text === undefined) throw usageError(`${name} is not UTF-8 text.`, { why: 'send it as a file: --file.' });
+  if (text === undefined) throw usageError(`${name} is not UTF-8 text.`, { why });
   return text;
 }
 
-export function tooLarge(name: string, maxBytes: number): CliError {
+export function tooLarge(name: string, maxBytes: number, fate: Fate = ''): CliError {
   const limit = maxBytes >= 1024 * 1024 ? `${maxBytes / (1024 * 1024)} MiB` : `${maxBytes / 1024} KiB`;
-  return new CliError('ASP_FILE_TOO_LARGE', { message: `${name} is larger than ${limit}. Nothing was sent.` });
+  return new CliError('ASP_FILE_TOO_LARGE', { message: `${name} is larger than ${limit}.${fate}` });
 }
 
 /** Why a file named by the user cannot be read. */
-export function fileFailure(path: string, error: unknown): unknown {
-  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`${path} does not exist. Nothing was sent.`);
-  if (isFileError(error, 'EACCES', 'EPERM'))
-    return usageError(`${path} cannot be read by this user. Nothing was sent.`);
-  if (isFileError(error, 'EISDIR')) return usageError(`${path} is a folder. Nothing was sent.`);
+export function fileFailure(path: string, error: unknown, fate: Fate = ''): unknown {
+  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`${path} does not exist.${fate}`);
+  if (isFileError(error, 'EACCES', 'EPERM')) return usageError(`${path} cannot be read by this user.${fate}`);
+  if (isFileError(error, 'EISDIR')) return usageError(`${path} is a folder.${fate}`);
   return error;
 }
 

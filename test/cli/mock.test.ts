@@ -351,9 +351,13 @@ describe('a script with a mistake', () => {
   });
 
   it('is refused if it does not exist or is too large', async () => {
-    expect((await runWords(['mock', '--script', '/nowhere.json'])).err).toContain('/nowhere.json does not exist.');
+    const refusal = async (path: string): Promise<string> => {
+      const { err } = await runWords(['mock', '--script', path, '--json']);
+      return (JSON.parse(err) as { error: { message: string } }).error.message;
+    };
+    expect(await refusal('/nowhere.json')).toBe('/nowhere.json does not exist.');
     const large = scriptOf(`{ "rules": [${' '.repeat(1024 * 1024)}] }`);
-    expect((await runWords(['mock', '--script', large])).err).toContain('is larger than 1 MiB');
+    expect(await refusal(large)).toBe(`${large} is larger than 1 MiB.`);
     expect((await runWords(['mock'])).err).toContain('There is no script.');
   });
 });

@@ -338,7 +338,7 @@ describe('a recording with a mistake', () => {
   });
 
   it('is refused if it does not exist, is not text, or has no message for the agent', async () => {
-    expect((await replayFile('/nowhere.jsonl', 'true')).err).toContain('/nowhere.jsonl does not exist');
+    expect((await replayFile('/nowhere.jsonl', 'true')).err).toMatch(/^error: \/nowhere\.jsonl does not exist\.\n/);
     const path = fileOf('');
     writeFileSync(path, Uint8Array.of(0xff, 0xfe, 0x0a));
     expect((await replayFile(path, 'true')).err).toContain('is not UTF-8 text');

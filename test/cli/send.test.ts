@@ -170,6 +170,15 @@ describe('A sent message', () => {
     expect(out).toBe(`${SESSION}\n${MESSAGE}\n${MESSAGE}\n`);
     expect(err.split('\n')).toEqual([expect.stringContaining('Sent to @alice.bot'), 'Sent 3 messages.', '']);
   });
+
+  it('--lines says what it sent before a line that is too large', async () => {
+    const { code, err } = await runAgainst([CREATED, SENT], 'send alice.bot --lines', {
+      stdin: `a\nb\n${'x'.repeat(256 * 1024 + 1)}`,
+    });
+    expect(code).toBe(10);
+    expect(err).toContain('Line 3 was not sent: A line is larger than 256 KiB. Sent before it: 2.');
+    expect(err).not.toContain('Nothing was sent');
+  });
 });
 
 describe('refused before anything is sent:', () => {

@@ -4,7 +4,7 @@ import type { Content, Part } from '../../../wire/schemas/requests.js';
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
-import { decodeText, linesOf, readNamedFile, readStdin, tooLarge } from '../../input.js';
+import { decodeText, linesOf, NOTHING_SENT, readNamedFile, readStdin, tooLarge } from '../../input.js';
 import type { SendOptions, TextSource } from './send.js';
 
 /** The content of a message, and the files that were uploaded for it. */
@@ -14,6 +14,8 @@ interface Built {
   /** False if the same command line would not send the same again. */
   readonly isRepeatable: boolean;
 }
+
+const NOT_TEXT = 'send it as a file: --file.';
 
 /** What the content of a message is made from. */
 type Contents = Omit<SendOptions, 'metadata'>;
@@ -62,14 +64,15 @@ async function readText(context: Context, source: TextSource): Promise<string> {
   if (source.kind === 'given') return checkText(source.text);
   const isStdin = source.kind === 'stdin';
   const bytes = isStdin
-    ? await readStdin(context, MESSAGE_BODY_MAX_BYTES)
-    : await readNamedFile(source.path, MESSAGE_BODY_MAX_BYTES);
-  return checkText(decodeText(bytes, isStdin ? 'Standard input' : source.path).replace(/\r?\n$/, ''));
+    ? await readStdin(context, MESSAGE_BODY_MAX_BYTES, NOTHING_SENT)
+    : await readNamedFile(source.path, MESSAGE_BODY_MAX_BYTES, NOTHING_SENT);
+  return checkText(decodeText(bytes, isStdin ? 'Standard input' : source.path, NOT_TEXT).replace(/\r?\n$/, ''));
 }
 
 function checkText(text: string): string {
   if (text === '') throw usageError('The message is empty. Nothing was sent.');
-  if (Buffer.byteLength(text) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('The message', MESSAGE_BODY_MAX_BYTES);
+  if (Buffer.byteLength(text) > MESSAGE_BODY_MAX_BYTES)
+    throw tooLarge('The message', MESSAGE_BODY_MAX_BYTES, NOTHING_SENT);
   return text;
 }
 
@@ -77,9 +80,13 @@ function checkText(text: string): string {
 async function readJson(context: Context, option: string, value: string): Promise<unknown> {
   const text =
     value === '-'
-      ? decodeText(await readStdin(context, MESSAGE_BODY_MAX_BYTES), 'Standard input')
+      ? decodeText(await readStdin(context, MESSAGE_BODY_MAX_BYTES, NOTHING_SENT), 'Standard input', NOT_TEXT)
       : value.startsWith('@')
-        ? decodeText(await readNamedFile(value.slice(1), MESSAGE_BODY_MAX_BYTES), value.slice(1))
+        ? decodeText(
+            await readNamedFile(value.slice(1), MESSAGE_BODY_MAX_BYTES, NOTHING_SENT),
+            value.slice(1),
+            NOT_TEXT,
+          )
         : value;
   try {
     return JSON.parse(text);

@@ -473,6 +473,9 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
   if (options.isStrict) refuseOmissions(omitted, 'The messages were sent.');
 }
 
+const isBadLine = (error: unknown): boolean =>
+  isUsageError(error) || (error instanceof CliError && error.code === 'ASP_FILE_TOO_LARGE');
+
 /**
  * The line that could not be sent, and how to send the rest: each line's key is derived from one key for all of them,
  * so the same lines can be passed again.
@@ -482,7 +485,7 @@ function explainLine(
   error: unknown,
   { sentCount, isKeyGiven }: { sentCount: number; isKeyGiven: boolean },
 ): unknown {
-  const isOurs = error instanceof RequestError || isUsageError(error) || signal.aborted;
+  const isOurs = error instanceof RequestError || isBadLine(error) || signal.aborted;
   if (!isOurs) return error;
   const outcome = error instanceof RequestError ? error.outcome : 'not_applied';
   const key =
