@@ -128,6 +128,26 @@ it('says that a receiver that answers 410 is not called again', async () => {
   expect(err).toMatch(/does not try again/);
 });
 
+it('says at once that nothing is sent while the agent is paused, and how to resume it', async () => {
+  await operate(service.operator, 'POST', '/agents', { handle: '@ann.asleep' });
+  await home.run('agent update ann.asleep --pause');
+  const file = knownSecret();
+  const set = `webhook set ${receiver.url('/asleep')} ann.asleep --signing-secret-file ${file} --timeout 4s --json`;
+  for (const words of [set, 'webhook test ann.asleep --timeout 4s --json']) {
+    const { code, out, err } = await home.run(words);
+    expect({ code, out: JSON.parse(out) }).toMatchObject({ code: 10, out: { status: 'new' } });
+    expect(JSON.parse(err.trim().split('\n').at(-1) ?? '')).toMatchObject({
+      error: {
+        message: expect.stringMatching(/sends nothing while the agent is paused/),
+        outcome: 'applied',
+        next: ['asp', 'agent', 'update', '@ann.asleep', '--resume'],
+      },
+    });
+  }
+  expect(await home.run('agent update @ann.asleep --resume')).toMatchObject({ code: 0 });
+  expect(await home.run('webhook test ann.asleep')).toMatchObject({ code: 0 });
+});
+
 it('shows in advance whether a request has a secret, and that it cannot be read from standard input', async () => {
   const dryRun = async (words: string): Promise<unknown> =>
     documentOf(await home.run(`webhook set https://example.org/asp ann.bot --dry-run --json ${words}`))['body'];

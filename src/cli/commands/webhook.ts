@@ -202,8 +202,10 @@ async function printTested(
   const { clock, output, signal } = context;
   const endsAt = clock.monotonic() + TEST_MAX_MS;
   let webhook = set;
+  let isPaused = false;
   try {
-    while (webhook?.status === 'new' && clock.monotonic() < endsAt) {
+    isPaused = webhook?.status === 'new' && (await isAgentPaused(context, agent));
+    while (!isPaused && webhook?.status === 'new' && clock.monotonic() < endsAt) {
       await wait(clock, POLL_MS, signal);
       webhook = await readWebhook(context, agent);
     }
@@ -214,21 +216,38 @@ async function printTested(
   }
   if (webhook?.status === 'on') return output.note('The receiver answered a test.');
   throw new CliError('ASP_PARTIAL', {
-    ...describeUntested(webhook),
+    ...describeUntested(webhook, isPaused),
     outcome: 'applied',
-    next: testAgain(agent.handle),
+    next: isPaused ? ['asp', 'agent', 'update', agent.handle, '--resume'] : testAgain(agent.handle),
   });
+}
+
+/** Nothing is sent for a paused agent, so there is no answer to wait for. */
+async function isAgentPaused(
+  context: Context,
+  { path, errorContext }: Awaited<ReturnType<typeof findAgent>>,
+): Promise<boolean> {
+  const { reply } = await callAsAccount(context, 'getAgent', { path }, errorContext);
+  return reply.agent['paused'] === true;
 }
 
 const testAgain = (handle: string): readonly string[] => ['asp', 'webhook', 'test', handle];
 
-function describeUntested(webhook: Webhook | null): { readonly message: string; readonly why?: string } {
+function describeUntested(
+  webhook: Webhook | null,
+  isPaused: boolean,
+): { readonly message: string; readonly why?: string } {
   if (webhook === null) return { message: 'The webhook was removed before its test was answered.' };
   const { status, failure } = webhook;
+  if (isPaused)
+    return {
+      message: 'The webhook is set, but the service sends nothing while the agent is paused, not even a test.',
+      why: 'the test follows within a minute after the agent is resumed.',
+    };
   if (status === 'new')
     return {
       message: 'The webhook is set, but its test has not been answered yet.',
-      why: 'the service sends nothing while the agent is paused; otherwise, the test is still on its way.',
+      why: 'it is still on its way.',
     };
   return {
     message: `The webhook is set, but its test failed: ${failure ?? 'no reason is known'}.`,

@@ -15,6 +15,7 @@ export type AccountOperation = Extract<
   | 'updateAgent'
   | 'removeAgent'
   | 'listAgents'
+  | 'getAgent'
   | 'listAccountSessions'
   | 'getWebhook'
   | 'setWebhook'
