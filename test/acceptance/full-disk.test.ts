@@ -176,8 +176,12 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
       elsewhere: true,
       isOutput: true,
     },
-    { words: (at) => ['serve', 'backup', join(at, 'b.tar')], names: 'asp.sqlite', elsewhere: true },
-    { words: (at) => ['serve', 'restore', 'backup.tar', '--data', join(at, 'data')], names: 'data', elsewhere: true },
+    { words: (at) => ['serve', 'backup', join(at, 'b.tar')], names: 'disk/b.tar.', elsewhere: true },
+    {
+      words: (at) => ['serve', 'restore', 'backup.tar', '--data', join(at, 'data')],
+      names: 'disk/data.',
+      elsewhere: true,
+    },
     {
       words: (at) => ['attachment', 'download', attachment, '--output', join(at, 'a.txt')],
       names: 'a.txt',

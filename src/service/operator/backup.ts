@@ -75,7 +75,10 @@ async function makeArchive(options: BackupOptions): Promise<Archive> {
   const workPrefix = `.${basename(file)}.`;
   // Only tidying: a backup must not fail because of what someone else left.
   await removeLeftovers(folder, workPrefix, options.now - LEFTOVER_AFTER_MS).catch(() => {});
-  const work = await mkdtemp(join(folder, workPrefix));
+  const asOfFile = (error: unknown): never => {
+    throw asErrorOf(file, join(folder, workPrefix), error);
+  };
+  const work = await mkdtemp(join(folder, workPrefix)).catch(asOfFile);
   try {
     const database = join(work, DATABASE_FILE);
     await (await open(database, 'wx', OWNER_ONLY)).close();
@@ -87,9 +90,19 @@ async function makeArchive(options: BackupOptions): Promise<Archive> {
     });
     await syncDirectory(folder);
     return { ...written, schemaVersion: snapshot.schemaVersion };
+  } catch (error) {
+    return asOfFile(error);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
+}
+
+/** The error of a temporary file, as one of what the user named. The error of a write to a full disk names no file. */
+function asErrorOf(named: string, temporary: string, error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const path = 'path' in error ? String(error.path) : undefined;
+  const isOurs = path?.startsWith(temporary) ?? isFileError(error, 'ENOSPC', 'EDQUOT', 'EFBIG');
+  return isOurs ? Object.assign(error, { path: named }) : error;
 }
 
 /** A backup writes all the time. */
@@ -205,7 +218,9 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
     await removeUnfinished(directory);
     await requireEmpty(directory);
     const work = join(directory, UNFINISHED_FOLDER);
-    await mkdir(work, OWNER_ONLY_FOLDER);
+    await mkdir(work, OWNER_ONLY_FOLDER).catch((error: unknown) => {
+      throw asErrorOf(directory, work, error);
+    });
     let lock: DataLock | undefined;
     try {
       lock = await lockWork(directory);
@@ -214,6 +229,8 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
       requireAttachments(snapshot, hashes);
       await putInPlace(work, directory);
       return { attachments: hashes.size, schemaVersion: snapshot.schemaVersion };
+    } catch (error) {
+      throw asErrorOf(directory, work, error);
     } finally {
       lock?.release();
       await rm(work, { recursive: true, force: true });

@@ -217,6 +217,12 @@ describe('a backup', () => {
     expect(modeOf(path)).toBe('600');
   });
 
+  it('that cannot be written names the file, not the temporary one', async () => {
+    const file = '/proc/backup.tar';
+    const made = createBackup({ directory: data, file, isForced: false, withKeys: false, now: Date.now() });
+    await expect(made).rejects.toMatchObject({ code: 'ENOENT', path: file });
+  });
+
   it('of a damaged database says that it is damaged, and leaves no archive', async () => {
     const harmed = join(folder, 'harmed');
     await backUp('sound.tar');
