@@ -8,10 +8,13 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
 const ROLE_PARAMETER = 'target_session_attrs';
 const PRIMARY = ['read-write', 'primary'];
 const TLS_PARAMETER = 'sslmode';
+/** As for psql, except that the default is `disable`. */
+const BINDING_PARAMETER = 'channel_binding';
+const BINDINGS = ['disable', 'prefer', 'require'] as const;
 const TLS_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'no-verify', 'verify-full'];
 /** The others are the driver's. It ignores what it does not know. */
 const PARAMETERS = [
-  ...[SCHEMA_PARAMETER, ROLE_PARAMETER, TLS_PARAMETER],
+  ...[SCHEMA_PARAMETER, ROLE_PARAMETER, TLS_PARAMETER, BINDING_PARAMETER],
   ...['host', 'port', 'user', 'password', 'options', 'application_name', 'client_encoding'],
   ...['ssl', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation', 'uselibpqcompat'],
 ];
@@ -22,6 +25,8 @@ export interface DatabaseAddress {
   readonly connectionStrings: readonly string[];
   /** The requested schema; it is created if it is missing. */
   readonly schema: string | undefined;
+  /** Whether the server must prove that it is the end of the encrypted connection: `require`. */
+  readonly channelBinding: (typeof BINDINGS)[number];
   /** For people, logs and files: no password, no parameters. */
   readonly shown: string;
 }
@@ -30,7 +35,7 @@ export interface DatabaseAddress {
 export function readDatabaseAddress(text: string): DatabaseAddress {
   const urls = parse(text);
   const [first] = urls;
-  requireKnown([...first.searchParams.keys()]);
+  requireKnownOnce([...first.searchParams.keys()]);
   const schema = first.searchParams.get(SCHEMA_PARAMETER) ?? undefined;
   if (schema !== undefined && !SCHEMA.test(schema))
     throw new OperatorError(
@@ -49,9 +54,17 @@ export function readDatabaseAddress(text: string): DatabaseAddress {
       'DATABASE_NOT_USABLE',
       `The ${TLS_PARAMETER} of the database URL is '${mode}'. Use ${TLS_MODES.slice(0, -1).join(', ')} or ${TLS_MODES.at(-1)}.`,
     );
+  const given = first.searchParams.get(BINDING_PARAMETER) ?? 'disable';
+  const channelBinding = BINDINGS.find((each) => each === given);
+  if (channelBinding === undefined)
+    throw new OperatorError(
+      'DATABASE_NOT_USABLE',
+      `The ${BINDING_PARAMETER} of the database URL is '${given}'. Use disable, prefer or require.`,
+    );
   const shown = show(urls, schema);
-  for (const url of urls) for (const name of [SCHEMA_PARAMETER, ROLE_PARAMETER]) url.searchParams.delete(name);
-  return { connectionStrings: urls.map(({ href }) => href), schema, shown };
+  for (const url of urls)
+    for (const name of [SCHEMA_PARAMETER, ROLE_PARAMETER, BINDING_PARAMETER]) url.searchParams.delete(name);
+  return { connectionStrings: urls.map(({ href }) => href), schema, channelBinding, shown };
 }
 
 /** Whether a database URL contains a secret, which must not be on a command line. */
@@ -60,8 +73,14 @@ export function hasSecret(text: string): boolean {
   return url.password !== '' || [...url.searchParams.keys()].some((name) => /pass/i.test(name));
 }
 
-/** A misspelled parameter would have no effect: tables in another schema, a connection in the clear. */
-function requireKnown(names: readonly string[]): void {
+/**
+ * A misspelled parameter would have no effect: tables in another schema, a connection in the clear. Of one that is given
+ * twice, the first is checked here, and the driver uses the last.
+ */
+function requireKnownOnce(names: readonly string[]): void {
+  const repeated = names.find((name, at) => names.indexOf(name) !== at);
+  if (repeated !== undefined)
+    throw new OperatorError('DATABASE_NOT_USABLE', `The database URL has ${repeated} more than once. Leave one.`);
   const unknown = names.find((name) => !PARAMETERS.includes(name));
   if (unknown === undefined) return;
   const [near] = suggest(unknown, PARAMETERS);

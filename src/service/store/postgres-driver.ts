@@ -94,9 +94,15 @@ const REASON: Readonly<Record<string, string>> = {
 /** Why a database could not be opened, worded for the person who starts the service; other errors are rethrown. */
 export function explainUnusable(address: DatabaseAddress, error: unknown): unknown {
   if (isUnusable(error)) return error;
-  const reason = REASON[getCode(error)] ?? explainReason(error);
+  const reason = explainBinding(error) ?? REASON[getCode(error)] ?? explainReason(error);
   if (reason === undefined) return error;
   return new OperatorError('DATABASE_NOT_USABLE', `The database ${address.shown} cannot be used: ${reason}.`, error);
+}
+
+/** It has the code of a user who is not let in. */
+function explainBinding(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !/channel binding/.test(error.message)) return undefined;
+  return 'its certificate is not the one that this connection shows, so someone may be in between (channel_binding)';
 }
 
 function explainReason(error: unknown): string | undefined {
@@ -227,13 +233,49 @@ export interface ConnectionPool {
   close(): Promise<void>;
 }
 
+/** The way to sign in that covers the certificate of the connection (RFC 5929, tls-server-end-point). */
+const BINDING_MECHANISM = 'SCRAM-SHA-256-PLUS';
+
+/**
+ * The driver binds if the server offers it. This refuses a server that does not, before it gets a password, and one that
+ * lets us in without a proof. The listeners come before those of the driver, which adds its own as it connects.
+ */
+function requireBinding({ connection }: pg.Client): void {
+  let isOffered = false;
+  let isProven = false;
+  const refuse = (): void => {
+    connection.stream.destroy();
+    const why = 'channel_binding=require, and the server does not offer it';
+    connection.emit(
+      'error',
+      new OperatorError(
+        'DATABASE_NOT_USABLE',
+        `This database cannot be used: ${why}. It needs TLS from here to the server (sslmode), and a password with scram-sha-256. ` +
+          'Otherwise leave channel_binding out, and use sslmode=verify-full.',
+      ),
+    );
+  };
+  connection.on('authenticationSASL', ({ mechanisms }: { readonly mechanisms: readonly string[] }) => {
+    isOffered = mechanisms.includes(BINDING_MECHANISM);
+    if (!isOffered) refuse();
+  });
+  connection.on('authenticationSASLFinal', () => {
+    isProven = isOffered;
+  });
+  for (const name of ['authenticationCleartextPassword', 'authenticationMD5Password']) connection.on(name, refuse);
+  connection.on('authenticationOk', () => {
+    if (!isProven) refuse();
+  });
+}
+
 export function createDriver(address: DatabaseAddress, limits: PostgresLimits): Driver {
-  const { connectionStrings } = address;
+  const { connectionStrings, channelBinding } = address;
   const isOneOfSeveral = connectionStrings.length > 1;
   let tried = 0;
   const config = (): pg.ClientConfig => ({
     connectionString: connectionStrings[tried % connectionStrings.length],
     types,
+    enableChannelBinding: channelBinding !== 'disable',
     application_name: 'asp',
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
@@ -249,11 +291,18 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
       throw error;
     }
   };
-  /** The pool creates its own clients: each asks for its host. */
-  class PooledClient extends pg.Client {
+  /** Each asks for its host. */
+  class HostClient extends pg.Client {
+    constructor(more: pg.ClientConfig) {
+      super({ ...config(), ...more });
+      if (channelBinding === 'require') requireBinding(this);
+    }
+  }
+  /** The pool creates its own clients. */
+  class PooledClient extends HostClient {
     constructor() {
       // Statements that do not wait for each other are pipelined.
-      super({ ...config(), query_timeout: limits.statementTimeoutMs + ANSWER_MARGIN_MS, pipeline: true });
+      super({ query_timeout: limits.statementTimeoutMs + ANSWER_MARGIN_MS, pipeline: true });
     }
   }
 
@@ -261,7 +310,7 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
     limits,
     useClient: (work, answerWithinMs) =>
       orNextHost(async () => {
-        const client = new pg.Client({ ...config(), query_timeout: answerWithinMs });
+        const client = new HostClient({ query_timeout: answerWithinMs });
         // A connection lost during use reports that to the waiting caller.
         client.on('error', () => {});
         try {
