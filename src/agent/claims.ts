@@ -1,5 +1,5 @@
 import type { Client } from '../client/client.js';
-import { type Clock, within } from '../kit/clock.js';
+import { abortAfter, type Clock, within } from '../kit/clock.js';
 import type { ClaimReply } from '../wire/schemas/delivery.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
@@ -11,6 +11,8 @@ const LEASE_MS = 15_000;
 const RENEWED_EVERY_MS = 5_000;
 /** Stopping waits at most this long to give sessions back. After that, their claims expire. */
 const CLOSE_MS = 5_000;
+
+const late = (): Error => new Error('the service did not answer in time');
 
 /**
  * Who handles a message. `ours`: this worker; `attempt` counts the workers that may have begun, including this one. `done`:
@@ -114,7 +116,8 @@ export class Claims {
     const all = [...this.#held.values()].map(async (held) => {
       held.stopRenewing();
       await held.renewing;
-      await this.#claim(held.event, 0, AbortSignal.timeout(CLOSE_MS)).catch(() => {});
+      const giveBack = (signal: AbortSignal) => this.#claim(held.event, 0, signal);
+      await abortAfter(this.#clock, CLOSE_MS, late, giveBack).catch(() => {});
     });
     await within(this.#clock, CLOSE_MS, Promise.all(all), () => {});
   }
@@ -131,8 +134,8 @@ export class Claims {
     const held: Held = { event, renewing: Promise.resolve(), stopRenewing: () => {} };
     let isOver = false;
     const renew = async (): Promise<void> => {
-      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(RENEWED_EVERY_MS)]);
-      const isLost = await this.#claim(event, LEASE_MS, signal).then(
+      const claim = (signal: AbortSignal) => this.#claim(event, LEASE_MS, signal);
+      const isLost = await abortAfter(this.#clock, RENEWED_EVERY_MS, late, claim, this.#signal).then(
         (claimed) => !claimed.is_yours,
         () => false,
       );

@@ -1,6 +1,6 @@
 import { Client } from '@modelcontextprotocol/client';
 import { InMemoryTransport, Server } from '@modelcontextprotocol/server';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { createSubscriptions, type Subscriptions } from '../../src/cli/commands/mcp/server.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
@@ -156,5 +156,43 @@ describe('A subscriber of asp mcp', () => {
     await service.close();
     expect(ran.code).toBe(0);
     expect(JSON.parse(ran.out.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({ id: 1, result: {} });
+  });
+});
+
+describe('A call of asp mcp', () => {
+  it('leaves nothing behind in the signal of the server', async () => {
+    const service = await startCannedService();
+    const streams = captureStreams();
+    const joined = vi.spyOn(AbortSignal, 'any');
+    const counts: number[] = [];
+    let id = 0;
+    const send = (method: string, params: object): Uint8Array => {
+      id += 1;
+      return Buffer.from(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+    };
+    const answered = (): Promise<true> =>
+      until('an answer', async () => streams.out().includes(`"id":${id}`) || undefined);
+    async function* read(): AsyncGenerator<Uint8Array> {
+      const clientInfo = { name: 'test', version: '1' };
+      yield send('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+      await answered();
+      for (let round = 0; round < 3; round += 1) {
+        counts.push(joined.mock.calls.length);
+        yield send('tools/call', { name: 'attachment_list', arguments: { session_id: SESSION } });
+        await answered();
+        yield send('tools/call', { name: 'read', arguments: { session_id: SESSION } });
+        await answered();
+        yield send('resources/read', { uri: INBOX_URI });
+        await answered();
+      }
+    }
+    const ran = await runWords('mcp', {
+      streams: { ...streams, stdin: { isTerminal: false, read } },
+      environment: { ASP_PROFILE: service.baseUrl, ASP_TOKEN: 'canned-token', ASP_WS_TOKEN: 'canned-socket-token' },
+    });
+    await service.close();
+    expect(ran.code).toBe(0);
+    // On Node.js 20, each signal that AbortSignal.any makes stays in memory as long as those that it joins.
+    expect(new Set(counts)).toEqual(new Set([counts[0]]));
   });
 });

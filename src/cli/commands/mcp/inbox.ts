@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import type { Cursor } from '../../../agent/cursors.js';
 import type { Client, TailItem, TailStart } from '../../../client/client.js';
 import { holdProcessLock } from '../../../client/credentials/process-lock.js';
+import { abortAfter } from '../../../kit/clock.js';
 import { messageOf } from '../../../kit/format.js';
 import { makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
@@ -126,13 +127,7 @@ export async function openInbox(
     work: (until: AbortSignal) => Promise<Found>,
   ): Promise<Found> => {
     if (!log.isFollowing) void follow(log, client, signal);
-    const time = new AbortController();
-    const cancel = clock.schedule(Math.max(waitMs, log.isConnected ? 0 : CONNECTING_MS), () => time.abort());
-    try {
-      return await work(AbortSignal.any([cancelled, time.signal]));
-    } finally {
-      cancel();
-    }
+    return abortAfter(clock, Math.max(waitMs, log.isConnected ? 0 : CONNECTING_MS), timeIsUp, work, cancelled);
   };
   return {
     async read(wanted, cancelled) {
@@ -381,15 +376,12 @@ export async function readSession(
   wanted: Wanted,
   signal: AbortSignal,
 ): Promise<InboxPage> {
-  const time = new AbortController();
-  const isWaiting = wanted.waitMs > 0;
-  const cancel = isWaiting ? clock.schedule(wanted.waitMs, () => time.abort()) : undefined;
-  try {
-    return await readFrom(await client(), sessionId, wanted, AbortSignal.any([signal, time.signal]));
-  } finally {
-    cancel?.();
-  }
+  const { waitMs } = wanted;
+  const read = async (until: AbortSignal): Promise<InboxPage> => readFrom(await client(), sessionId, wanted, until);
+  return waitMs > 0 ? abortAfter(clock, waitMs, timeIsUp, read, signal) : read(signal);
 }
+
+const timeIsUp = (): Error => new Error('the time to wait is over');
 
 async function readFrom(client: Client, sessionId: string, wanted: Wanted, until: AbortSignal): Promise<InboxPage> {
   const { after, waitMs } = wanted;

@@ -4,6 +4,7 @@ import { createTakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { within } from '../../../kit/clock.js';
 import { formatQuantity, messageOf } from '../../../kit/format.js';
+import { joinSignals } from '../../../kit/join-signals.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { createCalm, toResourceResult, waitWithProgress } from '../../../kit/mcp.js';
 import { findActor } from '../../../wire/event.js';
@@ -272,7 +273,7 @@ async function loadResources({ context, inbox, subscriptions, soft }: Parts) {
     server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [...RESOURCE_TEMPLATES] }));
     server.setRequestHandler('resources/read', async ({ params: { uri } }, { mcpReq }) => {
       const resource = find(uri);
-      const signal = AbortSignal.any([mcpReq.signal, soft]);
+      const { signal, release } = joinSignals(mcpReq.signal, soft);
       try {
         const value = await readResource({ ...context, signal }, inbox, resource);
         return toResourceResult(context.random, uri, RESOURCE_TYPE, value);
@@ -283,6 +284,8 @@ async function loadResources({ context, inbox, subscriptions, soft }: Parts) {
         const code = CODE.test(error.code) ? error.code : 'another error';
         const message = `The resource cannot be read now: ${code}.`;
         throw new ProtocolError(ProtocolErrorCode.InternalError, message, { code, retryable: error.isRetryable });
+      } finally {
+        release();
       }
     });
     const uris = subscriptions.attach(server);

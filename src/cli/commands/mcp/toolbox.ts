@@ -4,6 +4,7 @@ import type { RequestId } from '@modelcontextprotocol/server';
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { type Outcome, RequestError } from '../../../client/http/request-error.js';
 import { putLast } from '../../../kit/bounded-map.js';
+import { joinSignals } from '../../../kit/join-signals.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { type ToolResult, toToolError, toToolResult } from '../../../kit/mcp.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
@@ -121,6 +122,7 @@ async function callTool(
   const deadline = new AbortController();
   let isDeadlinePassed = false;
   let cancel = (): void => {};
+  let release = (): void => {};
   try {
     const input = afterLastSent(tool, checked(tool, received), lastSent);
     const { once, idempotencyKey, deadlineMs = DEADLINE_MS } = tool.rules(input);
@@ -130,7 +132,9 @@ async function callTool(
     });
     // Waiting ends with the server; writes finish.
     const ends = tool.effect === 'reads' || input['wait_s'] !== undefined ? [soft] : [];
-    const signal = AbortSignal.any([cancelled, deadline.signal, ...ends]);
+    const joined = joinSignals(cancelled, deadline.signal, ...ends);
+    const { signal } = joined;
+    release = joined.release;
     const value =
       tool.command === undefined
         ? await readEvents(parts, input, signal, deliver)
@@ -142,6 +146,7 @@ async function callTool(
     return toFailureResult(parts, tool, error, isDeadlinePassed);
   } finally {
     cancel();
+    release();
   }
 }
 
