@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { operate } from '../support/actors.js';
@@ -111,6 +113,23 @@ describe('An account', () => {
     const { code, err } = await home.run('agent create ann.second --json');
     expect(code).toBe(4);
     expect(JSON.parse(err).error).toMatchObject({ code: 'ASP_NO_CREDENTIAL', next: ACCOUNT_LOGIN });
+  });
+
+  it('knows which service to sign in at, if several run here', async () => {
+    const file = join(home.directory, 'run', 'asp-cli', 'serve', 'default.json');
+    const only = readFileSync(file, 'utf8');
+    const record = JSON.parse(only) as object;
+    const other = { ...record, url: 'http://127.0.0.1:1/v1' };
+    writeFileSync(file, JSON.stringify({ ...record, earlier: [other] }), { mode: 0o600 });
+    const { err } = await home.run('agent create ann.second --json');
+    const { next } = (JSON.parse(err) as { error: { next: string[] } }).error;
+    expect(next).toEqual([...ACCOUNT_LOGIN, '-p', service.baseUrl]);
+    // Another one has started meanwhile.
+    writeFileSync(file, JSON.stringify({ ...other, earlier: [record] }), { mode: 0o600 });
+    const fresh = [...next.slice(1), '--yes'];
+    expect((await home.run(fresh)).err).toContain(`Signed in at ${service.baseUrl}.`);
+    expect(await home.run('logout --all')).toMatchObject({ code: 0 });
+    writeFileSync(file, only, { mode: 0o600 });
   });
 
   it('creates, changes and removes agents once the account is signed in', async () => {

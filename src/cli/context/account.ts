@@ -2,6 +2,7 @@ import type { CallInput, CallResult, Client } from '../../client/client.js';
 import type { Operation } from '../../wire/endpoint.js';
 import type { AnswerOf } from '../../wire/schemas/endpoint.js';
 import { CliError } from '../errors.js';
+import { listRunningServices } from '../profile/local-service.js';
 import { credentialKind } from './build-credential.js';
 import { chosenKey, locate } from './calls.js';
 import type { Context } from './context.js';
@@ -39,7 +40,7 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
     throw new CliError('ASP_NO_CREDENTIAL', {
       message: `The account is not signed in at ${profile.baseUrl}, and an agent may not act for its account.`,
       why: `an account has its own login (${accountScopes.join(' ')})${kind === 'client' ? '; ASP_CLIENT_ID acts as one agent' : ''}.`,
-      next: LOGIN_COMMAND,
+      next: await loginCommand(context),
     });
   const [{ connect }, { createLoginCredential }] = await Promise.all([
     import('../../client/client.js'),
@@ -57,8 +58,12 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
 /** How the help of commands that call as the account says so. */
 export const BY_ACCOUNT = 'It acts for the account: sign in once with asp login --account.';
 
-/** How the account signs in. */
-const LOGIN_COMMAND = ['asp', 'login', '--account'];
+/** How the account signs in. Of several local services, `local` may be another one by the time that it does. */
+async function loginCommand(context: Context): Promise<readonly string[]> {
+  const { baseUrl, local } = await context.profile();
+  const running = local === undefined ? [] : await listRunningServices(context.paths, context.machine);
+  return ['asp', 'login', '--account', ...(running.length > 1 ? ['-p', baseUrl] : [])];
+}
 
 /** One call as the account; writes carry the key the user asked for. */
 export async function callAsAccount<Name extends AccountOperation>(
@@ -71,6 +76,7 @@ export async function callAsAccount<Name extends AccountOperation>(
   const { method, path } = await locate(operation, input);
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, '', ACCOUNT_ACTOR);
   const client = await openAccountClient(context, ACCOUNT_SCOPES);
+  const next = await loginCommand(context);
   const signIn = ['FORBIDDEN', 'INSUFFICIENT_SCOPE', 'UNAUTHORIZED', 'ASP_LOGIN_ENDED', 'ASP_NO_CREDENTIAL'];
   const explained = {
     ...errorContext,
@@ -81,7 +87,7 @@ export async function callAsAccount<Name extends AccountOperation>(
           : 'the agent belongs to another account; only its account can manage it.',
       ...errorContext.reasons,
     },
-    next: { ...Object.fromEntries(signIn.map((code) => [code, LOGIN_COMMAND])), ...errorContext.next },
+    next: { ...Object.fromEntries(signIn.map((code) => [code, next])), ...errorContext.next },
   };
   return explain(explained, client.call(operation, { ...input, idempotencyKey, signal: context.signal }));
 }
