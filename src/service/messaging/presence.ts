@@ -1,3 +1,4 @@
+import { putLast } from '../../kit/bounded-map.js';
 import { createMutex } from '../../kit/mutex.js';
 import { beatEvery, repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
@@ -14,6 +15,7 @@ import {
   listAbsencesOf,
   listPresences,
   type ParticipantRow,
+  restartAbsences,
 } from '../store/participants.js';
 import {
   deleteGoneProcess,
@@ -31,6 +33,12 @@ import { removeParticipant } from './sessions.js';
 
 /** Sessions per transaction, so that a hundred agents that drop at once do not block others. */
 const BATCH = 25;
+/**
+ * An agent that comes and goes all the time is announced as back at most this often: each time is an event in all of
+ * its sessions.
+ */
+const STEADY_MS = 10_000;
+const AGENTS_MAX = 10_000;
 
 /** Disconnected at once, left when the grace period is over, reconnected before (wire: Live delivery, presence). */
 function createGraceRule(context: ServiceContext, graceMs: number) {
@@ -40,6 +48,9 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
   let work: Promise<void> = Promise.resolve();
   /** Agents whose absence could not be written. */
   const unmarked = new Set<string>();
+  /** When each agent was last announced as back, and those whose next announcement waits. */
+  const backAt = new Map<string, number>();
+  const waiting = new Map<string, () => void>();
 
   /** Runs one piece of work after the other, with other writes in between. */
   const inTurn = (step: () => Promise<void>): Promise<void> => {
@@ -65,6 +76,16 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
     }
     arm(graceMs);
   };
+  const announce = async (agentId: string): Promise<void> => {
+    if (await markBack(context, agentId)) putLast(backAt, agentId, context.clock.monotonic(), AGENTS_MAX);
+  };
+  const announceLater = (agentId: string, delayMs: number): void => {
+    const go = (): void => {
+      waiting.delete(agentId);
+      void inTurn(() => announce(agentId));
+    };
+    waiting.set(agentId, context.clock.schedule(delayMs, go, true));
+  };
   const arm = (delayMs: number): void => {
     if (isStopped) return;
     cancel ??= context.clock.schedule(
@@ -79,7 +100,13 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
 
   return {
     dropped: (agentId: string) => inTurn(() => mark(agentId)),
-    returned: (agentId: string) => inTurn(() => markBack(context, agentId)),
+    returned(agentId: string): void {
+      if (waiting.has(agentId) || isStopped) return;
+      const last = backAt.get(agentId) ?? Number.NEGATIVE_INFINITY;
+      const delayMs = last + STEADY_MS - context.clock.monotonic();
+      if (delayMs > 0) announceLater(agentId, delayMs);
+      else void inTurn(() => announce(agentId));
+    },
     settle() {
       for (const agentId of unmarked) void inTurn(() => mark(agentId));
       return inTurn(settleDue);
@@ -87,6 +114,7 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
     stop() {
       isStopped = true;
       cancel?.();
+      for (const stop of waiting.values()) stop();
       return work;
     },
   };
@@ -97,6 +125,8 @@ async function markAbsent(context: ServiceContext, agentId: string): Promise<voi
   while (true) {
     const marked = await context.database.write(async (transaction) => {
       if (await hasSocket(transaction, agentId)) return [];
+      // It was back, whether or not that was announced.
+      if (after === '') await restartAbsences(transaction, agentId, context.clock.now());
       const present = await listPresences(transaction, agentId, after, BATCH);
       await transaction.lock(present.map((row) => sessionLock(row.session_id)));
       for (const participant of present) {
@@ -111,10 +141,13 @@ async function markAbsent(context: ServiceContext, agentId: string): Promise<voi
   }
 }
 
-async function markBack(context: ServiceContext, agentId: string): Promise<void> {
+/** Whether there was anything to announce. */
+async function markBack(context: ServiceContext, agentId: string): Promise<boolean> {
+  let isAnnounced = false;
   let count = BATCH;
   while (count === BATCH) {
     count = await context.database.write(async (transaction) => {
+      if (!(await hasSocket(transaction, agentId))) return 0;
       const rows = await listAbsencesOf(transaction, agentId, BATCH);
       await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
       for (const row of rows) {
@@ -124,7 +157,9 @@ async function markBack(context: ServiceContext, agentId: string): Promise<void>
       }
       return rows.length;
     });
+    isAnnounced ||= count > 0;
   }
+  return isAnnounced;
 }
 
 /** Ends the participations of agents whose grace period is over. */
@@ -230,7 +265,7 @@ export function createPresence(context: ServiceContext, processId: string, socke
       });
       announce(agentId);
       // Not awaited: a handshake need not wait for the effects of others' absence.
-      void rule?.returned(agentId);
+      rule?.returned(agentId);
       return position;
     },
     async closed({ socketId, agentId }) {

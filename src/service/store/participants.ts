@@ -404,6 +404,11 @@ export async function insertAbsence(transaction: Transaction, row: AbsenceRow): 
   );
 }
 
+/** Those of an agent begin again now. */
+export async function restartAbsences(transaction: Transaction, agentId: string, since: number): Promise<void> {
+  await transaction.run('UPDATE absence SET since = $2 WHERE agent_id = $1', agentId, since);
+}
+
 /** False: another service has handled it. */
 export async function deleteAbsence(transaction: Transaction, row: AbsenceRow): Promise<boolean> {
   const { agent_id: agentId, session_id: sessionId } = row;

@@ -76,6 +76,46 @@ describe('with a grace, an agent whose last socket is gone', () => {
     await socket.close();
   });
 
+  it('is announced as back at most every ten seconds if it comes and goes, and gets the whole grace each time', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const ids = [await talk(alice, bob), await talk(alice, bob)];
+    const [id = ''] = ids;
+    const comings = async (): Promise<string[]> =>
+      (await typesOf(alice, id)).filter((type) => /connected|left/.test(type)).map((type) => type.slice(8));
+    const isOnline = async () => (await alice.get(`/agents/${bob.handle.slice(1).replace('.', '/')}`)).json;
+    const comeAndGo = async (): Promise<void> => {
+      await (await bob.mustConnect()).close();
+      await until('it is gone', async () => field(await isOnline(), 'agent.is_online') === false);
+    };
+    await comeAndGo();
+    await untilType(alice, id, 'session.disconnected');
+    const socket = await bob.mustConnect();
+    await untilType(alice, id, 'session.reconnected');
+    await socket.close();
+    await untilType(alice, id, 'session.disconnected', 2);
+    for (let times = 0; times < 20; times += 1) await comeAndGo();
+    clock.advance(9_000);
+    await comeAndGo();
+    const once = ['disconnected', 'reconnected', 'disconnected'];
+    for (const each of ids)
+      expect((await typesOf(alice, each)).filter((type) => type.endsWith('connected'))).toHaveLength(3);
+    clock.advance(GRACE_MS - 1);
+    const back = await bob.mustConnect();
+    await untilType(alice, id, 'session.reconnected', 2);
+    await back.close();
+    await untilType(alice, id, 'session.disconnected', 3);
+    expect(await comings()).toEqual([...once, 'reconnected', 'disconnected']);
+    // Back again, too soon for an announcement; it follows while the agent stays.
+    const last = await bob.mustConnect();
+    clock.advance(10_000);
+    await untilType(alice, id, 'session.reconnected', 3);
+    await last.close();
+    await untilType(alice, id, 'session.disconnected', 4);
+    clock.advance(GRACE_MS);
+    await untilType(alice, id, 'session.left');
+  });
+
   it('is disconnected in every active session it has joined, and in no other', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
