@@ -41,8 +41,16 @@ export function isStalePlan(error: unknown): boolean {
 
 /** Whether the connection failed rather than the statement. */
 export function isLostConnection(error: unknown): boolean {
-  if (isOutage(error) && error.code === 'NO_CONNECTION') return true;
+  if ((isOutage(error) && error.code === 'NO_CONNECTION') || isMixedUp(error)) return true;
   return LOST.has(getCode(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
+}
+
+/** invalid_sql_statement_name, duplicate_prepared_statement */
+const MIXED_UP: ReadonlySet<string> = new Set(['26000', '42P05']);
+
+/** The prepared statements of the connection are those of another one: a pooler in between keeps no sessions. */
+export function isMixedUp(error: unknown): boolean {
+  return MIXED_UP.has(getCode(error)) || (error instanceof OperatorError && MIXED_UP.has(getCode(error.cause)));
 }
 
 /** The server refuses writes: after a failover the connection may lead to a standby. */

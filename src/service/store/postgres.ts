@@ -1,7 +1,8 @@
 import type { Client, ClientBase, PoolClient } from 'pg';
 import { backoffMs, type Clock, orAborted, systemClock, wait } from '../../kit/clock.js';
+import { messageOf } from '../../kit/format.js';
 import { systemRandom } from '../../kit/random.js';
-import { keepOpen } from '../../kit/repeat.js';
+import { keepOpen, repeat } from '../../kit/repeat.js';
 import {
   type Calls,
   DEFAULT_POSTGRES_LIMITS,
@@ -26,6 +27,7 @@ import {
   isBusy,
   isCollision,
   isLostConnection,
+  isMixedUp,
   isOutOfSpace,
   isReadOnly,
   isStalePlan,
@@ -34,7 +36,7 @@ import {
 } from './postgres-driver.js';
 import { createWriteGroups, runEffect } from './postgres-groups.js';
 import { createQuery, type Done, lockNames, openQuery, runWork } from './postgres-query.js';
-import { type PrepareOptions, preparePostgres } from './prepare-postgres.js';
+import { keepsSession, noSession, type PrepareOptions, preparePostgres } from './prepare-postgres.js';
 
 interface CallsOptions {
   readonly driver: Driver;
@@ -136,6 +138,8 @@ interface Outage {
   admit(): void;
   succeeded(): void;
   failed(error: unknown): void;
+  /** From now on nothing is admitted, and what succeeds does not count; then, with undefined, all of it does again. */
+  hold(error: unknown): void;
   /** The error for the caller of a call that the database refused for now. Such a refusal is worth a line in the log. */
   refused(error: unknown): OperatorError;
   /** Whether a retry makes sense: not once every caller has waited enough. */
@@ -156,10 +160,13 @@ interface OutageOptions {
   readonly onChange: (fault: unknown) => void;
   /** Called for each call that the database refused while it responds. */
   readonly onFault: (error: unknown) => void;
+  /** Called when the connection of a call turned out to have the prepared statements of another one. */
+  readonly onMixedUp: () => void;
 }
 
-function createOutage({ clock, onChange, onFault }: OutageOptions): Outage {
+function createOutage({ clock, onChange, onFault, onMixedUp }: OutageOptions): Outage {
   let fault: unknown;
+  let isHeld = false;
   let sinceMs = 0;
   let probedAtMs = 0;
   let succeededAtMs = clock.monotonic();
@@ -168,22 +175,33 @@ function createOutage({ clock, onChange, onFault }: OutageOptions): Outage {
   return {
     admit() {
       if (!isLong()) return;
+      if (isHeld) throw new OperatorError('DATABASE_LOST', messageOf(fault), fault);
       const now = clock.monotonic();
       if (now - probedAtMs < PROBE_EVERY_MS) throw new OperatorError('DATABASE_LOST', 'The database is down.', fault);
       probedAtMs = now;
     },
     succeeded() {
       succeededAtMs = clock.monotonic();
+      if (isHeld) return;
       fault = undefined;
       if (isReported) onChange(undefined);
       isReported = false;
     },
     failed(error) {
+      if (isMixedUp(error)) onMixedUp();
+      if (isHeld) return;
       if (fault === undefined) sinceMs = clock.monotonic();
       fault = error;
       if (!isLong() || isReported) return;
       isReported = true;
       onChange(error);
+    },
+    hold(error) {
+      isHeld = error !== undefined;
+      fault = error;
+      sinceMs = clock.monotonic() - PATIENCE_MS;
+      if (isHeld || isReported) onChange(error);
+      isReported = isHeld;
     },
     refused(error) {
       onFault(error);
@@ -343,8 +361,13 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const { requests, behind } = shareConnections(limits.connections);
   const pool = driver.createPool(requests + behind, check);
   const asidePool = driver.createPool(ASIDE_CONNECTIONS, check);
-  const reads = createOutage({ clock: systemClock, onChange: () => {}, onFault });
-  const writes = createOutage({ clock: systemClock, onChange: onOutage, onFault });
+  const sessions = createSessionWatch(driver, (fault) => {
+    reads.hold(fault);
+    writes.hold(fault);
+  });
+  const outageOptions = { clock: systemClock, onFault, onMixedUp: sessions.look };
+  const reads = createOutage({ ...outageOptions, onChange: () => {} });
+  const writes = createOutage({ ...outageOptions, onChange: onOutage });
   const aside = createQuery((statement) =>
     again(writes, isLostOrReadOnly, () => withClient(asidePool, (client) => client.query(statement))),
   );
@@ -395,7 +418,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
       const rest = groups.close();
       if (rest !== undefined) await rest;
       await Promise.all([slots.close(), slotsBehind.close()]);
-      await calls.close();
+      await Promise.all([calls.close(), sessions.close()]);
       await Promise.all([pool.close(), asidePool.close()]);
     },
   };
@@ -429,6 +452,34 @@ async function prepare(driver: Driver, address: DatabaseAddress, options: Prepar
       refusals.push(error);
     }
   throw explainUnusable(address, refusals[0]);
+}
+
+const LOOK_AT_SESSIONS_MS = 1_000;
+
+/**
+ * A service does not start behind a pooler that gives each transaction another connection, but a pooler can become one
+ * later. Settings, locks and LISTEN are lost there without an error; only prepared statements are missed. Then `look`
+ * checks as at the start. While the pooler is like that, all calls are refused: `hold` gets the reason, and undefined
+ * when it is over.
+ */
+function createSessionWatch(driver: Driver, hold: (fault: unknown) => void) {
+  let isHeld = false;
+  let stop: (() => Promise<void>) | undefined;
+  const look = async (): Promise<void> => {
+    const isKept = await driver.useClient((client) => keepsSession(driver, client), PATIENCE_MS);
+    if (isHeld === isKept) hold(isKept ? undefined : noSession());
+    isHeld = !isKept;
+    if (!isKept) return;
+    void stop?.();
+    stop = undefined;
+  };
+  return {
+    look(): void {
+      // A check that fails, as during an outage, says nothing about sessions.
+      stop ??= repeat(systemClock, LOOK_AT_SESSIONS_MS, look, () => {});
+    },
+    close: async () => stop?.(),
+  };
 }
 
 function createEpochWatch(first: Epoch) {

@@ -42,7 +42,7 @@ export async function preparePostgres(
   { schema: wanted }: DatabaseAddress,
   { mustExist = false, migrations = MIGRATIONS }: PrepareOptions = {},
 ): Promise<{ readonly schema: string; readonly warnings: readonly string[] }> {
-  await requireSession(driver, client);
+  if (!(await keepsSession(driver, client))) throw noSession();
   const query = createQuery((statement) => client.query(statement));
   if (wanted !== undefined) await client.query(`SET search_path = ${wanted}`);
   const found = await readSettings(query);
@@ -104,10 +104,10 @@ function mustMigrate(found: number, migrations: readonly Migration[]): OperatorE
 }
 
 /**
- * Refuses a pooler that gives each transaction another connection: settings, prepared statements, locks and LISTEN
+ * Whether no pooler gives each transaction another connection: settings, prepared statements, locks and LISTEN
  * belong to a connection. While two others hold the connection that this one got, such a pooler must give it another.
  */
-async function requireSession(driver: Driver, client: Client): Promise<void> {
+export async function keepsSession(driver: Driver, client: Client): Promise<boolean> {
   const before = await findProcess(client);
   const after = await driver.useClient(
     (second) =>
@@ -119,14 +119,14 @@ async function requireSession(driver: Driver, client: Client): Promise<void> {
       }, POOLER_ANSWERS_WITHIN_MS),
     POOLER_ANSWERS_WITHIN_MS,
   );
-  if (before !== after) throw noSession();
+  return before === after;
 }
 
-function noSession(cause?: unknown): OperatorError {
+export function noSession(cause?: unknown): OperatorError {
   return new OperatorError(
     'DATABASE_NOT_USABLE',
     'This database cannot be used: a pooler gives each transaction another connection. It must keep sessions (pool_mode = session).',
-    { cause },
+    cause,
   );
 }
 

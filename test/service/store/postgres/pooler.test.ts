@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,6 +9,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 
 import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { missing } from '../../../acceptance/program.js';
+import { request } from '../../../support/http.js';
 import { POSTGRES_URL } from '../../../support/postgres-server.js';
 import { startTestService } from '../../../support/service.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
@@ -25,44 +27,57 @@ afterEach(async () => {
   schema = undefined;
 });
 
-/** Starts a PgBouncer in front of the test database. Returns a URL through it to a separate schema. */
-async function startPooler(settings: Readonly<Record<string, string | number>>): Promise<string> {
+type Settings = Readonly<Record<string, string | number>>;
+
+interface Pooler {
+  /** Leads through it to a separate schema. */
+  readonly url: string;
+  /** Kills it and starts it again with other settings. */
+  restart(settings: Settings): Promise<void>;
+}
+
+/** Starts a PgBouncer in front of the test database. */
+async function startPooler(first: Settings): Promise<Pooler> {
   const folder = mkdtempSync(join(tmpdir(), 'asp-pooler-'));
   const server = new URL(POSTGRES_URL);
   const port = 20_000 + Math.floor(Math.random() * 10_000);
-  const lines = {
+  const usual = {
     listen_addr: '127.0.0.1',
     listen_port: port,
     unix_socket_dir: '',
     auth_type: 'any',
     default_pool_size: 30,
-    ...settings,
   };
   const database = `* = host=${server.hostname} port=${server.port || 5432} user=${server.username}`;
   const ini = join(folder, 'pgbouncer.ini');
-  writeFileSync(
-    ini,
-    `[databases]\n${database}\n[pgbouncer]\n${Object.entries(lines)
-      .map(([name, value]) => `${name} = ${value}`)
-      .join('\n')}\n`,
-  );
   const isRoot = process.getuid?.() === 0;
   const uid = isRoot ? Number(execFileSync('id', ['-u', NOBODY], { encoding: 'utf8' })) : undefined;
-  if (uid !== undefined) for (const path of [folder, ini]) chownSync(path, uid, uid);
-  const child: ChildProcess = spawn('pgbouncer', ['-q', ini], {
-    stdio: 'ignore',
-    ...(uid === undefined ? {} : { uid }),
-  });
+  let child: ChildProcess | undefined;
+  const start = async (settings: Settings): Promise<void> => {
+    const lines = Object.entries({ ...usual, ...settings }).map(([name, value]) => `${name} = ${value}`);
+    writeFileSync(ini, `[databases]\n${database}\n[pgbouncer]\n${lines.join('\n')}\n`);
+    if (uid !== undefined) for (const path of [folder, ini]) chownSync(path, uid, uid);
+    child = spawn('pgbouncer', ['-q', ini], { stdio: 'ignore', ...(uid === undefined ? {} : { uid }) });
+    await until('the pooler listens', () => canConnect(port));
+  };
   stops.push(() => {
-    child.kill('SIGKILL');
+    child?.kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });
   });
-  await until('the pooler listens', () => canConnect(port));
+  await start(first);
   schema = createSchema();
   const url = new URL(schema.url);
   url.port = String(port);
   url.hostname = '127.0.0.1';
-  return url.href;
+  return {
+    url: url.href,
+    async restart(settings) {
+      const ended = child && once(child, 'exit');
+      child?.kill('SIGKILL');
+      await ended;
+      await start(settings);
+    },
+  };
 }
 
 function canConnect(port: number): Promise<boolean> {
@@ -82,7 +97,7 @@ const tablesOf = async (name: string): Promise<number> => {
 
 describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => {
   it('a service runs in the requested schema behind a pooler in session mode', async () => {
-    const url = await startPooler({ pool_mode: 'session' });
+    const { url } = await startPooler({ pool_mode: 'session' });
     const one = await startTestService({ databaseUrl: url });
     const two = await startTestService({ databaseUrl: url, publicUrl: one.authUrl });
     const [alice, bob] = [await one.createAgent('alice'), await one.createAgent('bob')];
@@ -98,13 +113,48 @@ describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => 
   });
 
   it.each(['transaction', 'statement'])('a pooler of %ss is refused, and says what it must do', async (mode) => {
-    const url = await startPooler({ pool_mode: mode });
+    const { url } = await startPooler({ pool_mode: mode });
     await expect(openPostgres(url)).rejects.toThrow(/pool_mode = session/);
     expect(await tablesOf(new URL(url).searchParams.get('search_path') ?? '')).toBe(0);
   });
 
+  it('a pooler that stops keeping sessions is noticed: calls get 503, the log says why, until it keeps them again', async () => {
+    const { url, restart } = await startPooler({ pool_mode: 'session' });
+    const faults: string[] = [];
+    const log = {
+      info: () => {},
+      warn: () => {},
+      error: (event: string, error: unknown) => faults.push(`${event}: ${error instanceof Error ? error.message : ''}`),
+    };
+    const service = await startTestService({ databaseUrl: url, areLimitsOn: false, log });
+    const [alice, bob] = [await service.createAgent('alice'), await service.createAgent('bob')];
+    const session = await alice.mustCreate({ invite: [bob.handle] });
+    const callAll = async (): Promise<number[]> => {
+      const calls = Array.from({ length: 10 }, (_, number) => [
+        alice.post(`/sessions/${session}/messages`, { content: String(number) }),
+        alice.get(`/sessions/${session}/events`),
+        bob.get('/sessions'),
+      ]);
+      return (await Promise.all(calls.flat())).map(({ status }) => status);
+    };
+    const ready = async () => (await request(`http://127.0.0.1:${service.port}/ready`)).status;
+    expect(await ready()).toBe(200);
+    // Everyone has a token from now on.
+    await callAll();
+    await restart({ pool_mode: 'transaction' });
+    await until('it is noticed', async () => (await callAll()).every((status) => status === 503));
+    expect(await ready()).toBe(503);
+    for (let round = 0; round < 5; round += 1) expect(new Set(await callAll())).toEqual(new Set([503]));
+    expect(faults).toContainEqual(expect.stringMatching(/^database_down: .*pooler.*pool_mode = session/));
+    expect(faults).toContainEqual(expect.stringMatching(/^not_ready: .*pooler.*pool_mode = session/));
+    await restart({ pool_mode: 'session' });
+    await until('it is ready again', async () => (await ready()) === 200);
+    expect((await callAll()).every((status) => status === 200 || status === 201)).toBe(true);
+    await service.stop();
+  });
+
   it('a pooler with too few connections is refused, and says how many are needed', async () => {
-    const url = await startPooler({ pool_mode: 'session', default_pool_size: 2 });
+    const { url } = await startPooler({ pool_mode: 'session', default_pool_size: 2 });
     await expect(openPostgres(url)).rejects.toThrow(/A service needs 14/);
   });
 });
