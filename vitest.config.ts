@@ -112,7 +112,7 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: ProgramsFirst },
     // Most of a test's time is spent waiting for disks, sockets and other processes.
-    maxWorkers: Math.max(4, availableParallelism()),
+    maxWorkers: Math.max(6, availableParallelism()),
     // Two hundred rounds take longer than one.
     testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,
