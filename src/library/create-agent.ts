@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 
-import { type Advice, type Produced, type RunRecord, toText } from '../agent/answer.js';
+import { type Advice, type Handover, type Incoming, type Produced, type RunRecord, toText } from '../agent/answer.js';
 import { type AgentContext, waitForService } from '../agent/persist.js';
 import { lockProgress, openProgress } from '../agent/progress-file.js';
 import { createRelations, type Relation } from '../agent/relation.js';
@@ -18,6 +18,7 @@ import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
+import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { EventEnvelope, TypedEvent } from '../wire/schemas/event.js';
 import { describeIssue } from '../wire/schemas/issue.js';
 import type { Message } from '../wire/schemas/message.js';
@@ -197,19 +198,14 @@ const FIRST_PAUSE_MS = 1_000;
 /** Creates an agent. Nothing is read or sent before its first use. */
 export function createAgent(options: CreateAgentOptions = {}): Agent {
   const settings = readSettings(options);
+  const note = options.onNote ?? ((text: string): void => process.emitWarning(withoutControls(text), 'AspAgent'));
+  const callbacks = new Callbacks(note, settings.timeoutMs);
   const life = new AbortController();
   setMaxListeners(0, life.signal);
-  const listeners = new Map<string, ((event: never) => void | Promise<void>)[]>();
-  const results: ((result: AnswerResult) => void)[] = [];
-  const errors: ((error: unknown, message: IncomingMessage | undefined) => void)[] = [];
-  let handler: MessageHandler | undefined;
-  let running: Promise<void> | undefined;
   let identity: Promise<Identity> | undefined;
+  let running: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
-  /** Set in handlers and listeners, which cannot wait for their own end. */
-  const inside = new AsyncLocalStorage<true>();
 
-  const note = options.onNote ?? ((text: string): void => process.emitWarning(withoutControls(text), 'AspAgent'));
   const context: AgentContext = {
     clock: systemClock,
     output: { note: async (text) => note(text), detail: async () => {} },
@@ -226,90 +222,13 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         : Promise.resolve(getIdentity(options.client, options.handle));
     return identity;
   };
-  const report = (error: unknown, message?: IncomingMessage): void => {
-    for (const listener of errors) listener(error, message);
-    if (errors.length === 0)
-      note(`A handler failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
-  };
-
-  const onEvent = async (event: EventEnvelope, stop: AbortSignal): Promise<void> => {
-    for (const listener of listeners.get(event.type) ?? [])
-      try {
-        await callWithin('listener', settings.timeoutMs, stop, () => inside.run(true, () => listener(event as never)));
-      } catch (error) {
-        stop.throwIfAborted();
-        report(error);
-      }
-  };
-  const followAndAnswer = async (
-    { soft, hard }: Stops,
-    answerAll: AnswerAll,
-    handle: MessageHandler,
-    onReady: () => void,
-  ): Promise<void> => {
-    const found = await who();
-    const client = await waitForService(context, soft, () => found.client());
-    const me = await waitForService(context, soft, () => found.handle());
-    const path = options.progressFile ?? (await found.progressPath());
-    const release = path === undefined ? () => {} : await lockProgress(context, me, path);
-    if (release === undefined)
-      throw new RequestError({
-        code: 'ASP_ALREADY_RUNNING',
-        message: `Another process already answers as ${me}. Both would store their progress in ${path}.`,
-      });
-    try {
-      const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
-      const { sinceMs } = settings.engine;
-      const progress = await openProgress(path, async () => sinceMs ?? waitForService(context, soft, now));
-      const findRelation = createRelations({ context, client, me, signal: hard.signal });
-      await answerAll({
-        client,
-        me,
-        progress,
-        progressPath: path,
-        findRelation: createRelations({ context, client, me, signal: soft }),
-        onEvent: (event) => onEvent(event, hard.signal),
-        // Not awaited: the callback may be waiting for this agent to answer.
-        onReady: async () => {
-          const returned: unknown = onReady();
-          Promise.resolve(returned).catch((error: unknown) => report(error));
-        },
-        onRecord: async (record) => {
-          for (const listener of results)
-            try {
-              listener(record);
-            } catch (error) {
-              report(error);
-            }
-        },
-        async respond(event, signal, { begin, onTaken }) {
-          onTaken();
-          const message = withText(event.payload);
-          const relation = await findRelation(message.sender);
-          for (let tries = 1; ; tries += 1) {
-            const parts = { client, me, event, relation, tries, attempt: await begin() };
-            const call = () => callHandler(handle, message, parts, settings.timeoutMs, signal);
-            const failure = await inside.run(true, call);
-            if ('kind' in failure) return failure;
-            signal.throwIfAborted();
-            report(failure.error, message);
-            const why = failure.error instanceof Error ? failure.error.message : String(failure.error);
-            if (tries >= settings.tries) return { kind: 'failed', exitCode: null, tries, why };
-            await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), signal);
-          }
-        },
-      });
-    } finally {
-      release();
-    }
-  };
 
   const agent: Agent = {
     client: async () => (await who()).client(),
     handle: async () => (await who()).handle(),
-    onMessage(given) {
-      if (handler !== undefined) throw new Error('This agent already has a message handler.');
-      handler = given;
+    onMessage(handler) {
+      if (callbacks.handler !== undefined) throw new Error('This agent already has a message handler.');
+      callbacks.handler = handler;
       return agent;
     },
     on(type, listener) {
@@ -318,28 +237,29 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         const hint = near === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
         throw new TypeError(`'${type}' is not an event type. ${hint}`);
       }
-      listeners.set(type, [...(listeners.get(type) ?? []), listener]);
+      callbacks.onEvent.set(type, [...(callbacks.onEvent.get(type) ?? []), listener]);
       return agent;
     },
     onResult(listener) {
-      results.push(listener);
+      callbacks.onResult.push(listener);
       return agent;
     },
     onError(listener) {
-      errors.push(listener);
+      callbacks.onError.push(listener);
       return agent;
     },
     async run(options = {}) {
       requireKnownOptions('run', options, { signal: true, onReady: true });
       const { signal, onReady = () => {} } = options;
       requireOpen();
-      const given = handler;
-      if (given === undefined) throw new Error('This agent has no handler: call onMessage before run.');
+      const { handler } = callbacks;
+      if (handler === undefined) throw new Error('This agent has no handler: call onMessage before run.');
       if (running !== undefined) throw new Error('This agent is already running.');
       const stop = signal === undefined ? life.signal : AbortSignal.any([life.signal, signal]);
-      running = serveAgent(context, ADVICE, settings.engine, stop, (stops, answerAll) =>
-        followAndAnswer(stops, answerAll, given, onReady),
-      ).finally(() => {
+      running = serveAgent(context, ADVICE, settings.engine, stop, async (stops, answerAll) => {
+        const found = await who();
+        await openAndAnswer({ context, settings, callbacks, handler, identity: found, onReady }, stops, answerAll);
+      }).finally(() => {
         running = undefined;
       });
       return running;
@@ -349,7 +269,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       const found = await who();
       const [client, me] = [await found.client(), await found.handle()];
       const { signal, release } = joinSignals(options.signal, life.signal);
-      return askAgent(client, me, toHandle(handle), content, { ...options, signal }).finally(release);
+      return askAgent({ client, me, to: toHandle(handle) }, content, { ...options, signal }).finally(release);
     },
     async close() {
       const found = identity;
@@ -358,81 +278,183 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         await running?.catch(() => {});
         await (await found?.catch(() => undefined))?.close();
       })();
-      if (inside.getStore() === undefined) await closing;
+      if (!callbacks.isInside) await closing;
     },
     [Symbol.asyncDispose]: () => agent.close(),
   };
   return agent;
 }
 
-interface Call {
+interface Run {
+  readonly context: AgentContext;
+  readonly settings: Settings;
+  readonly callbacks: Callbacks;
+  readonly handler: MessageHandler;
+  readonly identity: Identity;
+  readonly onReady: () => void;
+}
+
+/** Opens the progress file, which no other process may use meanwhile, and answers messages with the handler. */
+async function openAndAnswer(run: Run, { soft, hard }: Stops, answerAll: AnswerAll): Promise<void> {
+  const { context, settings, callbacks, identity, onReady } = run;
+  const client = await waitForService(context, soft, () => identity.client());
+  const me = await waitForService(context, soft, () => identity.handle());
+  const path = settings.progressFile ?? (await identity.progressPath());
+  const release = path === undefined ? () => {} : await lockProgress(context, me, path);
+  if (release === undefined)
+    throw new RequestError({
+      code: 'ASP_ALREADY_RUNNING',
+      message: `Another process already answers as ${me}. Both would store their progress in ${path}.`,
+    });
+  try {
+    const now = (): Promise<number> => serviceTime(client, context.clock.now(), soft);
+    const { sinceMs } = settings.engine;
+    const progress = await openProgress(path, async () => sinceMs ?? waitForService(context, soft, now));
+    const findRelation = createRelations({ context, client, me, signal: hard.signal });
+    await answerAll({
+      client,
+      me,
+      progress,
+      progressPath: path,
+      findRelation: createRelations({ context, client, me, signal: soft }),
+      onEvent: (event) => callbacks.passOnEvent(event, hard.signal),
+      // Not awaited: the callback may be waiting for this agent to answer.
+      onReady: async () => {
+        const returned: unknown = onReady();
+        Promise.resolve(returned).catch((error: unknown) => callbacks.report(error));
+      },
+      onRecord: async (record) => callbacks.passOnResult(record),
+      async respond(event, signal, { begin, onTaken }) {
+        onTaken();
+        const relation = await findRelation(event.payload.sender);
+        return respond(run, { client, me, event, relation }, begin, signal);
+      },
+    });
+  } finally {
+    release();
+  }
+}
+
+/** A message for the handler. */
+interface Delivered {
   readonly client: Client;
   readonly me: string;
-  readonly event: EventEnvelope;
+  readonly event: Incoming;
   readonly relation: Relation;
-  /** In this run. */
-  readonly tries: number;
-  /** In all runs. */
-  readonly attempt: number;
 }
 
-/** Calls a function of the program. After the time limit, or when the agent stops, the agent no longer waits for it. */
-function callWithin<Value>(
-  noun: 'handler' | 'listener',
-  timeoutMs: number,
+/** Calls the handler until it succeeds, or has failed as often as it may. */
+async function respond(
+  { context, settings, callbacks, handler }: Run,
+  delivered: Delivered,
+  begin: Handover['begin'],
   stop: AbortSignal,
-  call: (signal: AbortSignal) => Value | Promise<Value>,
-): Promise<Value> {
-  const late = (): Error => new Error(`the ${noun} took longer than ${timeoutMs / 1000} s`);
-  const called = async (signal: AbortSignal): Promise<Value> => call(signal);
-  return abortAfter(systemClock, timeoutMs, late, (signal) => orAborted(called(signal), signal), stop);
+): Promise<Produced> {
+  const message = withText(delivered.event.payload);
+  for (let tries = 1; ; tries += 1) {
+    const attempt = await begin();
+    try {
+      const call = (signal: AbortSignal) => handler(message, createSession(delivered, attempt, signal));
+      const content = readReply(await callbacks.call('handler', stop, call));
+      return { kind: 'printed', exitCode: null, tries, text: content === undefined ? '' : toText(content), content };
+    } catch (error) {
+      stop.throwIfAborted();
+      callbacks.report(error, message);
+      const why = error instanceof Error ? error.message : String(error);
+      if (tries >= settings.tries) return { kind: 'failed', exitCode: null, tries, why };
+    }
+    await wait(context.clock, backoffMs(FIRST_PAUSE_MS, tries - 1), stop);
+  }
 }
 
-/** One call of the handler. */
-async function callHandler(
-  handle: MessageHandler,
-  message: IncomingMessage,
-  { client, me, event, relation, tries, attempt }: Call,
-  timeoutMs: number,
-  stop: AbortSignal,
-): Promise<Produced | { readonly error: unknown }> {
+/** The session as one call of the handler sees it. */
+function createSession({ client, me, event, relation }: Delivered, attempt: number, signal: AbortSignal): AgentSession {
+  setMaxListeners(0, signal);
   const { session_id: sessionId } = event;
-  const path = { session_id: sessionId };
   let sent = 0;
-  const call = (signal: AbortSignal): Reply | Promise<Reply> => {
-    setMaxListeners(0, signal);
-    const session: AgentSession = {
-      id: sessionId,
-      relation,
-      attempt,
-      signal,
-      client,
-      async history(last = HISTORY_EVENTS) {
-        const messages: IncomingMessage[] = [];
-        for await (const item of client.tail({ sessions: [{ sessionId, last }], isFollowing: false, signal }))
-          if (item.kind === 'event' && isMessageEvent(item.event)) messages.push(withText(item.event.payload));
-        return messages;
-      },
-      async send(content) {
-        sent += 1;
-        const name = `send:${event.event_id}:${sent}`;
-        const idempotencyKey = stableKey(me, `POST /sessions/${sessionId}/messages`, name);
-        try {
-          await client.call('sendMessage', { path, body: { content }, idempotencyKey, signal });
-        } catch (error) {
-          // An earlier call of the handler sent something else in its place.
-          if (!(error instanceof RequestError && error.code === 'IDEMPOTENCY_MISMATCH')) throw error;
-        }
-      },
-    };
-    return handle(message, session);
+  return {
+    id: sessionId,
+    relation,
+    attempt,
+    signal,
+    client,
+    async history(last = HISTORY_EVENTS) {
+      const messages: IncomingMessage[] = [];
+      for await (const item of client.tail({ sessions: [{ sessionId, last }], isFollowing: false, signal }))
+        if (item.kind === 'event' && isMessageEvent(item.event)) messages.push(withText(item.event.payload));
+      return messages;
+    },
+    async send(content) {
+      sent += 1;
+      const name = `send:${event.event_id}:${sent}`;
+      const idempotencyKey = stableKey(me, `POST /sessions/${sessionId}/messages`, name);
+      const path = { session_id: sessionId };
+      try {
+        await client.call('sendMessage', { path, body: { content }, idempotencyKey, signal });
+      } catch (error) {
+        // An earlier call of the handler sent something else in its place.
+        if (!(error instanceof RequestError && error.code === 'IDEMPOTENCY_MISMATCH')) throw error;
+      }
+    },
   };
-  try {
-    const content = readReply(await callWithin('handler', timeoutMs, stop, call));
-    const text = content === undefined ? '' : toText(content);
-    return { kind: 'printed', exitCode: null, tries, text, content };
-  } catch (error) {
-    return { error };
+}
+
+/** The functions that the program gave to its agent. */
+class Callbacks {
+  handler: MessageHandler | undefined;
+  readonly onEvent = new Map<string, ((event: never) => void | Promise<void>)[]>();
+  readonly onResult: ((result: AnswerResult) => void)[] = [];
+  readonly onError: ((error: unknown, message: IncomingMessage | undefined) => void)[] = [];
+  readonly #note: (text: string) => void;
+  readonly #timeoutMs: number;
+  readonly #inside = new AsyncLocalStorage<true>();
+
+  constructor(note: (text: string) => void, timeoutMs: number) {
+    this.#note = note;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Whether a handler or a listener is calling, which cannot wait for its own end. */
+  get isInside(): boolean {
+    return this.#inside.getStore() !== undefined;
+  }
+
+  report(error: unknown, message?: IncomingMessage): void {
+    for (const listener of this.onError) listener(error, message);
+    if (this.onError.length === 0)
+      this.#note(`A handler failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+  }
+
+  async passOnEvent(event: EventEnvelope, stop: AbortSignal): Promise<void> {
+    for (const listener of this.onEvent.get(event.type) ?? [])
+      try {
+        await this.call('listener', stop, () => listener(event as never));
+      } catch (error) {
+        stop.throwIfAborted();
+        this.report(error);
+      }
+  }
+
+  passOnResult(result: AnswerResult): void {
+    for (const listener of this.onResult)
+      try {
+        listener(result);
+      } catch (error) {
+        this.report(error);
+      }
+  }
+
+  /** Calls one of them. After the time limit, or when the agent stops, the agent no longer waits for it. */
+  call<Value>(
+    noun: 'handler' | 'listener',
+    stop: AbortSignal,
+    callback: (signal: AbortSignal) => Value | Promise<Value>,
+  ): Promise<Value> {
+    const late = (): Error => new Error(`the ${noun} took longer than ${this.#timeoutMs / 1000} s`);
+    const called = async (signal: AbortSignal): Promise<Value> => callback(signal);
+    return this.#inside.run(true, () =>
+      abortAfter(systemClock, this.#timeoutMs, late, (signal) => orAborted(called(signal), signal), stop),
+    );
   }
 }
 
@@ -450,13 +472,18 @@ function readReply(reply: unknown): Content | undefined {
   throw new RangeError(`The handler returned a reply larger than ${MESSAGE_BODY_MAX_BYTES / 1024} KiB.`);
 }
 
+interface Parties {
+  readonly client: Client;
+  readonly me: string;
+  readonly to: string;
+}
+
 async function askAgent(
-  client: Client,
-  me: string,
-  to: string,
+  parties: Parties,
   content: Content,
   { timeout = '1m', signal, keepsSession = false, once }: AskOptions,
 ): Promise<Answer> {
+  const { me, to } = parties;
   if (!isHandle(to)) throw new TypeError(`'${to}' is not a handle, such as alice.bot.`);
   if (to === me) throw new TypeError(`${to} is the agent itself, so no one else would get the question.`);
   const timeoutMs = readMs('timeout', timeout);
@@ -469,40 +496,9 @@ async function askAgent(
       sessionId,
     });
   const work = async (until: AbortSignal): Promise<Answer> => {
-    const creating = client.call('createSession', {
-      body: { invite: [to], initial_message: { content, metadata: { [AWAITS_REPLY]: true } } },
-      ...(once !== undefined && { idempotencyKey: stableKey(me, 'POST /sessions', once) }),
-      signal: until,
-    });
-    const { reply } = await creating.catch((error: unknown) => {
-      if (!(error instanceof RequestError && error.code === 'NOT_FOUND')) throw error;
-      const why = 'Either it does not exist, or it does not accept messages from you. The service does not say which.';
-      throw new RequestError({ ...error, message: `${to} could not be reached. ${why}`, cause: error });
-    });
-    const id = reply.session_id;
-    sessionId = id;
-    const sequence = reply.sequence ?? 0;
-    const isReply = createReplyMatcher(client, {
-      ...{ me, sessionId: id, sequence, messageId: reply.message_id ?? undefined, handle: to, signal: until },
-    });
-    const noAnswer = (what: string): RequestError =>
-      new RequestError({ code: 'ASP_NO_ANSWER', message: `${to} ${what} (${id}).`, outcome: 'applied', sessionId: id });
-    for await (const item of client.tail({
-      sessions: [{ sessionId: id, after: sequence }],
-      handle: me,
-      signal: until,
-    })) {
-      if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
-      if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
-      const message = item.event.payload;
-      // The answer counts, whether or not the session can still be ended: the other agent may have done that.
-      if (!keepsSession) await client.call('endSession', { path: { session_id: id }, signal: until }).catch(() => {});
-      if (isFailureNotice(message)) throw noAnswer('could not process the message');
-      return { text: withText(message).text, message, sessionId: id };
-    }
-    until.throwIfAborted();
-    const message = `The client was closed before ${to} answered (${id}).`;
-    throw new RequestError({ code: 'ASP_ABORTED', message, outcome: 'applied', sessionId: id });
+    const asked = await sendQuestion(parties, content, once, until);
+    sessionId = asked.session_id;
+    return waitForAnswer(parties, asked, keepsSession, until);
   };
   try {
     return await abortAfter(systemClock, timeoutMs, late, work, signal);
@@ -510,6 +506,57 @@ async function askAgent(
     const isLate = error instanceof RequestError && error.code === 'ASP_TIMEOUT';
     throw isLate ? late() : error;
   }
+}
+
+async function sendQuestion(
+  { client, me, to }: Parties,
+  content: Content,
+  once: string | undefined,
+  signal: AbortSignal,
+): Promise<AnswerOf<'createSession'>> {
+  try {
+    const { reply } = await client.call('createSession', {
+      body: { invite: [to], initial_message: { content, metadata: { [AWAITS_REPLY]: true } } },
+      idempotencyKey: once === undefined ? undefined : stableKey(me, 'POST /sessions', once),
+      signal,
+    });
+    return reply;
+  } catch (error) {
+    if (!(error instanceof RequestError && error.code === 'NOT_FOUND')) throw error;
+    const why = 'Either it does not exist, or it does not accept messages from you. The service does not say which.';
+    throw new RequestError({ ...error, message: `${to} could not be reached. ${why}`, cause: error });
+  }
+}
+
+async function waitForAnswer(
+  { client, me, to }: Parties,
+  asked: AnswerOf<'createSession'>,
+  keepsSession: boolean,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const { session_id: sessionId, message_id } = asked;
+  const sequence = asked.sequence ?? 0;
+  const messageId = message_id ?? undefined;
+  const isReply = createReplyMatcher(client, { me, sessionId, sequence, messageId, handle: to, signal });
+  const noAnswer = (what: string): RequestError =>
+    new RequestError({
+      code: 'ASP_NO_ANSWER',
+      message: `${to} ${what} (${sessionId}).`,
+      outcome: 'applied',
+      sessionId,
+    });
+  for await (const item of client.tail({ sessions: [{ sessionId, after: sequence }], handle: me, signal })) {
+    if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
+    if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
+    const message = item.event.payload;
+    // The answer counts, whether or not the session can still be ended: the other agent may have done that.
+    if (!keepsSession) await client.call('endSession', { path: { session_id: sessionId }, signal }).catch(() => {});
+    if (isFailureNotice(message)) throw noAnswer('could not process the message');
+    return { text: withText(message).text, message, sessionId };
+  }
+  signal.throwIfAborted();
+  const message = `The client was closed before ${to} answered (${sessionId}).`;
+  throw new RequestError({ code: 'ASP_ABORTED', message, outcome: 'applied', sessionId });
 }
 
 /** Text from others must not control the terminal of a person who reads a warning. */
@@ -545,6 +592,8 @@ const AGENT_LIMITS: Record<keyof Required<AgentLimits>, true> = {
 };
 const ON_FAILURE = ['reply', 'skip', 'stop'];
 
+type Settings = ReturnType<typeof readSettings>;
+
 function readSettings(options: CreateAgentOptions) {
   requireKnownOptions('createAgent', options, AGENT_OPTIONS);
   requireKnownOptions('limits', options.limits ?? {}, AGENT_LIMITS);
@@ -556,6 +605,7 @@ function readSettings(options: CreateAgentOptions) {
   return {
     timeoutMs: readMs('timeout', timeout),
     tries: readCount('tries', tries, 1),
+    progressFile: options.progressFile,
     engine: {
       from: from === 'anyone' ? from : readHandles('from', from),
       joins: options.joins ?? true,
