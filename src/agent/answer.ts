@@ -180,7 +180,7 @@ export async function answer(answering: Answering, event: Incoming): Promise<Run
   }
   let wasSent = false;
   try {
-    const result = await answerWithin(answering, event, ticket);
+    const result = await respondAndSend(answering, event, ticket);
     wasSent = result.outcome === 'replied';
     return result;
   } finally {
@@ -197,67 +197,84 @@ async function noteUnanswered({ unanswered }: Answering, event: Incoming, reason
   if (isInSession(event)) await unanswered.report(event.session_id, event.sequence, reason);
 }
 
-async function answerWithin(answering: Answering, event: Incoming, ticket: Ticket): Promise<RunResult> {
-  const { context, advice, respond, begin, onFailure, reports, signal } = answering;
-  const { output } = context;
+/** Has the message answered, and sends what comes of it. */
+async function respondAndSend(answering: Answering, event: Incoming, ticket: Ticket): Promise<RunResult> {
+  const { context, advice, respond, begin, reports, signal } = answering;
   const handover: Handover = {
     begin: () => begin(event),
     onTaken: () => {
       if (isInSession(event)) reports.note(event.session_id, event.sequence);
     },
   };
-  const printed = await respond(event, signal, handover).catch(async (error: unknown) => {
+  const produced = await respond(event, signal, handover).catch(async (error: unknown) => {
     if (!signal.aborted) await noteUnanswered(answering, event, 'failed');
     throw error;
   });
-  const { tries, exitCode, turn } = printed;
+  const { tries, exitCode, turn } = produced;
   for (const name of ticket.spend({ tokens: turn?.tokens ?? null, cost: turn?.cost ?? null }))
-    await output.note(advice.unreported(name));
-  const about = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
-  if (printed.kind === 'failed') {
-    const { why } = printed;
-    if (onFailure === 'stop') {
-      await noteUnanswered(answering, event, 'failed');
-      throw failureStop(event, why);
-    }
-    const failed = { ...about, outcome: 'failed' } as const;
-    const notice = await notify(answering, event, why, 'reply');
-    if (notice?.kind === 'answered') return { ...(await answeredBefore(answering, event, notice.reply)), tries };
+    await context.output.note(advice.unreported(name));
+  const facts = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
+  return produced.kind === 'failed'
+    ? sendFailure(answering, event, facts, produced.why)
+    : sendReply(answering, event, facts, produced, ticket);
+}
+
+/** A result without its outcome. */
+type Facts = Omit<RunResult, 'outcome'>;
+
+async function sendFailure(answering: Answering, event: Incoming, facts: Facts, why: string): Promise<RunResult> {
+  if (answering.onFailure === 'stop') {
     await noteUnanswered(answering, event, 'failed');
-    if (notice === undefined) return failed;
-    return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
+    throw failureStop(event, why);
   }
-  const ends = answering.ends || printed.ends === true;
+  const notice = await notify(answering, event, why, 'reply');
+  if (notice?.kind === 'answered')
+    return { ...(await answeredBefore(answering, event, notice.reply)), tries: facts.tries };
+  await noteUnanswered(answering, event, 'failed');
+  const failed = { ...facts, outcome: 'failed' } as const;
+  if (notice === undefined) return failed;
+  return notice.kind === 'done' ? { ...failed, reply: notice.reply } : { ...failed, code: notice.error.code };
+}
+
+async function sendReply(
+  answering: Answering,
+  event: Incoming,
+  facts: Facts,
+  printed: Extract<Produced, { kind: 'printed' }>,
+  ticket: Ticket,
+): Promise<RunResult> {
   if (printed.text === '') {
     await printed.after?.();
     if (printed.ends === true) await endSession(answering, event.session_id);
-    return { ...about, outcome: 'silent' };
+    return { ...facts, outcome: 'silent' };
   }
-  const broken = ticket.checkText(printed.text);
-  if (broken !== undefined) {
-    await noteUnanswered(answering, event, broken);
-    return { ...about, ...(await limited(answering, event, broken)), exit_code: exitCode, tries };
-  }
-  const sent = await reply({ ...answering, ends }, event, printed.content ?? printed.text, {
+  const limit = ticket.checkText(printed.text);
+  if (limit !== undefined) return withhold(answering, event, facts, limit);
+  const ending = { ...answering, ends: answering.ends || printed.ends === true };
+  const sent = await reply(ending, event, printed.content ?? printed.text, {
     ...printed.metadata,
     ...(printed.ends === true && { [ENDS_SESSION]: true }),
     ...replyMetadata(event.payload),
   });
   if (sent.kind === 'done') {
     await printed.after?.();
-    return { ...about, outcome: 'replied', reply: sent.reply };
+    return { ...facts, outcome: 'replied', reply: sent.reply };
   }
   const earlier = isKeyUsed(sent.error) ? await findEarlierReply(answering, event) : undefined;
-  if (earlier !== undefined) return { ...(await answeredBefore({ ...answering, ends }, event, earlier)), tries };
-  if (sent.error.code === 'LOOP_GUARD') {
-    await noteUnanswered(answering, event, 'loop_guard');
-    return { ...about, ...(await limited(answering, event, 'loop_guard')), exit_code: exitCode, tries };
-  }
+  if (earlier !== undefined) return { ...(await answeredBefore(ending, event, earlier)), tries: facts.tries };
+  if (sent.error.code === 'LOOP_GUARD') return withhold(answering, event, facts, 'loop_guard');
   await noteUnanswered(answering, event, 'refused');
   const { code, message } = sent.error;
   // Only the content may be at fault, such as a file that does not exist. The refusal is stored under the key of the reply.
   const notice = await notify(answering, event, `the reply was refused: ${code} (${message})`, 'notice');
-  return { ...about, outcome: 'refused', code, ...(notice?.kind === 'done' && { reply: notice.reply }) };
+  return { ...facts, outcome: 'refused', code, ...(notice?.kind === 'done' && { reply: notice.reply }) };
+}
+
+/** A limit stops the reply that was made. */
+async function withhold(answering: Answering, event: Incoming, facts: Facts, limit: LimitName): Promise<RunResult> {
+  await noteUnanswered(answering, event, limit);
+  const { exit_code, tries } = facts;
+  return { ...facts, ...(await limited(answering, event, limit)), exit_code, tries };
 }
 
 /** Another worker or an earlier run sent a different reply to the same message, or tried to. */
