@@ -4,7 +4,7 @@ import { putLast } from '../kit/bounded-map.js';
 import type { Clock } from '../kit/clock.js';
 import { parseIfJson } from '../kit/parse-json.js';
 import { readIfPresent } from '../kit/private-file.js';
-import { createSavedFile } from '../kit/saved-file.js';
+import { createSavedFile, type SavedFile } from '../kit/saved-file.js';
 import { readHops } from '../wire/message.js';
 import type { Message } from '../wire/schemas/message.js';
 
@@ -95,123 +95,165 @@ const CountsJson = z.looseObject({
 export async function openLimits(rules: LimitRules, clock: Clock, progressPath: string | undefined): Promise<Limits> {
   const path = progressPath === undefined ? undefined : `${progressPath.replace(/\.json$/, '')}.limits.json`;
   const { data } = CountsJson.safeParse(parseIfJson(path === undefined ? undefined : await readIfPresent(path)));
-  const replies = new Map(Object.entries(data?.replies ?? {}));
-  /** The latest message of each session whose reply is counted. */
-  const last = new Map(Object.entries(data?.last ?? {}));
-  /** The latest text of each session, and how many times in a row it answered an automatic reply. */
-  const texts = new Map(Object.entries(data?.texts ?? {}));
-  let sentAt = data?.sent_at ?? [];
-  const reserved = new Map<string, number>();
-  let reservedInAll = 0;
-  let tokens = 0;
-  /** What each session has cost so far: the program reports totals. */
-  const costs = new Map<string, number>();
-  const spent = new Map<string, number>();
-  const blind = new Set<LimitName>();
+  return new Counts(rules, clock, path, data);
+}
 
-  const { change, written } = createSavedFile(path, () => ({
-    replies: Object.fromEntries(replies),
-    sent_at: sentAt,
-    last: Object.fromEntries(last),
-    texts: Object.fromEntries(texts),
-  }));
-  const setReplies = (sessionId: string, count: number): void => {
-    if (count > 0) putLast(replies, sessionId, count, SESSIONS_MAX);
-    else replies.delete(sessionId);
-    change();
-  };
-  const reserve = (sessionId: string | undefined, count: number): void => {
-    reservedInAll += count;
+const isOver = (count: number, limit: number): boolean => limit > 0 && count >= limit;
+
+class Counts implements Limits {
+  readonly #rules: LimitRules;
+  readonly #clock: Clock;
+  readonly #file: SavedFile;
+  readonly #replies: Map<string, number>;
+  /** The latest message of each session whose reply is counted. */
+  readonly #last: Map<string, number>;
+  /** The latest text of each session, and how many times in a row it answered an automatic reply. */
+  readonly #texts: Map<string, { readonly hash: string; readonly count: number }>;
+  #sentAt: number[];
+  readonly #reserved = new Map<string, number>();
+  #reservedInAll = 0;
+  #tokens = 0;
+  /** What each session has cost so far: the program reports totals. */
+  readonly #costs = new Map<string, number>();
+  readonly #spent = new Map<string, number>();
+  /** The limits that have no effect, because the program does not report usage. */
+  readonly #blind = new Set<LimitName>();
+
+  constructor(
+    rules: LimitRules,
+    clock: Clock,
+    path: string | undefined,
+    stored: z.infer<typeof CountsJson> | undefined,
+  ) {
+    this.#rules = rules;
+    this.#clock = clock;
+    this.#replies = new Map(Object.entries(stored?.replies ?? {}));
+    this.#last = new Map(Object.entries(stored?.last ?? {}));
+    this.#texts = new Map(Object.entries(stored?.texts ?? {}));
+    this.#sentAt = stored?.sent_at ?? [];
+    this.#file = createSavedFile(path, () => ({
+      replies: Object.fromEntries(this.#replies),
+      sent_at: this.#sentAt,
+      last: Object.fromEntries(this.#last),
+      texts: Object.fromEntries(this.#texts),
+    }));
+  }
+
+  notice({ session_id: sessionId, sender }: Answered): void {
+    if (!this.#rules.humans.includes(sender)) return;
+    if (this.#replies.has(sessionId)) this.#setReplies(sessionId, 0);
+    if (this.#texts.delete(sessionId)) this.#file.change();
+  }
+
+  recover(message: Answered & Pick<Message, 'sequence'>, text: string | undefined): void {
+    if (this.#isCounted(message.session_id, message.sequence)) return;
+    this.notice(message);
+    this.#countReply(message, text, this.#clock.now(), message.sequence);
+  }
+
+  goBack(sessionId: string, after: number): void {
+    if (this.#isCounted(sessionId, after)) this.#last.set(sessionId, after);
+  }
+
+  begin(message: Answered | undefined): LimitName | Ticket {
+    const sessionId = message?.session_id;
+    const now = this.#clock.now();
+    if (message !== undefined) this.notice(message);
+    this.#sentAt = this.#sentAt.filter((at) => at > now - HOUR_MS && at <= now);
+    const reached = this.#findReached(message);
+    if (reached !== undefined) return reached;
+    this.#reserve(sessionId, 1);
+    let text: string | undefined;
+    return {
+      checkText: (given) => {
+        text = given;
+        return message !== undefined && this.#nextText(message, given).count >= SAME_TEXT_MAX ? 'repeated' : undefined;
+      },
+      spend: (used) => this.#spend(sessionId, used),
+      close: (wasSent, answered) => {
+        this.#reserve(sessionId, -1);
+        if (wasSent) this.#countReply(message, text, now, answered);
+      },
+    };
+  }
+
+  written(): Promise<void> {
+    return this.#file.written();
+  }
+
+  #findReached(message: Answered | undefined): LimitName | undefined {
+    const rules = this.#rules;
+    if (message !== undefined) {
+      const { session_id: sessionId } = message;
+      const count = (this.#replies.get(sessionId) ?? 0) + (this.#reserved.get(sessionId) ?? 0);
+      if (isOver(count, rules.replies)) return 'max_replies';
+    }
+    if (isOver(this.#sentAt.length + this.#reservedInAll, rules.repliesPerHour)) return 'max_replies_per_hour';
+    if (message !== undefined && isOver(readHops(message), rules.hops)) return 'max_hops';
+    if (isOver(this.#tokens, rules.tokens)) return 'max_tokens';
+    return [...this.#spent.values()].some((sum) => isOver(sum, rules.cost)) ? 'max_cost' : undefined;
+  }
+
+  #reserve(sessionId: string | undefined, count: number): void {
+    this.#reservedInAll += count;
     if (sessionId === undefined) return;
-    const next = (reserved.get(sessionId) ?? 0) + count;
-    if (next > 0) reserved.set(sessionId, next);
-    else reserved.delete(sessionId);
-  };
-  const pay = (sessionId: string | undefined, { amount, currency }: NonNullable<Usage['cost']>): void => {
+    const next = (this.#reserved.get(sessionId) ?? 0) + count;
+    if (next > 0) this.#reserved.set(sessionId, next);
+    else this.#reserved.delete(sessionId);
+  }
+
+  #spend(sessionId: string | undefined, { tokens, cost }: Usage): readonly LimitName[] {
+    this.#tokens += tokens ?? 0;
+    if (cost !== null) this.#pay(sessionId, cost);
+    const blind: LimitName[] = [];
+    if (tokens === null && this.#rules.tokens > 0) blind.push('max_tokens');
+    if (cost === null && this.#rules.cost > 0) blind.push('max_cost');
+    const unreported = blind.filter((name) => !this.#blind.has(name));
+    for (const name of unreported) this.#blind.add(name);
+    return unreported;
+  }
+
+  #pay(sessionId: string | undefined, { amount, currency }: NonNullable<Usage['cost']>): void {
     const key = `${currency} ${sessionId}`;
-    const before = costs.get(key) ?? 0;
+    const before = this.#costs.get(key) ?? 0;
     // A session that started over counts from zero again.
     const more = amount < before ? amount : amount - before;
-    spent.set(currency, (spent.get(currency) ?? 0) + Math.max(0, more));
-    putLast(costs, key, amount, SESSIONS_MAX);
-  };
-  const notice = ({ session_id: sessionId, sender }: Answered): void => {
-    if (!rules.humans.includes(sender)) return;
-    if (replies.has(sessionId)) setReplies(sessionId, 0);
-    if (texts.delete(sessionId)) change();
-  };
-  const isCounted = (sessionId: string, sequence: number): boolean => sequence <= (last.get(sessionId) ?? 0);
-  const nextText = (message: Answered, text: string) => {
-    const hash = createHash('sha256').update(text).digest('base64url');
-    const before = texts.get(message.session_id);
-    return { hash, count: readHops(message) > 0 && before?.hash === hash ? before.count + 1 : 1 };
-  };
-  const countReply = (
+    this.#spent.set(currency, (this.#spent.get(currency) ?? 0) + Math.max(0, more));
+    putLast(this.#costs, key, amount, SESSIONS_MAX);
+  }
+
+  #isCounted(sessionId: string, sequence: number): boolean {
+    return sequence <= (this.#last.get(sessionId) ?? 0);
+  }
+
+  #countReply(
     message: Answered | undefined,
     text: string | undefined,
     now: number,
     answered: number | undefined,
-  ): void => {
-    const sessionId = message?.session_id;
-    if (sessionId !== undefined && answered !== undefined) {
-      if (isCounted(sessionId, answered)) return;
-      putLast(last, sessionId, answered, SESSIONS_MAX);
+  ): void {
+    if (message !== undefined) {
+      const { session_id: sessionId } = message;
+      if (answered !== undefined) {
+        if (this.#isCounted(sessionId, answered)) return;
+        putLast(this.#last, sessionId, answered, SESSIONS_MAX);
+      }
+      if (text !== undefined) putLast(this.#texts, sessionId, this.#nextText(message, text), SESSIONS_MAX);
+      this.#setReplies(sessionId, (this.#replies.get(sessionId) ?? 0) + 1);
     }
-    if (message !== undefined && text !== undefined) {
-      putLast(texts, message.session_id, nextText(message, text), SESSIONS_MAX);
-    }
-    if (sessionId !== undefined) setReplies(sessionId, (replies.get(sessionId) ?? 0) + 1);
-    if (rules.repliesPerHour > 0) sentAt.push(now);
-    change();
-  };
-  const isFull = (sessionId: string): boolean =>
-    isOver((replies.get(sessionId) ?? 0) + (reserved.get(sessionId) ?? 0), rules.replies);
-  const isOver = (count: number, limit: number): boolean => limit > 0 && count >= limit;
+    if (this.#rules.repliesPerHour > 0) this.#sentAt.push(now);
+    this.#file.change();
+  }
 
-  return {
-    notice,
-    recover(message, text) {
-      const { session_id: sessionId, sequence } = message;
-      if (isCounted(sessionId, sequence)) return;
-      notice(message);
-      countReply(message, text, clock.now(), sequence);
-    },
-    goBack(sessionId, after) {
-      if (isCounted(sessionId, after)) last.set(sessionId, after);
-    },
-    begin(message) {
-      const sessionId = message?.session_id;
-      const now = clock.now();
-      if (message !== undefined) notice(message);
-      sentAt = sentAt.filter((at) => at > now - HOUR_MS && at <= now);
-      if (sessionId !== undefined && isFull(sessionId)) return 'max_replies';
-      if (isOver(sentAt.length + reservedInAll, rules.repliesPerHour)) return 'max_replies_per_hour';
-      if (message !== undefined && isOver(readHops(message), rules.hops)) return 'max_hops';
-      if (isOver(tokens, rules.tokens)) return 'max_tokens';
-      if ([...spent.values()].some((sum) => isOver(sum, rules.cost))) return 'max_cost';
-      reserve(sessionId, 1);
-      let text: string | undefined;
-      return {
-        checkText(given) {
-          text = given;
-          return message !== undefined && nextText(message, given).count >= SAME_TEXT_MAX ? 'repeated' : undefined;
-        },
-        spend(used) {
-          tokens += used.tokens ?? 0;
-          if (used.cost !== null) pay(sessionId, used.cost);
-          const unknown: readonly LimitName[] = [
-            ...(used.tokens === null && rules.tokens > 0 ? (['max_tokens'] as const) : []),
-            ...(used.cost === null && rules.cost > 0 ? (['max_cost'] as const) : []),
-          ].filter((name) => !blind.has(name));
-          for (const name of unknown) blind.add(name);
-          return unknown;
-        },
-        close(wasSent, answered) {
-          reserve(sessionId, -1);
-          if (wasSent) countReply(message, text, now, answered);
-        },
-      };
-    },
-    written,
-  };
+  #setReplies(sessionId: string, count: number): void {
+    if (count > 0) putLast(this.#replies, sessionId, count, SESSIONS_MAX);
+    else this.#replies.delete(sessionId);
+    this.#file.change();
+  }
+
+  #nextText(message: Answered, text: string): { readonly hash: string; readonly count: number } {
+    const hash = createHash('sha256').update(text).digest('base64url');
+    const before = this.#texts.get(message.session_id);
+    return { hash, count: readHops(message) > 0 && before?.hash === hash ? before.count + 1 : 1 };
+  }
 }
