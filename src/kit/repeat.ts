@@ -56,6 +56,51 @@ export function beatEvery(clock: Clock, pauseMs: number, beat: () => void): () =
   };
 }
 
+/** Limits how often work runs. */
+export interface Throttle {
+  /** Runs the work now, or once when it may run again. */
+  call(): void;
+  /** Nothing runs from now on, except work that has begun. */
+  stop(): void;
+}
+
+/**
+ * Runs `work` at once, and then not until `pauseMs` after it has ended: any number of calls meanwhile lead to one more
+ * run. There is no pause if `work` returns undefined because there was nothing to do. `onFault` gets what it throws.
+ */
+export function createThrottle(
+  clock: Clock,
+  pauseMs: number,
+  work: () => Promise<void> | undefined,
+  onFault: (error: unknown) => void,
+): Throttle {
+  let isDue = false;
+  let isBusy = false;
+  let isStopped = false;
+  let cancelPause = (): void => {};
+  const endPause = (): void => {
+    isBusy = false;
+    if (isDue) call();
+  };
+  const call = (): void => {
+    isDue = isBusy;
+    if (isBusy || isStopped) return;
+    isBusy = true;
+    const running = work();
+    isBusy = running !== undefined;
+    void running?.catch(onFault).then(() => {
+      if (!isStopped) cancelPause = clock.schedule(pauseMs, endPause, true);
+    });
+  };
+  return {
+    call,
+    stop() {
+      isStopped = true;
+      cancelPause();
+    },
+  };
+}
+
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 

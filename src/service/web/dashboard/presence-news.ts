@@ -1,3 +1,4 @@
+import { createThrottle } from '../../../kit/repeat.js';
 import type { ServiceContext } from '../../core/context.js';
 import { listOwnersOf } from '../../store/agents.js';
 import { listSessionsWith } from '../../store/participants.js';
@@ -7,7 +8,7 @@ const PAUSE_MS = 500;
 /** With more pairs of a session and an agent, every session counts as concerned. */
 const PAIRS_MAX = 10_000;
 
-interface PresenceNews {
+export interface PresenceNews {
   /** The accounts that own them. */
   readonly accountIds: ReadonlySet<string>;
   /** The followed sessions that they are in. */
@@ -25,9 +26,7 @@ export function followPresence(
   tell: (news: PresenceNews) => Promise<void> | void,
 ): () => void {
   const moved = new Set<string>();
-  let isBusy = false;
   let isStopped = false;
-  let cancelPause: (() => void) | undefined;
   const lookUp = async (agentIds: readonly string[], followed: readonly string[]): Promise<void> => {
     const isCrowd = agentIds.length * followed.length > PAIRS_MAX;
     const news = await database.read(async (query) => ({
@@ -36,34 +35,21 @@ export function followPresence(
     }));
     if (!isStopped) await tell(news);
   };
-  const lookUpSoon = (): void => {
-    if (isBusy || isStopped || moved.size === 0) return;
+  const lookUpMoved = (): Promise<void> | undefined => {
     const agentIds = [...moved];
     moved.clear();
     const followed = listFollowed();
-    if (followed === undefined) return;
-    isBusy = true;
-    lookUp(agentIds, [...new Set(followed)])
-      .catch((error) => log.error('presence_news_failed', error))
-      .finally(() => {
-        cancelPause = clock.schedule(
-          PAUSE_MS,
-          () => {
-            isBusy = false;
-            lookUpSoon();
-          },
-          true,
-        );
-      });
+    return followed === undefined ? undefined : lookUp(agentIds, [...new Set(followed)]);
   };
+  const looks = createThrottle(clock, PAUSE_MS, lookUpMoved, (error) => log.error('presence_news_failed', error));
   const stopListening = bus.listen((signal) => {
     if (signal.kind !== 'presence') return;
     moved.add(signal.agentId);
-    lookUpSoon();
+    looks.call();
   });
   return () => {
     isStopped = true;
     stopListening();
-    cancelPause?.();
+    looks.stop();
   };
 }
