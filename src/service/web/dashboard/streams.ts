@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { beatEvery } from '../../../kit/repeat.js';
 import { ServiceError } from '../../core/errors.js';
 import { unfollow } from '../../core/request-scope.js';
 import { toNetwork } from '../../oauth/attempts.js';
@@ -81,20 +82,10 @@ export function createStreams<Stream>(
   };
   /** Sends a comment occasionally, so that proxies do not consider the connection dead. */
   const keepAlive = (response: ServerResponse): void => {
-    let cancel = (): void => {};
-    const arm = (): void => {
-      cancel = clock.schedule(
-        KEEP_ALIVE_MS,
-        () => {
-          if (response.writableEnded) return;
-          response.write(': still here\n\n');
-          arm();
-        },
-        true,
-      );
-    };
-    arm();
-    response.once('close', () => cancel());
+    const stop = beatEvery(clock, KEEP_ALIVE_MS, () => {
+      if (!response.writableEnded) response.write(': still here\n\n');
+    });
+    response.once('close', stop);
   };
   return {
     get size() {
