@@ -8,7 +8,7 @@ import { ID_PREFIX } from '../../wire/id.js';
 import { WEBHOOK_FAILING_MAX_MS, WEBHOOK_TIMEOUT_MS } from '../../wire/limit.js';
 import type { ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
-import { type OutsideNetwork, requestOutside } from '../core/public-internet.js';
+import { type OutsideNetwork, readRetryAfterMs, requestOutside } from '../core/public-internet.js';
 import { rareWarning } from '../core/rare-warning.js';
 import type { ReadEventRow } from '../store/events.js';
 import { listPending, type PendingRow } from '../store/inboxes.js';
@@ -392,14 +392,14 @@ function createCalls(context: CallsContext, network: OutsideNetwork): Calls {
   };
 }
 
-async function readAnswer({ statusCode = 0, headers }: IncomingMessage): Promise<Failure | undefined> {
+async function readAnswer(answer: IncomingMessage): Promise<Failure | undefined> {
+  const { statusCode = 0 } = answer;
   if (statusCode >= 200 && statusCode < 300) return undefined;
-  const seconds = Number(/^\d{1,7}$/.exec(headers['retry-after'] ?? '')?.[0] ?? 0);
   const isRedirect = statusCode >= 300 && statusCode < 400;
   return {
     reason: isRedirect ? `HTTP ${statusCode}, and redirects are not followed` : `HTTP ${statusCode}`,
     isFinal: statusCode === 410,
-    retryAfterMs: Math.min(RETRY_MAX_MS, seconds * 1000),
+    retryAfterMs: Math.min(RETRY_MAX_MS, readRetryAfterMs(answer)),
   };
 }
 

@@ -4,7 +4,13 @@ import { repeat } from '../../../kit/repeat.js';
 import { RETRY_JITTER_MS } from '../../../wire/limit.js';
 import type { ServiceContext } from '../../core/context.js';
 import { isOutage, ServiceError } from '../../core/errors.js';
-import { isOutsideUrl, type OutsideNetwork, PUBLIC_INTERNET, requestOutside } from '../../core/public-internet.js';
+import {
+  isOutsideUrl,
+  type OutsideNetwork,
+  PUBLIC_INTERNET,
+  readRetryAfterMs,
+  requestOutside,
+} from '../../core/public-internet.js';
 import { rareWarning } from '../../core/rare-warning.js';
 import { findSignedInAccount } from '../../store/browser-sessions.js';
 import {
@@ -161,7 +167,7 @@ export interface WebPushOptions {
  */
 export async function startWebPush(context: PushContext, options: WebPushOptions): Promise<WebPush> {
   const { clock, database, log } = context;
-  const sender = await createSender(context, options);
+  const sender = new PushSender(context, await openVapid(context), options);
   /** When an account that was notified may be notified again. */
   const free = new Map<string, number>();
   /** The latest knocks and reports of each account. No event announces them. */
@@ -261,7 +267,7 @@ function takeFresh(context: Pick<PushContext, 'clock' | 'database' | 'settings'>
 }
 
 /**
- * The messages that wait, are on their way, or rest until their next try. Accounts share the places fairly: one that has
+ * The messages that wait, are on their way, or rest until their next try. Accounts share the queue fairly: one that has
  * many browsers, or slow push services, neither delays nor displaces the messages of others.
  */
 class FairQueue {
@@ -360,57 +366,140 @@ function countEach(accountIds: Iterable<string>): Map<string, number> {
   return counts;
 }
 
-interface Sender {
-  send(message: Outgoing): void;
-  stop(): Promise<void>;
+/** The keys by which push services recognize this service (RFC 8292), and the library that signs with them. */
+interface Vapid {
+  readonly library: typeof import('web-push');
+  readonly privateKey: string;
+  readonly publicKey: string;
 }
 
-/** Sends a few messages at a time. */
-async function createSender(
-  context: PushContext,
-  { contact, network = PUBLIC_INTERNET, waitingMax = WAITING_MAX }: WebPushOptions,
-): Promise<Sender> {
-  const { clock, database, meter, random } = context;
+/** All processes use the same keys. */
+async function openVapid({ database }: PushContext): Promise<Vapid> {
   // Loaded here, so that a service without Web Push does not wait for it.
   const { default: library } = await import('web-push');
   const made = library.generateVAPIDKeys();
   const fresh = `${made.privateKey} ${made.publicKey}`;
-  const [privateKey = '', publicKey = ''] = (
-    await database.write((transaction) => claimPushKeys(transaction, fresh))
-  ).split(' ');
-  const queue = new FairQueue(waitingMax, () => meter.pushed('dropped'));
-  /** Messages on their way that are counted. */
-  let turns = 0;
-  let isStopping = false;
-  let whenIdle = (): void => {};
-  const warn = rareWarning(context, 'web_push_failed');
+  const claimed = await database.write((transaction) => claimPushKeys(transaction, fresh));
+  const [privateKey = '', publicKey = ''] = claimed.split(' ');
+  return { library, privateKey, publicKey };
+}
 
-  // The rest of the address is a secret.
-  const report = (error: unknown, { endpoint }: PushSubscriptionRow): void => warn(error, new URL(endpoint).host);
+/** Sends a few messages at a time. */
+class PushSender {
+  readonly #context: PushContext;
+  readonly #vapid: Vapid;
+  readonly #contact: string;
+  readonly #network: OutsideNetwork;
+  readonly #queue: FairQueue;
+  readonly #warn: (error: unknown, host: string) => void;
+  /** Messages on their way that are counted. */
+  #turns = 0;
+  #isStopping = false;
+  #whenIdle = (): void => {};
+
+  constructor(context: PushContext, vapid: Vapid, options: WebPushOptions) {
+    const { contact, network = PUBLIC_INTERNET, waitingMax = WAITING_MAX } = options;
+    this.#context = context;
+    this.#vapid = vapid;
+    this.#contact = contact;
+    this.#network = network;
+    this.#queue = new FairQueue(waitingMax, () => context.meter.pushed('dropped'));
+    this.#warn = rareWarning(context, 'web_push_failed');
+  }
+
+  send(message: Outgoing): void {
+    if (this.#queue.add(message)) this.#pump();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#queue.dropResting();
+    const idle = new Promise<void>((resolve) => {
+      this.#whenIdle = resolve;
+    });
+    if (this.#queue.isSending) await within(this.#context.clock, STOP_MS, idle, () => {});
+    this.#queue.dropWaiting();
+  }
+
+  #pump(): void {
+    while (this.#turns < SENT_AT_ONCE_MAX) {
+      const message = this.#queue.takeNext();
+      if (message === undefined) break;
+      const endTurn = this.#beginTurn();
+      const work: Promise<void> = this.#deliver(message)
+        .catch((error: unknown) => this.#fail(message, isOutage(error) ? undefined : error))
+        .finally(() => {
+          endTurn();
+          this.#queue.endSending(work);
+          this.#pump();
+        });
+      this.#queue.beginSending(message, work);
+    }
+    if (!this.#queue.isSending) this.#whenIdle();
+  }
+
+  /** Returns what ends a turn, which also ends on its own. */
+  #beginTurn(): () => void {
+    this.#turns += 1;
+    let cancel: (() => void) | undefined = this.#context.clock.schedule(
+      TURN_MS,
+      () => {
+        end();
+        this.#pump();
+      },
+      true,
+    );
+    const end = (): void => {
+      cancel?.();
+      if (cancel !== undefined) this.#turns -= 1;
+      cancel = undefined;
+    };
+    return end;
+  }
+
+  async #deliver(message: Outgoing): Promise<void> {
+    const { database, meter } = this.#context;
+    const { to } = message;
+    // The browser may have been signed out while the message waited.
+    if (!(await database.behind.read((query) => isSubscribed(query, to)))) return;
+    const answer = await this.#post(message).catch((error: unknown) => ({ error }));
+    if ('error' in answer) return this.#tryAgain(message, answer.error, 0);
+    const { status, retryAfterMs } = answer;
+    const error = new Error(`The push service answered with ${status}.`);
+    if (status >= 200 && status < 300) meter.pushed('sent');
+    else if (status === 404 || status === 410) {
+      meter.pushed('gone');
+      await database.behind.write((transaction) => deleteDeadSubscription(transaction, to.endpoint));
+    } else if (status === 429 || status >= 500) this.#tryAgain(message, error, retryAfterMs);
+    else this.#fail(message, error);
+  }
+
   /** The status of the answer, and how long the push service wants to be left alone. */
-  const post = ({ to, notice }: Outgoing): Promise<{ readonly status: number; readonly retryAfterMs: number }> => {
+  #post({ to, notice }: Outgoing): Promise<{ readonly status: number; readonly retryAfterMs: number }> {
+    const { library, privateKey, publicKey } = this.#vapid;
     const { endpoint, p256dh, auth } = to;
     const { headers, body } = library.generateRequestDetails(
       { endpoint, keys: { p256dh, auth } },
       JSON.stringify(notice),
       {
-        vapidDetails: { subject: contact, publicKey, privateKey },
+        vapidDetails: { subject: this.#contact, publicKey, privateKey },
         TTL: LIFETIME_S,
         urgency: 'normal',
         topic: toTopic(notice),
       },
     );
     const request = { url: new URL(endpoint), method: 'POST', headers, body, timeoutMs: TIMEOUT_MS } as const;
-    return requestOutside(clock, network, request, async ({ statusCode = 0, headers: answered }) => ({
-      status: statusCode,
-      retryAfterMs: Number(/^\d{1,7}$/.exec(answered['retry-after'] ?? '')?.[0] ?? 0) * 1000,
+    return requestOutside(this.#context.clock, this.#network, request, async (answer) => ({
+      status: answer.statusCode ?? 0,
+      retryAfterMs: readRetryAfterMs(answer),
     }));
-  };
-  const tryAgain = (message: Outgoing, error: unknown, retryAfterMs: number): void => {
+  }
+
+  #tryAgain(message: Outgoing, error: unknown, retryAfterMs: number): void {
+    const { clock, meter, random } = this.#context;
     const jitter = RETRY_JITTER_MS[message.tries];
-    if (jitter === undefined || retryAfterMs > RETRY_AFTER_MAX_MS || isStopping) {
-      meter.pushed('failed');
-      report(error, message.to);
+    if (jitter === undefined || retryAfterMs > RETRY_AFTER_MAX_MS || this.#isStopping) {
+      this.#fail(message, error);
       return;
     }
     meter.pushed('retried');
@@ -418,81 +507,18 @@ async function createSender(
     const cancel = clock.schedule(
       retryAfterMs + min + random.fraction() * (max - min),
       () => {
-        queue.endRest({ ...message, tries: message.tries + 1 }, cancel);
-        pump();
+        this.#queue.endRest({ ...message, tries: message.tries + 1 }, cancel);
+        this.#pump();
       },
       true,
     );
-    queue.beginRest(message, cancel);
-  };
-  const deliver = async (message: Outgoing): Promise<void> => {
-    const { to } = message;
-    // The browser may have been signed out while the message waited.
-    if (!(await database.behind.read((query) => isSubscribed(query, to)))) return;
-    const answer = await post(message).catch((error: unknown) => ({ error }));
-    if ('error' in answer) return tryAgain(message, answer.error, 0);
-    const { status, retryAfterMs } = answer;
-    const error = new Error(`The push service answered with ${status}.`);
-    if (status >= 200 && status < 300) meter.pushed('sent');
-    else if (status === 404 || status === 410) {
-      meter.pushed('gone');
-      await database.behind.write((transaction) => deleteDeadSubscription(transaction, to.endpoint));
-    } else if (status === 429 || status >= 500) tryAgain(message, error, retryAfterMs);
-    else {
-      meter.pushed('failed');
-      report(error, to);
-    }
-  };
-  /** Returns what ends a turn, which also ends on its own. */
-  const beginTurn = (): (() => void) => {
-    turns += 1;
-    const end = (): void => {
-      cancel?.();
-      if (cancel !== undefined) turns -= 1;
-      cancel = undefined;
-    };
-    let cancel: (() => void) | undefined = clock.schedule(
-      TURN_MS,
-      () => {
-        end();
-        pump();
-      },
-      true,
-    );
-    return end;
-  };
-  const pump = (): void => {
-    while (turns < SENT_AT_ONCE_MAX) {
-      const message = queue.takeNext();
-      if (message === undefined) break;
-      const endTurn = beginTurn();
-      const work: Promise<void> = deliver(message)
-        .catch((error: unknown) => {
-          meter.pushed('failed');
-          if (!isOutage(error)) report(error, message.to);
-        })
-        .finally(() => {
-          endTurn();
-          queue.endSending(work);
-          pump();
-        });
-      queue.beginSending(message, work);
-    }
-    if (!queue.isSending) whenIdle();
-  };
+    this.#queue.beginRest(message, cancel);
+  }
 
-  return {
-    send(message) {
-      if (queue.add(message)) pump();
-    },
-    async stop() {
-      isStopping = true;
-      queue.dropResting();
-      const idle = new Promise<void>((resolve) => {
-        whenIdle = resolve;
-      });
-      if (queue.isSending) await within(clock, STOP_MS, idle, () => {});
-      queue.dropWaiting();
-    },
-  };
+  /** An outage of the database has no error here: the code that notices it reports it once. */
+  #fail({ to }: Outgoing, error: unknown): void {
+    this.#context.meter.pushed('failed');
+    // The rest of the address is a secret.
+    if (error !== undefined) this.#warn(error, new URL(to.endpoint).host);
+  }
 }
