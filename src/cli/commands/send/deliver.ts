@@ -2,8 +2,6 @@ import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { abortAfter } from '../../../kit/clock.js';
 import { randomUuid } from '../../../kit/random.js';
-import { sanitize } from '../../../kit/sanitize.js';
-import { isMessageEvent } from '../../../wire/event.js';
 import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
 import { findOpenSessions } from '../../../wire/open-session.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
@@ -12,11 +10,9 @@ import type { InitialMessage } from '../../../wire/schemas/requests.js';
 import { printRequest, read, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, explain, findErrorContext, notFound, withContext } from '../../context/explain.js';
+import { type ErrorContext, findErrorContext, withContext } from '../../context/explain.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
 import { quoteArgs } from '../../terminal/failure.js';
-import { showProgress } from '../../terminal/progress.js';
-import { durationText } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions, unreachableAgents } from '../session/facts.js';
 import { findSession, severalWith } from '../session/find-session.js';
@@ -25,6 +21,7 @@ import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
 import { findHops } from './hops.js';
 import type { SendOptions, Target } from './send.js';
+import { listen, type Question, refuseOtherAnswer, waitForRecipients, waitForReply } from './wait.js';
 
 /** The output of `send` for a message. */
 interface SendResult {
@@ -53,16 +50,6 @@ interface SendResult {
   readonly reply_matched?: boolean;
   /** Which of the offered answers the reply is. */
   readonly choice?: string;
-}
-
-/** A message that waits for an answer. */
-interface Question {
-  /** Possible answers; if there are any, nothing else counts as the answer. */
-  readonly choices: readonly string[];
-  readonly expected: string | undefined;
-  readonly waitMs: number | undefined;
-  /** Only the agent that was asked can answer, and only within `waitMs` by the service's time. */
-  readonly isStrict?: boolean;
 }
 
 /** Options that most messages do not need. */
@@ -153,12 +140,6 @@ export async function askStrictly(outer: Context, question: StrictQuestion): Pro
   }
 }
 
-/** How `asp` waits for a reply, and prints it. */
-interface Waiting {
-  readonly question?: Question;
-  readonly isFenced: boolean;
-}
-
 /** A message as any command sends it. */
 type Sending = Omit<SendOptions, 'metadata'> & {
   readonly metadata: Readonly<Record<string, string | string[]>> | undefined;
@@ -176,33 +157,8 @@ export async function send(outer: Context, named: Sending): Promise<void> {
   const sent = await (options.isEdited ? sendDraft(context, options) : sendMessage(context, options));
   if (sent === undefined) return;
   if (sent.created_session) await rememberSession(context, { ...sent, topic: options.topic });
-  if (options.waits) {
-    await noteSent(context, sent);
-    const { question } = options;
-    const reply = await waitForReply(context, sent, options);
-    const choice = findChoice(question?.choices ?? [], messageText(reply));
-    const isMatched = findInReplyTo(reply) !== undefined;
-    if (!isMatched) await context.output.detail('The reply does not say which message it answers.');
-    const ended = options.endsAfterReply ? endSession(context, sent.session_id, 'The reply came') : undefined;
-    // A reply is printed even if the session cannot be ended.
-    const isEnded = await ended?.then(
-      () => true,
-      () => false,
-    );
-    await printSent(
-      context,
-      {
-        ...sent,
-        state: isEnded === true ? 'ended' : sent.state,
-        reply,
-        reply_matched: isMatched,
-        ...(choice !== undefined && { choice }),
-      },
-      options.isFenced,
-    );
-    await ended;
-    if (question !== undefined) refuseOtherAnswer(reply, choice, question.expected);
-  } else if (options.waitsFor !== undefined) {
+  if (options.waits) await printReply(context, sent, options);
+  else if (options.waitsFor !== undefined) {
     await noteSent(context, sent);
     await printSent(context, { ...sent, delivery: await waitForRecipients(context, sent, options.waitsFor) });
   } else {
@@ -213,6 +169,31 @@ export async function send(outer: Context, named: Sending): Promise<void> {
     await printSent(context, shown);
   }
   if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
+}
+
+/** Waits for the reply, and prints it even if the session cannot be ended then. */
+async function printReply(context: Context, sent: SendResult, options: Sending): Promise<void> {
+  const { question } = options;
+  await noteSent(context, sent);
+  const reply = await waitForReply(context, sent, options);
+  const choice = findChoice(question?.choices ?? [], messageText(reply));
+  const isMatched = findInReplyTo(reply) !== undefined;
+  if (!isMatched) await context.output.detail('The reply does not say which message it answers.');
+  const ended = options.endsAfterReply ? endSession(context, sent.session_id, 'The reply came') : undefined;
+  const isEnded = await ended?.then(
+    () => true,
+    () => false,
+  );
+  const result: SendResult = {
+    ...sent,
+    state: isEnded === true ? 'ended' : sent.state,
+    reply,
+    reply_matched: isMatched,
+    ...(choice !== undefined && { choice }),
+  };
+  await printSent(context, result, options.isFenced);
+  await ended;
+  if (question !== undefined) refuseOtherAnswer(reply, choice, question.expected);
 }
 
 async function findTarget(context: Context, { target, continues }: Sending): Promise<Target> {
@@ -506,121 +487,6 @@ function explainLine(
     isRetryable: isKeyGiven && error instanceof RequestError && error.isRetryable,
     cause: error,
   });
-}
-
-const noteWaiting = ({ output }: Context, note: string): Promise<void> =>
-  output.format === 'human' ? output.note(note) : output.detail(note);
-
-/** Waits until every recipient has reached the state. */
-async function waitForRecipients(
-  context: Context,
-  { session_id: sessionId, sequence }: SendResult,
-  wanted: 'delivered' | 'taken',
-): Promise<DeliveryReply> {
-  await noteWaiting(context, `Waiting until the message is ${wanted}.`);
-  const { waitForState } = await import('../session/delivery.js');
-  const work = waitForState(context, { sessionId, sequence: sequence ?? 0 }, wanted);
-  return showProgress(context, `waiting until it is ${wanted}`, work, { isTold: true });
-}
-
-/** The reply to the message; nothing between sending and listening is missed. */
-async function waitForReply(context: Context, sent: SendResult, options: Waiting): Promise<Message> {
-  const { question } = options;
-  const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
-  await noteWaiting(context, `Waiting for a reply in ${sent.session_id}${choices}.`);
-  return showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
-}
-
-/** The answer is printed already; this is the exit code. */
-function refuseOtherAnswer(reply: Message, choice: string | undefined, expected: string | undefined): void {
-  if (isFailureNotice(reply) || (expected !== undefined && choice !== expected))
-    throw new CliError('ASP_OTHER_ANSWER', {
-      message: isFailureNotice(reply)
-        ? `${reply.sender} could not process the question.`
-        : `${reply.sender} answered ${choice}, not ${expected}.`,
-      outcome: 'applied',
-    });
-}
-
-const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown: '' } as const;
-
-const endedBeforeReply = (sessionId: string): Promise<Error> =>
-  notFound(
-    `${sessionId}: the session ended without a reply.`,
-    'no reply can come unless someone reopens the session.',
-    ['asp', 'session', 'show', sessionId],
-    { outcomeText: SENT_TEXT },
-  );
-
-async function listen(context: Context, sent: SendResult, { question, isFenced }: Waiting): Promise<Message> {
-  const { session_id: sessionId, message_id } = sent;
-  const sequence = sent.sequence ?? 0;
-  const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
-  // Reads the message again to get its id.
-  const isStrict = question?.isStrict === true;
-  const after = message_id === null || isStrict ? Math.max(0, sequence - 1) : sequence;
-  const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
-  const next = [
-    ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sequence)],
-    ...(isFenced ? ['--fence'] : []),
-    ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
-  ];
-  const notInTime = (): CliError =>
-    new CliError('ASP_TIMEOUT', {
-      message: `${sessionId}: no reply arrived in time. Your message was sent.`,
-      outcome: 'applied',
-      next,
-    });
-  const first = async (signal: AbortSignal): Promise<Message> => {
-    const [me, client] = [await context.actingHandle(), await context.client()];
-    const [{ createReplyMatcher }, { createOutageNotes }] = await Promise.all([
-      import('../../../agent/reply-matcher.js'),
-      import('../../../agent/persist.js'),
-    ]);
-    const asked = { me, sessionId, sequence, messageId: message_id ?? undefined, handle, signal };
-    const isReply = createReplyMatcher(client, asked);
-    const items = client.tail({ sessions: [{ sessionId, after }], signal });
-    const noteOutage = createOutageNotes(context);
-    let lastAt: number | undefined;
-    for await (const item of items) {
-      await noteOutage(item);
-      if (item.kind === 'end') throw await endedBeforeReply(sessionId);
-      if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
-      const reply = item.event.payload;
-      if (reply.sender === me) lastAt ??= reply.created_at + (timeoutMs ?? 0);
-      const isLate = lastAt === undefined || reply.created_at > lastAt;
-      if (!(await isReply(reply)) || (isStrict && (reply.sender !== handle || isLate))) continue;
-      if (question === undefined || (await isAnswer(context, question, reply, isFenced))) return reply;
-    }
-    throw notInTime();
-  };
-  const inTime = (): Promise<Message> =>
-    question?.waitMs === undefined
-      ? first(context.signal)
-      : abortAfter(context.clock, question.waitMs, notInTime, first, context.signal);
-  try {
-    const advice = { INTERNAL_ERROR: next, ASP_UNREACHABLE: next };
-    return await explain({ subject: sessionId, outcomeText: SENT_TEXT, next: advice }, inTime());
-  } catch (error) {
-    if (context.signal.aborted) throw notInTime();
-    throw error;
-  }
-}
-
-/** Someone who is asked to choose may say something else first; the person who asked sees it. */
-async function isAnswer(
-  { output, random }: Context,
-  { choices }: Question,
-  reply: Message,
-  isFenced: boolean,
-): Promise<boolean> {
-  const text = messageText(reply);
-  if (choices.length === 0 || isFailureNotice(reply) || findChoice(choices, text) !== undefined) return true;
-  // Its lines must not look like ours.
-  const said = sanitize(text).replaceAll('\n', '\n  ');
-  await output.note(isFenced ? fencedMessage(random, reply) : `${reply.sender} said: ${said}`);
-  await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
-  return false;
 }
 
 async function noteSent({ output }: Context, sent: SendResult): Promise<void> {

@@ -1,0 +1,162 @@
+import { abortAfter } from '../../../kit/clock.js';
+import { sanitize } from '../../../kit/sanitize.js';
+import { isMessageEvent } from '../../../wire/event.js';
+import { findChoice, isFailureNotice } from '../../../wire/message.js';
+import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
+import type { Message } from '../../../wire/schemas/message.js';
+import type { Context } from '../../context/context.js';
+import { explain, notFound } from '../../context/explain.js';
+import { CliError } from '../../errors.js';
+import { showProgress } from '../../terminal/progress.js';
+import { durationText } from '../../values.js';
+import { fencedMessage, messageText } from '../message/message-text.js';
+
+/** The message that was sent. */
+interface Sent {
+  readonly session_id: string;
+  readonly message_id: string | null;
+  readonly sequence: number | null;
+  readonly created_session: boolean;
+  readonly invited: readonly string[] | null;
+}
+
+/** A message that waits for an answer. */
+export interface Question {
+  /** Possible answers; if there are any, nothing else counts as the answer. */
+  readonly choices: readonly string[];
+  readonly expected: string | undefined;
+  readonly waitMs: number | undefined;
+  /** Only the agent that was asked can answer, and only within `waitMs` by the service's time. */
+  readonly isStrict?: boolean;
+}
+
+/** How to wait for a reply, and to print it. */
+export interface Waiting {
+  readonly question?: Question;
+  readonly isFenced: boolean;
+}
+
+const noteWaiting = ({ output }: Context, note: string): Promise<void> =>
+  output.format === 'human' ? output.note(note) : output.detail(note);
+
+/** Waits until every recipient has reached the state. */
+export async function waitForRecipients(
+  context: Context,
+  { session_id: sessionId, sequence }: Sent,
+  wanted: 'delivered' | 'taken',
+): Promise<DeliveryReply> {
+  await noteWaiting(context, `Waiting until the message is ${wanted}.`);
+  const { waitForState } = await import('../session/delivery.js');
+  const work = waitForState(context, { sessionId, sequence: sequence ?? 0 }, wanted);
+  return showProgress(context, `waiting until it is ${wanted}`, work, { isTold: true });
+}
+
+/** The reply to the message; nothing between sending and listening is missed. */
+export async function waitForReply(context: Context, sent: Sent, options: Waiting): Promise<Message> {
+  const { question } = options;
+  const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
+  await noteWaiting(context, `Waiting for a reply in ${sent.session_id}${choices}.`);
+  return showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
+}
+
+/** The answer is printed already; this is the exit code. */
+export function refuseOtherAnswer(reply: Message, choice: string | undefined, expected: string | undefined): void {
+  if (isFailureNotice(reply) || (expected !== undefined && choice !== expected))
+    throw new CliError('ASP_OTHER_ANSWER', {
+      message: isFailureNotice(reply)
+        ? `${reply.sender} could not process the question.`
+        : `${reply.sender} answered ${choice}, not ${expected}.`,
+      outcome: 'applied',
+    });
+}
+
+const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown: '' } as const;
+
+/** Waits for the reply without announcing it. */
+export async function listen(context: Context, sent: Sent, waiting: Waiting): Promise<Message> {
+  const { question, isFenced } = waiting;
+  const { session_id: sessionId } = sent;
+  const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
+  const next = [
+    ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sent.sequence ?? 0)],
+    ...(isFenced ? ['--fence'] : []),
+    ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
+  ];
+  const notInTime = (): CliError =>
+    new CliError('ASP_TIMEOUT', {
+      message: `${sessionId}: no reply arrived in time. Your message was sent.`,
+      outcome: 'applied',
+      next,
+    });
+  const findInTime = async (signal: AbortSignal): Promise<Message> => {
+    const reply = await findReply({ ...context, signal }, sent, waiting);
+    if (reply === undefined) throw notInTime();
+    return reply;
+  };
+  const finding =
+    question?.waitMs === undefined
+      ? findInTime(context.signal)
+      : abortAfter(context.clock, question.waitMs, notInTime, findInTime, context.signal);
+  try {
+    const advice = { INTERNAL_ERROR: next, ASP_UNREACHABLE: next };
+    return await explain({ subject: sessionId, outcomeText: SENT_TEXT, next: advice }, finding);
+  } catch (error) {
+    if (context.signal.aborted) throw notInTime();
+    throw error;
+  }
+}
+
+/** Undefined if the connection was closed first. */
+async function findReply(context: Context, sent: Sent, { question, isFenced }: Waiting): Promise<Message | undefined> {
+  const { signal } = context;
+  const { session_id: sessionId, message_id } = sent;
+  const sequence = sent.sequence ?? 0;
+  const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
+  const isStrict = question?.isStrict === true;
+  const [me, client] = [await context.actingHandle(), await context.client()];
+  const [{ createReplyMatcher }, { createOutageNotes }] = await Promise.all([
+    import('../../../agent/reply-matcher.js'),
+    import('../../../agent/persist.js'),
+  ]);
+  const asked = { me, sessionId, sequence, messageId: message_id ?? undefined, handle, signal };
+  const isReply = createReplyMatcher(client, asked);
+  const noteOutage = createOutageNotes(context);
+  // Reads the message again, to get its id or the service's time.
+  const after = message_id === null || isStrict ? Math.max(0, sequence - 1) : sequence;
+  let lastAt: number | undefined;
+  for await (const item of client.tail({ sessions: [{ sessionId, after }], signal })) {
+    await noteOutage(item);
+    if (item.kind === 'end') throw await endedBeforeReply(sessionId);
+    if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
+    const reply = item.event.payload;
+    if (reply.sender === me) lastAt ??= reply.created_at + (question?.waitMs ?? 0);
+    const isLate = lastAt === undefined || reply.created_at > lastAt;
+    if (!(await isReply(reply)) || (isStrict && (reply.sender !== handle || isLate))) continue;
+    if (question === undefined || (await isAnswer(context, question, reply, isFenced))) return reply;
+  }
+  return undefined;
+}
+
+const endedBeforeReply = (sessionId: string): Promise<Error> =>
+  notFound(
+    `${sessionId}: the session ended without a reply.`,
+    'no reply can come unless someone reopens the session.',
+    ['asp', 'session', 'show', sessionId],
+    { outcomeText: SENT_TEXT },
+  );
+
+/** Someone who is asked to choose may say something else first; the person who asked sees it. */
+async function isAnswer(
+  { output, random }: Context,
+  { choices }: Question,
+  reply: Message,
+  isFenced: boolean,
+): Promise<boolean> {
+  const text = messageText(reply);
+  if (choices.length === 0 || isFailureNotice(reply) || findChoice(choices, text) !== undefined) return true;
+  // Its lines must not look like ours.
+  const said = sanitize(text).replaceAll('\n', '\n  ');
+  await output.note(isFenced ? fencedMessage(random, reply) : `${reply.sender} said: ${said}`);
+  await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
+  return false;
+}
