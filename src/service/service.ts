@@ -21,8 +21,7 @@ import { isOutage, isUnusable, OperatorError, ServiceError } from './core/errors
 import { createFaults, type FaultPlan } from './core/faults.js';
 import { type Meter, unmetered, watchRefusals } from './core/meter.js';
 import { ANY_NETWORK, type OutsideNetwork, PUBLIC_INTERNET } from './core/public-internet.js';
-import type { RateLimits } from './core/rate-limits.js';
-import { createRefusals, type Refusals } from './core/refusals.js';
+import { createRefusals } from './core/refusals.js';
 import { nameRequests } from './core/request-scope.js';
 import { createHeldBytes } from './core/semaphore.js';
 import { type Tracer, watchDatabase } from './core/tracer.js';
@@ -35,6 +34,7 @@ import {
   createApp,
   createHostGuard,
   createHttpServer,
+  type HostGuard,
   listen,
   loopbackNames,
 } from './http/app.js';
@@ -55,7 +55,7 @@ import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
-import { createRecentWatch } from './operator/recent.js';
+import { createRecentWatch, type RecentWatch } from './operator/recent.js';
 import { forgetDeeds, type Rehearsal, reportEvents } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
@@ -303,108 +303,132 @@ export interface ServiceParts {
   readonly metricsUrl: string | undefined;
 }
 
-/** The same inputs, aware of which request each piece of work belongs to. */
-function nameWork(context: ServiceContext): ServiceContext {
-  const log = nameRequests(context.log);
-  return { ...context, log, database: watchDatabase(context.database, { ...context, log }) };
+interface WatchedContext {
+  readonly context: ServiceContext;
+  readonly inboxes: InboxKeeper;
+  readonly recent: RecentWatch;
 }
 
-/** The same limits. Refusals are remembered for the owners of the agents, sessions and clients that they count for. */
-function watchLimits({ limits }: ServiceGround, refusals: Refusals): RateLimits {
-  return watchRefusals(limits, (limit, subjectId) => {
+/**
+ * The context of all operations: its log and database know which request each piece of work belongs to, and refusals are
+ * remembered for the owners of the agents, sessions and clients that they count for.
+ */
+function watchContext(ground: ServiceGround): WatchedContext {
+  const inboxes = createInboxes(ground);
+  const recent = createRecentWatch(ground.clock);
+  const refusals = createRefusals(ground.clock);
+  const limits = watchRefusals(ground.limits, (limit, subjectId) => {
     if (subjectId !== undefined) refusals.call(limit, subjectId);
   });
+  const log = nameRequests(ground.log);
+  const named = { ...ground, inboxes, refusals, limits, log };
+  const context = recent.attach({ ...named, database: watchDatabase(ground.database, named) });
+  return { context, inboxes, recent };
 }
 
-/** The service with its inputs: `server` is bound, or gets its connections from outside. */
-export async function composeService(parts: ServiceParts): Promise<RunningService> {
-  const { options, server, port, useListener, watch, metricsUrl } = parts;
-  const inboxes = createInboxes(parts.context);
-  const recent = createRecentWatch(parts.context.clock);
-  const refusals = createRefusals(parts.context.clock);
-  const limits = watchLimits(parts.context, refusals);
-  const context: ServiceContext = recent.attach(nameWork({ ...parts.context, inboxes, refusals, limits }));
-  const { settings, clock, random, tracer, meter, log } = context;
-  const startedAt = clock.now();
-  const operatorSecret = randomToken(context.random, SECRET_BYTES);
-  const keys = await openSigningKeys(context);
-  const verifier = createTokenVerifier(context, keys);
-  await plantSeeds(context, options.seeds ?? []);
+interface AppParts {
+  readonly app: App;
+  readonly guardHost: HostGuard;
+  /** Whether debugging or injected faults need to follow each request. */
+  readonly isFollowed: boolean;
+  /**
+   * Answers requests from now on. Until handshakes are answered too, everything gets 503: a 404 would mean to a client
+   * that its session is gone.
+   */
+  readonly open: () => void;
+}
 
-  const { isBehindProxy } = settings;
+function openApp({ options, server, port, useListener }: ServiceParts, context: ServiceContext): AppParts {
+  const { settings, clock, random, tracer, log, meter, faults } = context;
+  const { isBehindProxy, addresses } = settings;
   const isGuarded = isLoopbackHost(options.host) && !isBehindProxy;
-  const guardHost = createHostGuard(isGuarded ? loopbackNames(port, settings.addresses.authUrl) : undefined);
-  const metadataUrl = resourceMetadataUrl(settings.addresses.baseUrl);
-  // Until handshakes are answered too, everything gets 503: a 404 would mean to a client that its session is gone.
+  const guardHost = createHostGuard(isGuarded ? loopbackNames(port, addresses.authUrl) : undefined);
+  const isFollowed = tracer !== undefined || log.debug !== undefined || faults !== undefined;
   let listener: RequestListener | undefined;
-  const keepListener = (next: RequestListener): void => {
-    listener = next;
-  };
-  const tellsAll = tracer !== undefined || log.debug !== undefined || context.faults !== undefined;
   const app = createApp({
     server,
-    useListener: keepListener,
+    useListener: (next) => {
+      listener = next;
+    },
     guardHost,
     isBehindProxy,
-    metadataUrl,
+    metadataUrl: resourceMetadataUrl(addresses.baseUrl),
     clock,
     random,
     tracer,
     // Below the base path, only debugging and injected faults write lines while a request is processed.
-    isFollowed: ({ url }) => tellsAll || url?.startsWith(`${BASE_PATH}/`) !== true,
+    isFollowed: ({ url }) => isFollowed || url?.startsWith(`${BASE_PATH}/`) !== true,
     log,
     meter,
   });
+  const open = (): void => {
+    if (listener !== undefined) useListener(listener);
+  };
+  return { app, guardHost, isFollowed, open };
+}
+
+/** The service with its inputs: `server` is bound, or gets its connections from outside. */
+export async function composeService(parts: ServiceParts): Promise<RunningService> {
+  const { options, server, port, watch, metricsUrl } = parts;
+  const { outsideNetwork, seeds = [], version = '', rehearsal = {} } = options;
+  const { context, inboxes, recent } = watchContext(parts.context);
+  const { settings } = context;
+  const startedAt = context.clock.now();
+  const operatorSecret = randomToken(context.random, SECRET_BYTES);
+  const keys = await openSigningKeys(context);
+  const verifier = createTokenVerifier(context, keys);
+  await plantSeeds(context, seeds);
+
+  const { app, guardHost, isFollowed, open } = openApp(parts, context);
   const rest = createRest({ context, verify: verifier.verify, exchanges: app.exchanges });
   registerRest(app, rest);
-  const mcp = registerMcp(app, rest, options.version ?? '');
+  const mcp = registerMcp(app, rest, version);
   registerDownloads(app.fastify, context);
   const health = createHealth(context);
   registerProbes(app.fastify, context, health);
   const links = createSignInLinks(context);
-  const { outsideNetwork } = options;
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, outsideNetwork };
-  const status = { version: options.version ?? '', pid: process.pid, started_at: startedAt };
+  const status = { version, pid: process.pid, started_at: startedAt };
   let webPush: WebPush | undefined;
   const dashboard = registerDashboard(app, registerAuthorizationServer(app, context, oauth), [
     ...createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
     createPushTestRow(() => webPush),
   ]);
-  const request = createRequest();
+  const stopRequest = createStopRequest();
   let realtime: Realtime | undefined;
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(options, port),
     options: {
       secret: operatorSecret,
       keys,
-      signIn: { links, seeds: options.seeds ?? [] },
+      signIn: { links, seeds },
       status,
-      rehearsal: options.rehearsal ?? {},
+      rehearsal,
       connections: {
         closeSocketsOf: (agentId, code) => realtime?.closeSocketsOf(agentId, code) ?? 0,
         expireTokensOf: verifier.expireTokensOf,
       },
-      askToStop: request.ask,
+      askToStop: stopRequest.ask,
     },
   });
   await app.fastify.ready();
+
   await health.start();
   const { processId } = health;
-  const attached = await attachRealtime(server, context, {
-    verifier,
-    guardHost,
-    processId,
-    whenFree: app.exchanges.whenFree,
-    isFollowed: tellsAll,
-  });
-  realtime = attached;
-  if (listener !== undefined) useListener(listener);
-  reportEvents(context, options.rehearsal ?? {});
+  const { whenFree } = app.exchanges;
+  const sockets = await attachRealtime(server, context, { verifier, guardHost, processId, whenFree, isFollowed });
+  realtime = sockets;
+  open();
+  reportEvents(context, rehearsal);
   inboxes.start();
   const stopHousekeeping = startHousekeeping(context, keys, health);
   webPush = await openWebPush(context, outsideNetwork);
   const webhooks = await openWebhooks(context, outsideNetwork);
 
+  const running: Running = {
+    ...{ context, server, app, mcp, dashboard, realtime: sockets, inboxes },
+    ...{ stopHousekeeping, webPush, webhooks, operator, watch, health },
+  };
   let stopping: Promise<void> | undefined;
   return {
     ...settings.addresses,
@@ -416,28 +440,14 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     startedAt,
     metricsUrl,
     tracesUrl: options.traces?.url,
-    stopRequested: request.stopRequest,
+    stopRequested: stopRequest.asked,
     reset: () => forgetDeeds(context),
     drain() {
       health.drain();
       app.leave();
     },
     stop() {
-      stopping ??= stopAll({
-        context,
-        server,
-        app,
-        mcp,
-        dashboard,
-        realtime: attached,
-        inboxes,
-        stopHousekeeping,
-        webPush,
-        webhooks,
-        operator,
-        watch,
-        health,
-      });
+      stopping ??= stopAll(running);
       return stopping;
     },
   };
@@ -545,10 +555,10 @@ const answerNotReady: RequestListener = (_request, response) => {
   response.writeHead(answer.status).end(answer.body);
 };
 
-function createRequest(): { stopRequest: Promise<void>; ask: () => void } {
+function createStopRequest(): { asked: Promise<void>; ask: () => void } {
   let ask = (): void => {};
-  const stopRequest = new Promise<void>((resolve) => {
+  const asked = new Promise<void>((resolve) => {
     ask = resolve;
   });
-  return { stopRequest, ask };
+  return { asked, ask };
 }
