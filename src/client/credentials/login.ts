@@ -62,8 +62,6 @@ export interface NewLogin extends LoginKey {
 export interface Removal {
   /** Whether the service confirmed that the refresh token no longer works. */
   readonly isRevoked: boolean;
-  /** Whether there was anything to delete on this machine. */
-  readonly isDeleted: boolean;
   /** Why the service could not be notified, if it was not. */
   readonly revocationError: unknown;
 }

@@ -193,9 +193,9 @@ async function remove(
       ? { isRevoked: false, error: undefined }
       : await revoke(context, key, login, item);
   await createTokenCache(cacheDirectory(context)).remove(toName(key));
-  const hadItem = await store.delete(key);
-  const hadRecord = await records.remove(key);
-  return { isRevoked: revocation.isRevoked, isDeleted: hadItem || hadRecord, revocationError: revocation.error };
+  await store.delete(key);
+  await records.remove(key);
+  return { isRevoked: revocation.isRevoked, revocationError: revocation.error };
 }
 
 async function revoke(

@@ -73,7 +73,6 @@ export async function signAccessToken(
 
 /** The caller of a request, and the grant it uses. */
 export type VerifiedToken = (AgentActor | AccountActor) & {
-  readonly tokenId: string;
   /** The refresh-token family or the confidential client; revoking it closes sockets. */
   readonly grantId: string;
   readonly clientId: string;
@@ -211,7 +210,6 @@ async function findActor(context: VerifierContext, claims: Claims): Promise<Veri
   const grant = {
     accountId: claims.sub,
     scopes: splitScope(claims.scope).filter(isScope),
-    tokenId: claims.jti,
     grantId: claims.gid,
     clientId: claims.azp,
     expiresAtMs: claims.exp * 1000,

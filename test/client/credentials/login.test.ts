@@ -98,12 +98,13 @@ describe('a stored login', () => {
   it('is revoked and deleted when it is removed, and still deleted when the service is down', async () => {
     await signIn(service, place.context, HANDLE);
     const logins = openLogins(place.context);
-    expect(await logins.remove(key)).toEqual({ isRevoked: true, isDeleted: true, revocationError: undefined });
+    expect(await logins.remove(key)).toEqual({ isRevoked: true, revocationError: undefined });
     expect(await logins.list()).toEqual([]);
     await signIn(service, place.context, HANDLE);
     const away = { ...place.context.transport, send: () => Promise.reject(new Error('away')) };
     const removal = await openLogins({ ...place.context, transport: away }).remove(key);
-    expect(removal).toMatchObject({ isRevoked: false, isDeleted: true });
+    expect(removal).toMatchObject({ isRevoked: false });
+    expect(await logins.list()).toEqual([]);
   });
 });
 
@@ -132,7 +133,7 @@ describe('the refresh token of a login', () => {
     const { context, bodies } = watched({ ...place.context, findAddresses });
     const removal = await openLogins(context).remove(key);
     await other.stop();
-    expect(removal).toMatchObject({ isRevoked: false, isDeleted: true, revocationError: { code: 'ASP_DISCOVERY' } });
+    expect(removal).toMatchObject({ isRevoked: false, revocationError: { code: 'ASP_DISCOVERY' } });
     expect(bodies.join()).not.toContain(token);
     expect(await openLogins(context).list()).toEqual([]);
   });
@@ -142,8 +143,9 @@ describe('the refresh token of a login', () => {
     rmSync(`${place.directory}/state/logins`, { recursive: true });
     const token = refreshTokenIn();
     const { context, bodies } = watched(place.context);
-    expect(await openLogins(context).remove(key)).toMatchObject({ isRevoked: false, isDeleted: true });
+    expect(await openLogins(context).remove(key)).toMatchObject({ isRevoked: false });
     expect(bodies.join()).not.toContain(token);
+    expect(readdirSync(`${place.directory}/state/secrets`)).toEqual([]);
   });
 
   it('is not sent anywhere while the local service that issued it is not running', async () => {
@@ -158,7 +160,7 @@ describe('the refresh token of a login', () => {
     await expect(createLoginCredential(context, key).accessToken('api')).rejects.toMatchObject(gone);
     await expect(refreshLogin(context, key, 'api', { isForced: true })).rejects.toMatchObject(gone);
     const removal = await openLogins(context).remove(key);
-    expect(removal).toMatchObject({ isRevoked: false, isDeleted: true, revocationError: gone });
+    expect(removal).toMatchObject({ isRevoked: false, revocationError: gone });
     expect(bodies.filter((body) => body.includes('refresh_token'))).toEqual([]);
   });
 });
