@@ -2,10 +2,8 @@ import { isUnsafeFile, makePrivateDirectory } from '../../kit/private-file.js';
 import { CliError } from '../errors.js';
 import type { Paths } from '../profile/paths.js';
 
-type Place = Pick<Paths, 'runtimeDirectory'>;
-
 /** Without XDG_RUNTIME_DIR it is in a folder where every user could have made it first, or a link in its place. */
-export async function makeRuntimeDirectory({ runtimeDirectory }: Place): Promise<void> {
+export async function makeRuntimeDirectory({ runtimeDirectory }: Pick<Paths, 'runtimeDirectory'>): Promise<void> {
   await makePrivateDirectory(runtimeDirectory).catch((error: unknown) => {
     if (!isUnsafeFile(error)) throw error;
     throw new CliError('ASP_CONFIG', {
@@ -16,7 +14,9 @@ export async function makeRuntimeDirectory({ runtimeDirectory }: Place): Promise
 }
 
 /** The runtime directory, made if necessary; undefined if it is not this user's alone. */
-export async function findRuntimeDirectory({ runtimeDirectory }: Place): Promise<string | undefined> {
+export async function findRuntimeDirectory({
+  runtimeDirectory,
+}: Pick<Paths, 'runtimeDirectory'>): Promise<string | undefined> {
   try {
     await makePrivateDirectory(runtimeDirectory);
     return runtimeDirectory;

@@ -10,24 +10,24 @@ const WINDOWS_SUFFIXES = ['.exe', '.cmd', '.bat'];
 /** Like a shell: if a signal ended the program, its exit code is 128 plus the signal's number. */
 const SIGNAL_EXIT = 128;
 
-/** The folders to search, from the process. */
-export interface ExtensionPlace {
+/** Where to look for extensions. */
+export interface ExtensionSearch {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly platform: NodeJS.Platform;
 }
 
 /** The program of an extension; undefined if there is none with this name. */
-export function findExtension(name: string, place: ExtensionPlace): string | undefined {
+export function findExtension(name: string, search: ExtensionSearch): string | undefined {
   if (!NAME.test(name)) return undefined;
-  return listFolders(place)
-    .flatMap((folder) => suffixesAt(place).map((suffix) => join(folder, `${PREFIX}${name}${suffix}`)))
+  return listFolders(search)
+    .flatMap((folder) => suffixesFor(search).map((suffix) => join(folder, `${PREFIX}${name}${suffix}`)))
     .find(isProgram);
 }
 
 /** The names of all extensions, sorted. */
-export function listExtensions(place: ExtensionPlace): string[] {
-  const suffixes = suffixesAt(place);
-  const names = listFolders(place).flatMap((folder) =>
+export function listExtensions(search: ExtensionSearch): string[] {
+  const suffixes = suffixesFor(search);
+  const names = listFolders(search).flatMap((folder) =>
     readNames(folder).flatMap((file) => {
       const suffix = suffixes.find((one) => file.endsWith(one));
       if (suffix === undefined || !file.startsWith(PREFIX)) return [];
@@ -38,11 +38,11 @@ export function listExtensions(place: ExtensionPlace): string[] {
   return [...new Set(names)].sort();
 }
 
-const suffixesAt = ({ platform }: ExtensionPlace): readonly string[] =>
+const suffixesFor = ({ platform }: ExtensionSearch): readonly string[] =>
   platform === 'win32' ? WINDOWS_SUFFIXES : [''];
 
 /** A relative folder could contain anyone's program. */
-function listFolders({ environment }: ExtensionPlace): string[] {
+function listFolders({ environment }: ExtensionSearch): string[] {
   return (environment['PATH'] ?? '').split(delimiter).filter((folder) => isAbsolute(folder));
 }
 

@@ -40,7 +40,7 @@ const CONNECTED_MS = 5_000;
 /** After this long, the service looks again whether an agent is still paused, or its account suspended. */
 const INACTIVE_MS = 60_000;
 /** Agents whose next turn begins elsewhere than with their first session. */
-const PLACES_MAX = 10_000;
+const RESUMED_MAX = 10_000;
 /** How long calls may still be answered when the service stops. */
 const STOP_MS = 2_000;
 /** After the first failures; then after the last of these. */
@@ -86,7 +86,7 @@ export async function startWebhookCalls(context: CallsContext, network: OutsideN
   const { clock, database, log } = context;
   const calls = createCalls(context, network);
   /** The session after which the next turn of an agent begins, so that one with many events does not keep the others waiting. */
-  const places = new Map<string, string>();
+  const resumeAfter = new Map<string, string>();
   /** The agents whose webhooks this process calls now. */
   const turns = new Map<string, { readonly accountId: string; readonly done: Promise<void> }>();
   /** Where the next look begins, so that everyone gets a turn. */
@@ -100,7 +100,7 @@ export async function startWebhookCalls(context: CallsContext, network: OutsideN
   const countOf = (accountId: string): number =>
     [...turns.values()].filter((turn) => turn.accountId === accountId).length;
   const begin = ({ agent_id: agentId, account_id: accountId }: DueWebhook): void => {
-    const done = takeTurn(context, calls, agentId, { places, isStopped: () => isStopped })
+    const done = takeTurn(context, calls, agentId, { resumeAfter, isStopped: () => isStopped })
       .catch((error: unknown) => {
         // An outage is reported once, by the code that notices it. The claim ends on its own.
         if (!isOutage(error) && !isStopped) log.error('webhook_turn_failed', error);
@@ -164,7 +164,7 @@ async function takeTurn(
   context: CallsContext,
   calls: Calls,
   agentId: string,
-  { places, isStopped }: { readonly places: Map<string, string>; readonly isStopped: () => boolean },
+  { resumeAfter, isStopped }: { readonly resumeAfter: Map<string, string>; readonly isStopped: () => boolean },
 ): Promise<void> {
   const { clock, database, inboxes } = context;
   const now = clock.now();
@@ -172,8 +172,8 @@ async function takeTurn(
   const claim = await database.behind.write((transaction) =>
     claimWebhook(transaction, agentId, { now, until, later: now + INACTIVE_MS }),
   );
-  const start = places.get(agentId) ?? '';
-  places.delete(agentId);
+  const start = resumeAfter.get(agentId) ?? '';
+  resumeAfter.delete(agentId);
   if (claim === undefined) return;
   const endsAt = clock.monotonic() + TURN_MS;
   const progress: TurnProgress = { isTestDue: claim.is_test_due, answeredAt: claim.answered_at };
@@ -181,7 +181,7 @@ async function takeTurn(
   const isLost = (): boolean => database.epoch().token !== token;
   const isOver = (): boolean => isStopped() || isLost() || clock.monotonic() >= endsAt;
   const end = await sendAll(context, calls, claim, { progress, isLost, isOver, start });
-  if (end.after !== undefined) putLast(places, agentId, end.after, PLACES_MAX);
+  if (end.after !== undefined) putLast(resumeAfter, agentId, end.after, RESUMED_MAX);
   await inboxes.settleFor(agentId);
   const outcome =
     end.failure === undefined ? succeed(progress, end.nextAt) : fail(context, claim, progress, end.failure);

@@ -6,7 +6,7 @@ import { listPending, MIGRATIONS, type PlannedStep, planSteps, versionAfter } fr
 import { openSqlite, planSqlite } from '../store/sqlite.js';
 
 /** Where the data of a service is. */
-export type DataPlace = { readonly directory: string } | { readonly databaseUrl: string };
+export type DataLocation = { readonly directory: string } | { readonly databaseUrl: string };
 
 /** What migrating the data of a service means. */
 export interface MigrationPlan {
@@ -20,15 +20,15 @@ export interface MigrationPlan {
 }
 
 /** Lists the steps that the data lacks. Changes nothing, and may run beside a service. */
-export async function planMigration(place: DataPlace, migrations = MIGRATIONS): Promise<MigrationPlan> {
+export async function planMigration(location: DataLocation, migrations = MIGRATIONS): Promise<MigrationPlan> {
   const target = versionAfter(migrations);
   const none = { version: undefined, target, steps: [], inTheWay: 0 };
-  if ('directory' in place) {
-    const file = join(place.directory, DATABASE_FILE);
+  if ('directory' in location) {
+    const file = join(location.directory, DATABASE_FILE);
     return existsSync(file) ? { target, inTheWay: 0, ...(await planSqlite(file, migrations)) } : none;
   }
   const { countInTheWay, usePostgres } = await import('../store/migrate-postgres.js');
-  const plan = await usePostgres(place.databaseUrl, async ({ query, version }) => {
+  const plan = await usePostgres(location.databaseUrl, async ({ query, version }) => {
     const pending = listPending(version, migrations);
     const counts: number[] = [];
     for (const migration of pending) counts.push(await countInTheWay(query, migration));
@@ -47,14 +47,14 @@ export async function planMigration(place: DataPlace, migrations = MIGRATIONS): 
  * called before each step there. Throws an `OperatorError` that says why it could not.
  */
 export async function migrate(
-  place: DataPlace,
+  location: DataLocation,
   onStep: (to: number, what: string) => void,
   migrations = MIGRATIONS,
 ): Promise<void> {
   // Opening it migrates it.
-  if ('directory' in place) return (await openSqlite(place, { mustExist: true, migrations })).close();
+  if ('directory' in location) return (await openSqlite(location, { mustExist: true, migrations })).close();
   const { migratePostgres, usePostgres } = await import('../store/migrate-postgres.js');
-  await usePostgres(place.databaseUrl, (data) =>
+  await usePostgres(location.databaseUrl, (data) =>
     migratePostgres(data, { clock: systemClock, migrations, onStep: (to, { what }) => onStep(to, what) }),
   );
 }

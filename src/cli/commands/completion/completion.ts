@@ -53,7 +53,7 @@ export const completion = command({
 });
 
 /** Where a shell gets its completions from. */
-interface Place {
+interface CompletionFiles {
   readonly path: string;
   /** For a shell that would not look there: the line of its startup file that loads them. */
   readonly startup?: { readonly path: string; readonly line: string };
@@ -75,7 +75,7 @@ const SCRIPT_MODE = 0o644;
  * @throws CliError `ASP_USAGE` for PowerShell, for a file of someone else, and for one that cannot be written
  */
 async function installCompletion(context: Context, shell: Shell, script: string): Promise<void> {
-  const { path, startup, note } = findPlace(context, shell);
+  const { path, startup, note } = findCompletionFiles(context, shell);
   const steps = [await writeScript(path, script), ...(startup === undefined ? [] : [await addLine(startup)])];
   await context.output.document({ shell, files: steps }, (safe, style) =>
     safe.files.map((step) => `${style.bold(step.action)} ${step.path}`).join('\n'),
@@ -84,7 +84,7 @@ async function installCompletion(context: Context, shell: Shell, script: string)
   await context.output.note(isNew ? note : 'Nothing was changed: the completions were already installed.');
 }
 
-function findPlace(context: Context, shell: Shell): Place {
+function findCompletionFiles(context: Context, shell: Shell): CompletionFiles {
   if (shell === 'powershell')
     throw usageError('asp cannot install completions for PowerShell.', {
       why: 'only PowerShell knows where its profile is. Run this there: asp completion powershell >> $PROFILE',

@@ -215,13 +215,13 @@ export const serveMigrate = command({
     if (database === undefined && settings.data === 'memory')
       throw usageError('A service with its data in memory has nothing to migrate.');
     const directory = dataDirectory(context, settings.data);
-    const place = database === undefined ? { directory } : { databaseUrl: database };
+    const location = database === undefined ? { directory } : { databaseUrl: database };
     const data = database === undefined ? directory : showDatabase(database);
-    const plan = await planMigration(place).catch(async (error: unknown) => {
+    const plan = await planMigration(location).catch(async (error: unknown) => {
       throw await translateMigrationError(error);
     });
     if (!isPlan && plan.steps.length > 0)
-      await migrate(place, (to, what) => void context.output.note(`Schema version ${to}: ${what}…`)).catch(
+      await migrate(location, (to, what) => void context.output.note(`Schema version ${to}: ${what}…`)).catch(
         async (error: unknown) => {
           throw await translateMigrationError(error);
         },

@@ -28,29 +28,29 @@ export interface InstallWishes {
 export async function install(context: Context, { isSystem, runAs, config, isDry }: InstallWishes): Promise<void> {
   if (runAs !== undefined && !/^[a-z_][a-z0-9_-]{0,31}$/.test(runAs))
     throw usageError(`'${runAs}' is not the name of a user.`);
-  const place = findPlace(context, isSystem);
+  const unit = findUnit(context, isSystem);
   const user = runAs ?? SYSTEM_USER;
-  const { words, text } = await planUnit(context, place, { user, config });
+  const { words, text } = await planUnit(context, unit, { user, config });
   const commands = [
-    [...place.systemctl, 'daemon-reload'],
-    [...place.systemctl, 'enable', UNIT],
-    [...place.systemctl, 'restart', UNIT],
+    [...unit.systemctl, 'daemon-reload'],
+    [...unit.systemctl, 'enable', UNIT],
+    [...unit.systemctl, 'restart', UNIT],
   ];
-  const facts = { unit: place.path, system: isSystem, commands };
+  const facts = { unit: unit.path, system: isSystem, commands };
   if (isDry) {
     await context.output.document({ ...facts, text, written: false }, () => text.trimEnd());
     for (const one of commands) await context.output.note(`Would run: ${quoteArgs(one)}`);
     return;
   }
   if (isSystem) requireVisible(words);
-  await requireSystemd(context, place);
+  await requireSystemd(context, unit);
   if (isSystem) await requireUser(context, user);
-  await requireOwn(place);
-  await requireFree(context, place);
-  await replaceFile(place.path, text, { mode: 0o644 });
-  for (const one of commands) await mustRun(context, place, one);
+  await requireOwn(unit);
+  await requireFree(context, unit);
+  await replaceFile(unit.path, text, { mode: 0o644 });
+  for (const one of commands) await mustRun(context, unit, one);
   await context.output.document({ ...facts, text, written: true }, (safe) => safe.unit);
-  await context.output.note(`${UNIT} is running. Its log: ${quoteArgs([...place.journal, '--follow'])}`);
+  await context.output.note(`${UNIT} is running. Its log: ${quoteArgs([...unit.journal, '--follow'])}`);
   if (!isSystem) await context.output.note('It ends when you sign out, unless you run: loginctl enable-linger');
 }
 
@@ -59,17 +59,17 @@ export async function uninstall(
   context: Context,
   { isSystem, isDry }: Pick<InstallWishes, 'isSystem' | 'isDry'>,
 ): Promise<void> {
-  const place = findPlace(context, isSystem);
-  const isThere = await requireOwn(place);
-  const before = [[...place.systemctl, 'disable', '--now', UNIT]];
-  const after = [[...place.systemctl, 'daemon-reload']];
+  const unit = findUnit(context, isSystem);
+  const isThere = await requireOwn(unit);
+  const before = [[...unit.systemctl, 'disable', '--now', UNIT]];
+  const after = [[...unit.systemctl, 'daemon-reload']];
   const commands = isThere ? [...before, ...after] : [];
-  const facts = { unit: place.path, system: isSystem, commands };
+  const facts = { unit: unit.path, system: isSystem, commands };
   if (isThere && !isDry) {
-    await requireSystemd(context, place);
-    for (const words of before) await mustRun(context, place, words);
-    await rm(place.path, { force: true });
-    for (const words of after) await mustRun(context, place, words);
+    await requireSystemd(context, unit);
+    for (const words of before) await mustRun(context, unit, words);
+    await rm(unit.path, { force: true });
+    for (const words of after) await mustRun(context, unit, words);
   }
   await context.output.document({ ...facts, removed: isThere && !isDry }, (safe) => safe.unit);
   if (!isThere) await context.output.note('There is no such unit. Nothing was changed.');
@@ -77,14 +77,14 @@ export async function uninstall(
 }
 
 /** The unit of a user or of the machine, and the programs that manage it. */
-interface Place {
+interface Unit {
   readonly isSystem: boolean;
   readonly path: string;
   readonly systemctl: readonly string[];
   readonly journal: readonly string[];
 }
 
-function findPlace({ machine, environment }: Context, isSystem: boolean): Place {
+function findUnit({ machine, environment }: Context, isSystem: boolean): Unit {
   if (machine.platform !== 'linux') throw noSystemd('this is not Linux.');
   const journal = ['journalctl', ...(isSystem ? [] : ['--user']), '--unit', UNIT];
   if (isSystem) return { isSystem, path: join(SYSTEM_FOLDER, UNIT), systemctl: ['systemctl'], journal };
@@ -102,8 +102,8 @@ function noSystemd(why: string): CliError {
   });
 }
 
-async function requireSystemd(context: Context, place: Place): Promise<void> {
-  const { isSystem, systemctl } = place;
+async function requireSystemd(context: Context, unit: Unit): Promise<void> {
+  const { isSystem, systemctl } = unit;
   if (isSystem && context.machine.userId !== 0)
     throw new CliError('ASP_CONFIG', {
       message: `Only root can change ${SYSTEM_FOLDER}.`,
@@ -137,7 +137,7 @@ async function requireUser(context: Context, user: string): Promise<void> {
 }
 
 /** Whether there is a unit. Throws if it is someone else's. */
-async function requireOwn({ path }: Place): Promise<boolean> {
+async function requireOwn({ path }: Unit): Promise<boolean> {
   const text = await readIfPresent(path).catch((error: unknown) => {
     if (isFileError(error, 'EACCES')) return '';
     throw error;
@@ -151,8 +151,8 @@ async function requireOwn({ path }: Place): Promise<boolean> {
 }
 
 /** A service that runs without systemd would keep the new one from using the data. */
-async function requireFree(context: Context, place: Place): Promise<void> {
-  if (place.isSystem || (await readIfPresent(place.path)) !== undefined) return;
+async function requireFree(context: Context, unit: Unit): Promise<void> {
+  if (unit.isSystem || (await readIfPresent(unit.path)) !== undefined) return;
   const running = await context.localService();
   if (running === undefined) return;
   throw new CliError('ASP_ALREADY_RUNNING', {
@@ -161,12 +161,12 @@ async function requireFree(context: Context, place: Place): Promise<void> {
   });
 }
 
-async function mustRun(context: Context, place: Place, words: readonly string[]): Promise<void> {
+async function mustRun(context: Context, unit: Unit, words: readonly string[]): Promise<void> {
   const { failure } = await runProgram(context, words);
   if (failure === undefined) return;
   throw new CliError('ASP_UNHEALTHY', {
     message: `${quoteArgs(words)} failed: ${withStop(failure)}`,
-    next: [...place.journal, '-n', '20'],
+    next: [...unit.journal, '-n', '20'],
     outcome: 'unknown',
   });
 }
@@ -202,7 +202,7 @@ interface Wishes {
   readonly config: string | undefined;
 }
 
-async function planUnit(context: Context, place: Place, { user, config }: Wishes) {
+async function planUnit(context: Context, unit: Unit, { user, config }: Wishes) {
   const configPath = config === undefined ? undefined : resolve(context.machine.workingDirectory, config);
   // Only the file counts: the variables of this shell are not those of the service.
   const { settings } = await readSettings({ ...context, environment: {} }, {}, configPath);
@@ -212,10 +212,10 @@ async function planUnit(context: Context, place: Place, { user, config }: Wishes
       message: 'asp runs from a temporary folder of npx, which will be deleted.',
       next: ['npm', 'install', '--global', 'asp-cli'],
     });
-  const data = place.isSystem && settings.data === undefined ? ['--data', SYSTEM_DATA] : [];
+  const data = unit.isSystem && settings.data === undefined ? ['--data', SYSTEM_DATA] : [];
   const settingsFile = configPath === undefined ? [] : ['--config', configPath];
   const words = [node, resolve(script), 'serve', ...settingsFile, ...data];
-  return { words, text: toUnit(place, { user, settings, command: words }) };
+  return { words, text: toUnit(unit, { user, settings, command: words }) };
 }
 
 /** Restrictions that work on any machine; seccomp does most of them, which is available to user units, too. */
@@ -255,7 +255,7 @@ interface UnitParts {
   readonly command: readonly string[];
 }
 
-function toUnit({ isSystem }: Place, { user, settings, command: words }: UnitParts): string {
+function toUnit({ isSystem }: Unit, { user, settings, command: words }: UnitParts): string {
   const stopS = STOP_S + Math.ceil(settings['drain-delay'] / 1_000);
   const ofSystem = [
     `User=${user}`,

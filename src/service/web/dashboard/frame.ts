@@ -27,7 +27,7 @@ const MENU = {
   operator: { label: 'Operator', path: OPERATOR_AREA },
   help: { label: 'Help', path: HELP_PATH },
 } as const;
-type Place = (typeof SECTIONS)[keyof typeof SECTIONS];
+type SectionLink = (typeof SECTIONS)[keyof typeof SECTIONS];
 type Section = keyof typeof SECTIONS | keyof typeof MENU | 'search';
 
 /** The form field that leads back to the Needs you page instead of the form's own page. */
@@ -75,7 +75,7 @@ export function renderFrame({ title, section, main, script }: View, frame: Frame
 <a class="skip" href="#main">Skip to content</a>
 <header class="bar" data-now="${frame.now}"${frame.isPushed && html` data-pushed`}><div class="bar-inside">
 <a class="brand" href="/dashboard">${MARK}<strong>${look.name}</strong></a>
-<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, place]) => renderSection(place, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
+<nav aria-label="Dashboard"><ul>${Object.entries(SECTIONS).map(([name, link]) => renderSection(link, name === section, name === 'needs' ? frame.needsCount : 0))}</ul></nav>
 <a class="find" href="/dashboard/search"${section === 'search' && html` aria-current="page"`}>${GLASS}<span>Search</span></a>
 ${renderAccountMenu(frame, section)}
 </div></header>
@@ -106,7 +106,7 @@ export const readerHeaders = (): Record<string, string> =>
     'form-action': ["'none'"],
   });
 
-function renderSection({ label, path, key }: Place, isCurrent: boolean, count: number): Html {
+function renderSection({ label, path, key }: SectionLink, isCurrent: boolean, count: number): Html {
   const shown = count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count);
   const badge = count > 0 && html` <span class="count">${shown}<span class="hidden-label"> waiting</span></span>`;
   return html`<li><a href="${path}" data-go="${key}"${isCurrent && html` aria-current="page"`}><span class="tab" data-label="${label}">${label}</span>${badge}</a></li>`;
