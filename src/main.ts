@@ -15,34 +15,7 @@ async function main(argv: readonly string[]): Promise<void> {
     import('./kit/random.js'),
   ]);
   const stop = new AbortController();
-  let received: NodeJS.Signals | undefined;
-  let isFinishing = false;
-  let isTidyingUp = false;
-  let isTerminalLent = false;
-  let impatience: AbortController | undefined;
-  const dieBySignal = (signal: NodeJS.Signals): void => {
-    for (const name of SIGNALS) process.removeAllListeners(name);
-    // Windows has no signals: there, kill ends the process with 1.
-    if (process.platform === 'win32') process.exit(SIGNAL_EXIT + constants.signals[signal]);
-    process.kill(process.pid, signal);
-  };
-  const onSignal = (name: NodeJS.Signals): void => {
-    if (name === 'SIGINT' && isTerminalLent) return;
-    if (impatience !== undefined) {
-      impatience.abort();
-      impatience = undefined;
-      return;
-    }
-    if (received !== undefined) {
-      dieBySignal(name);
-      return;
-    }
-    received = name;
-    stop.abort(new Error(isFinishing ? `asked to finish by ${name}` : `stopped by ${name}`));
-    if (!isFinishing && !isTidyingUp) setTimeout(() => dieBySignal(name), GRACE_MS).unref();
-  };
-  for (const name of SIGNALS) process.on(name, onSignal);
-
+  const signals = new Signals(stop);
   const streams = processStreams(process, (error) => stop.abort(error));
   const exitCode = await run(argv, {
     streams,
@@ -52,38 +25,90 @@ async function main(argv: readonly string[]): Promise<void> {
     random: systemRandom,
     version: VERSION,
     signal: stop.signal,
-    finishOnSignal: () => {
-      isFinishing = true;
-    },
-    tidyUpOnSignal: () => {
-      isTidyingUp = true;
-    },
-    interrupt: () => onSignal('SIGINT'),
-    untilSignal: async (work) => {
-      const controller = new AbortController();
-      impatience = controller;
-      try {
-        return await work(controller.signal);
-      } finally {
-        impatience = undefined;
-      }
-    },
-    lendTerminal: async (work) => {
-      isTerminalLent = true;
-      try {
-        return await work();
-      } finally {
-        isTerminalLent = false;
-      }
-    },
+    finishOnSignal: () => signals.finishOnSignal(),
+    tidyUpOnSignal: () => signals.tidyUpOnSignal(),
+    interrupt: () => signals.receive('SIGINT'),
+    untilSignal: (work) => signals.untilSignal(work),
+    lendTerminal: (work) => signals.lendTerminal(work),
   });
   await Promise.all([streams.stdout.write(''), streams.stderr.write('')]).catch(() => {});
-  if (received !== undefined && !isFinishing) return dieBySignal(received);
+  if (signals.deadly !== undefined) return dieBySignal(signals.deadly);
   process.exit(exitCode);
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Like a shell. */
 const SIGNAL_EXIT = 128;
+
+/** What the signals that ask a process to end do: the first one stops the command, and the second one ends the process. */
+class Signals {
+  readonly #stop: AbortController;
+  #received: NodeJS.Signals | undefined;
+  #isFinishing = false;
+  #isTidyingUp = false;
+  #isTerminalLent = false;
+  /** The work that the next signal ends, instead of the command. */
+  #interruptible: AbortController | undefined;
+
+  constructor(stop: AbortController) {
+    this.#stop = stop;
+    for (const name of SIGNALS) process.on(name, (received) => this.receive(received));
+  }
+
+  receive(name: NodeJS.Signals): void {
+    if (name === 'SIGINT' && this.#isTerminalLent) return;
+    if (this.#interruptible !== undefined) {
+      this.#interruptible.abort();
+      this.#interruptible = undefined;
+      return;
+    }
+    if (this.#received !== undefined) {
+      dieBySignal(name);
+      return;
+    }
+    this.#received = name;
+    this.#stop.abort(new Error(this.#isFinishing ? `asked to finish by ${name}` : `stopped by ${name}`));
+    if (!this.#isFinishing && !this.#isTidyingUp) setTimeout(() => dieBySignal(name), GRACE_MS).unref();
+  }
+
+  finishOnSignal(): void {
+    this.#isFinishing = true;
+  }
+
+  tidyUpOnSignal(): void {
+    this.#isTidyingUp = true;
+  }
+
+  async untilSignal<Value>(work: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+    const controller = new AbortController();
+    this.#interruptible = controller;
+    try {
+      return await work(controller.signal);
+    } finally {
+      this.#interruptible = undefined;
+    }
+  }
+
+  async lendTerminal<Value>(work: () => Promise<Value>): Promise<Value> {
+    this.#isTerminalLent = true;
+    try {
+      return await work();
+    } finally {
+      this.#isTerminalLent = false;
+    }
+  }
+
+  /** The signal by which the process dies once the command has ended. */
+  get deadly(): NodeJS.Signals | undefined {
+    return this.#isFinishing ? undefined : this.#received;
+  }
+}
+
+function dieBySignal(signal: NodeJS.Signals): void {
+  for (const name of SIGNALS) process.removeAllListeners(name);
+  // Windows has no signals: there, kill ends the process with 1.
+  if (process.platform === 'win32') process.exit(SIGNAL_EXIT + constants.signals[signal]);
+  process.kill(process.pid, signal);
+}
 
 void main(process.argv.slice(2));
