@@ -84,13 +84,22 @@ async function dispatch(
   if (command === undefined && request.unknownWord !== undefined) throw strayWordError(request);
   if (command === undefined && !request.wantsHelp) refuseStrayOptions(request);
   if (command === undefined || request.wantsHelp) return showHelp(request, surroundings);
+  await runCommand(command, request, surroundings, options, progress);
+}
 
+async function runCommand(
+  command: Command,
+  { typed, rest }: Request,
+  surroundings: Surroundings,
+  options: RunOptions,
+  progress: Progress,
+): Promise<void> {
   const [{ parseArgs }, { readGlobals }, { createContext }] = await Promise.all([
     import('./parser.js'),
     import('./context/globals.js'),
     import('./context/create-context.js'),
   ]);
-  const parsed = parseArgs({ command, typed: request.typed, below: wordsBelow(command) }, request.rest);
+  const parsed = parseArgs({ command, typed, below: wordsBelow(command) }, rest);
   const args = createArgs<GlobalOption | WriteOption>(parsed);
   const globals = readGlobals(args, surroundings.environment, namedAgent(command, parsed));
   progress.globals = globals;
@@ -109,15 +118,13 @@ async function dispatch(
       : await (await import('./terminal/jq.js')).createFilter(globals.jq, surroundings.environment, signal);
   const standardMs = hasOneOf(command.endlessWith) ? undefined : command.deadlineMs;
   const timeoutMs = command.isEndless ? undefined : (globals.timeoutMs ?? standardMs);
-  const cancelDeadline =
-    timeoutMs === undefined
-      ? undefined
-      : surroundings.clock.schedule(timeoutMs, () => {
-          progress.isDeadlinePassed = true;
-          stop.abort(new Error('the deadline has passed'));
-        });
-  const deadline =
-    timeoutMs === undefined ? undefined : { atMs: surroundings.clock.monotonic() + timeoutMs, afterMs: timeoutMs };
+  const { clock } = surroundings;
+  const onDeadline = (): void => {
+    progress.isDeadlinePassed = true;
+    stop.abort(new Error('the deadline has passed'));
+  };
+  const cancelDeadline = timeoutMs === undefined ? undefined : clock.schedule(timeoutMs, onDeadline);
+  const deadline = timeoutMs === undefined ? undefined : { atMs: clock.monotonic() + timeoutMs, afterMs: timeoutMs };
   const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, filter);
   progress.context = context;
   try {
