@@ -56,7 +56,7 @@ import type { Metrics } from './operator/metrics.js';
 import { type OperatorServer, offerOperator } from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch, type RecentWatch } from './operator/recent.js';
-import { forgetDeeds, type Rehearsal, reportEvents } from './operator/rehearsal.js';
+import { type Rehearsal, reportEvents, resetData } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
 import { measureDatabase } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
@@ -219,10 +219,10 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const files = bucket ?? (await openAttachmentFiles(dataDirectory));
     if (bucket === undefined) undo.push(() => files.close());
     if (found !== undefined) await claim(store.database, files, found.path, isAdopted);
-    const ground = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
-    const tracer = options.traces === undefined ? undefined : await openTracer(options.traces, ground);
+    const base = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
+    const tracer = options.traces === undefined ? undefined : await openTracer(options.traces, base);
     if (tracer !== undefined) undo.push(() => tracer.close());
-    const context = { ...ground, tracer };
+    const context = { ...base, tracer };
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
@@ -249,7 +249,7 @@ function findBackups({ data, databaseUrl }: ServiceOptions): ReadBackups | undef
   return data === 'memory' || databaseUrl !== undefined ? undefined : () => readBackupRecords(data.directory);
 }
 
-async function openTracer(options: TraceOptions, context: ServiceGround): Promise<Tracer> {
+async function openTracer(options: TraceOptions, context: BaseContext): Promise<Tracer> {
   const { createTracer } = await import('./operator/traces.js');
   return createTracer(options, context);
 }
@@ -291,11 +291,11 @@ async function claim(database: Database, files: AttachmentFiles, path: string, i
 }
 
 /** The inputs of a service's parts before they are assembled. */
-type ServiceGround = Omit<ServiceContext, 'inboxes' | 'refusals'>;
+type BaseContext = Omit<ServiceContext, 'inboxes' | 'refusals'>;
 
 export interface ServiceParts {
   readonly options: ServiceOptions;
-  readonly context: ServiceGround;
+  readonly context: BaseContext;
   readonly server: Server;
   readonly port: number;
   readonly useListener: (listener: RequestListener) => void;
@@ -313,16 +313,16 @@ interface WatchedContext {
  * The context of all operations: its log and database know which request each piece of work belongs to, and refusals are
  * remembered for the owners of the agents, sessions and clients that they count for.
  */
-function watchContext(ground: ServiceGround): WatchedContext {
-  const inboxes = createInboxes(ground);
-  const recent = createRecentWatch(ground.clock);
-  const refusals = createRefusals(ground.clock);
-  const limits = watchRefusals(ground.limits, (limit, subjectId) => {
+function watchContext(base: BaseContext): WatchedContext {
+  const inboxes = createInboxes(base);
+  const recent = createRecentWatch(base.clock);
+  const refusals = createRefusals(base.clock);
+  const limits = watchRefusals(base.limits, (limit, subjectId) => {
     if (subjectId !== undefined) refusals.call(limit, subjectId);
   });
-  const log = nameRequests(ground.log);
-  const named = { ...ground, inboxes, refusals, limits, log };
-  const context = recent.attach({ ...named, database: watchDatabase(ground.database, named) });
+  const log = nameRequests(base.log);
+  const named = { ...base, inboxes, refusals, limits, log };
+  const context = recent.attach({ ...named, database: watchDatabase(base.database, named) });
   return { context, inboxes, recent };
 }
 
@@ -441,7 +441,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     metricsUrl,
     tracesUrl: options.traces?.url,
     stopRequested: stopRequest.asked,
-    reset: () => forgetDeeds(context),
+    reset: () => resetData(context),
     drain() {
       health.drain();
       app.leave();
@@ -516,7 +516,7 @@ function createContext(
   options: ServiceOptions,
   addresses: Addresses,
   parts: Pick<ServiceContext, 'database' | 'bus' | 'limits' | 'files' | 'meter'>,
-): ServiceGround {
+): BaseContext {
   const { clock = systemClock, random = systemRandom, log = SILENT, trust = 'recipient' } = options;
   return {
     clock,

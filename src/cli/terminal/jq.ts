@@ -102,11 +102,11 @@ export async function createFilter(
 /** `jq: error: foo/0 is not defined at <top-level>, line 1, column 4:` and a drawing below it. */
 function describeCompileError(stderr: string): string {
   const [line = ''] = stderr.split('\n', 1);
-  const said = line
+  const message = line
     .replace(/^jq: error: /, '')
     .replace(/ at <top-level>/, '')
     .replace(/[:.]$/, '');
-  return `jq says: ${sanitize(said)}.`;
+  return `jq says: ${sanitize(message)}.`;
 }
 
 function readAnswer(stdout: string): Filtered[] {
@@ -173,9 +173,9 @@ function createThread(signal: AbortSignal): Thread {
     // One after the other, so that results keep the order of their documents.
     ask: (question) =>
       inTurn(async () => {
-        const said = await answer(question);
-        if (said.exitCode === undefined) await close();
-        return said;
+        const answered = await answer(question);
+        if (answered.exitCode === undefined) await close();
+        return answered;
       }),
   };
 }

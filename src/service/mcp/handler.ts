@@ -20,7 +20,7 @@ import type { ServiceContext } from '../core/context.js';
 import { requireScopes } from '../http/pipeline.js';
 import { createNews, type Watch } from './news.js';
 import { callTool, describeError, listAllowedTools, SERVICE_TOOLS } from './tools.js';
-import { type Caller, createLookout, listUnread, readLatest, type ToolGround } from './unread.js';
+import { type Caller, createLookout, listUnread, readLatest, type ToolService } from './unread.js';
 
 /** Answers requests until the service stops. */
 export interface Handler {
@@ -39,7 +39,7 @@ export async function createHandler(context: ServiceContext, version: string): P
     '@modelcontextprotocol/server'
   );
   const news = createNews(context);
-  const ground = { context, news };
+  const service = { context, news };
   const listed = new Map(SERVICE_TOOLS.map((tool) => [tool.name, listTool(tool)]));
   const createServer = ({ authInfo, era }: McpRequestContext) => {
     const caller = authInfo?.extra?.['caller'] as Caller | undefined;
@@ -61,7 +61,7 @@ export async function createHandler(context: ServiceContext, version: string): P
       const gone = AbortSignal.any([caller.gone, mcpReq.signal]);
       const { arguments: given = {} } = params;
       const waitS = typeof given['wait_s'] === 'number' ? given['wait_s'] : 0;
-      return waitWithProgress(context.clock, mcpReq, waitS, () => callTool(ground, { ...caller, gone }, tool, given));
+      return waitWithProgress(context.clock, mcpReq, waitS, () => callTool(service, { ...caller, gone }, tool, given));
     });
     server.setRequestHandler('resources/list', () => ({ resources: hasResources(caller) ? [...RESOURCES] : [] }));
     server.setRequestHandler('resources/templates/list', () => ({
@@ -71,7 +71,7 @@ export async function createHandler(context: ServiceContext, version: string): P
       const resource = parseResource(uri);
       if (resource === undefined) throw new ResourceNotFoundError(uri, NO_RESOURCE);
       try {
-        return toResourceResult(context.random, uri, RESOURCE_TYPE, await readResource(ground, caller, resource));
+        return toResourceResult(context.random, uri, RESOURCE_TYPE, await readResource(service, caller, resource));
       } catch (error) {
         const { message, ...data } = describeError(context, error);
         if (data.code === 'NOT_FOUND') throw new ResourceNotFoundError(uri, NO_RESOURCE);
@@ -88,7 +88,7 @@ export async function createHandler(context: ServiceContext, version: string): P
       const { params } = message as { params?: Readonly<Record<string, unknown>> };
       const picked = pickSubscribable(params, hasResources(caller) ? SUBSCRIBED_MAX : 0);
       // The package knows one audience for its events. This one has a single reader.
-      const bus = await createFeed(ground, caller, picked.uris, () => void own.close());
+      const bus = await createFeed(service, caller, picked.uris, () => void own.close());
       const own = createMcpHandler(createServer, { ...quiet, bus, maxSubscriptions: 1 });
       return own.fetch(request, toOptions(caller, { ...message, params: picked.params }));
     },
@@ -118,10 +118,10 @@ const SCOPES: readonly Scope[] = ['sessions:read'];
 /** A token without the scope has none. */
 const hasResources = ({ actor }: Caller): boolean => SCOPES.every((scope) => actor.scopes.includes(scope));
 
-function readResource(ground: ToolGround, caller: Caller, resource: Resource): Promise<object> {
+function readResource(service: ToolService, caller: Caller, resource: Resource): Promise<object> {
   requireScopes(SCOPES, caller.actor);
-  if (resource === 'inbox') return listUnread(ground, caller, { limit: INBOX_SESSIONS_MAX, waitMs: 0 });
-  return readLatest(ground.context, caller.actor, resource.sessionId);
+  if (resource === 'inbox') return listUnread(service, caller, { limit: INBOX_SESSIONS_MAX, waitMs: 0 });
+  return readLatest(service.context, caller.actor, resource.sessionId);
 }
 
 /**
@@ -129,7 +129,7 @@ function readResource(ground: ToolGround, caller: Caller, resource: Resource): P
  * first change after its token was revoked, and when the token can no longer be valid. A client that does not read is cut off like any other.
  */
 export async function createFeed(
-  { context, news }: ToolGround,
+  { context, news }: ToolService,
   caller: Caller,
   uris: readonly string[],
   close: () => void,

@@ -39,7 +39,7 @@ import {
   listUnread,
   readSession,
   readUnread,
-  type ToolGround,
+  type ToolService,
   waitForReply,
 } from './unread.js';
 
@@ -47,14 +47,14 @@ import {
 export interface ServiceTool extends ToolFacts {
   readonly output: z.ZodMiniType;
   readonly scopes: readonly Scope[];
-  run(ground: ToolGround, caller: Caller, input: never): Promise<object>;
+  run(service: ToolService, caller: Caller, input: never): Promise<object>;
 }
 
 interface ToolParts<Input extends z.ZodMiniObject> extends ToolFacts {
   readonly input: Input;
   readonly output: z.ZodMiniType;
   readonly scopes: readonly Scope[];
-  readonly run: (ground: ToolGround, caller: Caller, input: z.output<Input>) => Promise<object>;
+  readonly run: (service: ToolService, caller: Caller, input: z.output<Input>) => Promise<object>;
 }
 
 const tool = <Input extends z.ZodMiniObject>(parts: ToolParts<Input>): ServiceTool => parts;
@@ -75,7 +75,7 @@ interface Keys {
 }
 
 /** The key of a write; `isChosen`: repeating the call must give the same bytes, no matter what arrived in between. */
-function toKey({ context }: ToolGround, { once, idempotency_key: given }: Keys): { key: string; isChosen: boolean } {
+function toKey({ context }: ToolService, { once, idempotency_key: given }: Keys): { key: string; isChosen: boolean } {
   if (once !== undefined)
     return { key: `once-${createHash('sha256').update(once).digest('base64url')}`, isChosen: true };
   return given === undefined
@@ -107,10 +107,10 @@ interface Sent {
   readonly sequence: number | null;
 }
 
-async function endAfter(ground: ToolGround, { actor }: Caller, sessionId: string, key: string): Promise<void> {
+async function endAfter(service: ToolService, { actor }: Caller, sessionId: string, key: string): Promise<void> {
   const write = { operation: 'endSession', path: { session_id: sessionId }, body: {} } as const;
   try {
-    await writeCounted(ground.context, actor, { ...write, key: `${key.slice(0, 240)}-end` });
+    await writeCounted(service.context, actor, { ...write, key: `${key.slice(0, 240)}-end` });
   } catch (error) {
     // Someone else has ended it since the message. An error would say that this was not sent.
     if (!hasCode(error, 'NOT_FOUND')) throw error;
@@ -119,7 +119,7 @@ async function endAfter(ground: ToolGround, { actor }: Caller, sessionId: string
 
 /** `asked` is the one agent that the question went to, if it did not go to a session. */
 async function withReply(
-  ground: ToolGround,
+  service: ToolService,
   caller: Caller,
   sent: Sent,
   waitS: number | undefined,
@@ -130,11 +130,11 @@ async function withReply(
   const isReply = async (message: Message): Promise<boolean> => {
     const answered = findInReplyTo(message);
     if (answered !== undefined) return answered === id;
-    return message.sender === asked || isAmongTwo(ground, caller, sessionId, message.sender);
+    return message.sender === asked || isAmongTwo(service, caller, sessionId, message.sender);
   };
   const reading = { limit: READ_LIMIT_DEFAULT, maxChars: MESSAGE_CHARS_DEFAULT, isOthersOnly: true };
   const reply = await waitForReply(
-    ground,
+    service,
     caller,
     { sessionId, after: sequence, waitMs: waitS * 1000 },
     isReply,
@@ -145,7 +145,7 @@ async function withReply(
 
 /** Whether no one but the caller and the sender is in the session. */
 async function isAmongTwo(
-  { context }: ToolGround,
+  { context }: ToolService,
   { actor }: Caller,
   sessionId: string,
   sender: string,
@@ -165,10 +165,10 @@ const SentOutput = z.looseObject({
 });
 
 /** Of several invited agents, those that were left out. One alone that cannot be invited is an error. */
-async function findOmitted(ground: ToolGround, { actor }: Caller, sessionId: string, invite: readonly string[]) {
+async function findOmitted(service: ToolService, { actor }: Caller, sessionId: string, invite: readonly string[]) {
   if (invite.length < 2 || !actor.scopes.includes('sessions:read')) return [];
   const read = { operation: 'getSession', path: { session_id: sessionId }, query: {} } as const;
-  const { participants } = await readCounted(ground.context, actor, read);
+  const { participants } = await readCounted(service.context, actor, read);
   const present = new Set(participants.map(({ handle }) => handle));
   return invite.filter((handle) => !present.has(handle));
 }
@@ -187,7 +187,7 @@ const SEND_INPUT = z.strictObject({
 
 /** The open session with an agent, if there is one. Without the right to read sessions, a message starts one. */
 async function findOpenSession(
-  { context }: ToolGround,
+  { context }: ToolService,
   { actor }: Caller,
   handle: string | undefined,
 ): Promise<string | undefined> {
@@ -202,14 +202,14 @@ async function findOpenSession(
   return found[0]?.id;
 }
 
-async function send(ground: ToolGround, caller: Caller, input: z.output<typeof SEND_INPUT>): Promise<object> {
-  const { context } = ground;
+async function send(service: ToolService, caller: Caller, input: z.output<typeof SEND_INPUT>): Promise<object> {
+  const { context } = service;
   const { actor } = caller;
   const { in_reply_to: answered, topic, end: isLast, wait_s: waitS = 0 } = input;
   refuseWaitAfterEnd(isLast, waitS);
-  const to = (await findOpenSession(ground, caller, findContinued(input))) ?? input.to;
+  const to = (await findOpenSession(service, caller, findContinued(input))) ?? input.to;
   if (waitS > 0) requireScopes(READS, actor);
-  const { key, isChosen } = toKey(ground, input);
+  const { key, isChosen } = toKey(service, input);
   const content = toContent(input);
   // Tells the agent's other programs that the reply is not a new message.
   const marks = {
@@ -222,13 +222,13 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
         'VALIDATION_ERROR',
         `${to} already exists: topic and new_session are only for a new session.`,
       );
-    const hops = isChosen || !actor.scopes.includes('sessions:read') ? {} : await countHops(ground, caller, to);
+    const hops = isChosen || !actor.scopes.includes('sessions:read') ? {} : await countHops(service, caller, to);
     const metadata = { ...marks, ...hops };
     const body = { content, ...(Object.keys(metadata).length > 0 && { metadata }) };
     const write = { operation: 'sendMessage', path: { session_id: to }, body, key } as const;
     const { message_id, sequence } = await writeCounted(context, actor, write);
-    if (isLast === true) await endAfter(ground, caller, to, key);
-    return withReply(ground, caller, { session_id: to, message_id, sequence }, waitS);
+    if (isLast === true) await endAfter(service, caller, to, key);
+    return withReply(service, caller, { session_id: to, message_id, sequence }, waitS);
   }
   const invite = (typeof to === 'string' ? to.split(',') : to).map((handle) => toHandle(handle.trim()));
   const body = {
@@ -239,13 +239,13 @@ async function send(ground: ToolGround, caller: Caller, input: z.output<typeof S
   };
   const write = { operation: 'createSession', path: {}, body, key } as const;
   const { session_id, message_id, sequence } = await writeCounted(context, actor, write);
-  const omitted = await findOmitted(ground, caller, session_id, invite);
+  const omitted = await findOmitted(service, caller, session_id, invite);
   const sent = { session_id, message_id, sequence, ...(omitted.length > 0 && { omitted }) };
-  return withReply(ground, caller, sent, waitS, invite.length === 1 ? invite[0] : undefined);
+  return withReply(service, caller, sent, waitS, invite.length === 1 ? invite[0] : undefined);
 }
 
 /** A model answers like a program: its messages count the automatic replies before them, as those of `asp mcp` do. */
-async function countHops({ context }: ToolGround, { actor }: Caller, sessionId: string): Promise<object> {
+async function countHops({ context }: ToolService, { actor }: Caller, sessionId: string): Promise<object> {
   const answered = await findLastOfOthers(context, actor, sessionId);
   return answered === undefined ? {} : { [HOPS]: readHops(answered) + 1 };
 }
@@ -258,11 +258,11 @@ const REPLY_INPUT = z.strictObject({
   wait_s: WaitForReply,
 });
 
-async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof REPLY_INPUT>): Promise<object> {
+async function reply(service: ToolService, caller: Caller, input: z.output<typeof REPLY_INPUT>): Promise<object> {
   const { session_id: sessionId, end: isLast, wait_s: waitS = 0 } = input;
   refuseWaitAfterEnd(isLast, waitS);
   const content = toContent(input);
-  const answered = await findLastOfOthers(ground.context, caller.actor, sessionId);
+  const answered = await findLastOfOthers(service.context, caller.actor, sessionId);
   if (answered === undefined)
     throw new ServiceError(
       'VALIDATION_ERROR',
@@ -277,15 +277,15 @@ async function reply(ground: ToolGround, caller: Caller, input: z.output<typeof 
     const path = { session_id: sessionId };
     const body = { content, metadata };
     const write = { operation: 'sendMessage', path, body, key, isKeyDerived: true } as const;
-    return writeCounted(ground.context, caller.actor, write);
+    return writeCounted(service.context, caller.actor, write);
   };
   const { message_id, sequence } = await write(waitS > 0).catch((error: unknown) => {
     // An earlier call sent it with the other mark.
     if (hasCode(error, 'IDEMPOTENCY_MISMATCH')) return write(waitS === 0);
     throw error;
   });
-  if (isLast === true) await endAfter(ground, caller, sessionId, key);
-  return withReply(ground, caller, { session_id: sessionId, message_id, sequence }, waitS);
+  if (isLast === true) await endAfter(service, caller, sessionId, key);
+  return withReply(service, caller, { session_id: sessionId, message_id, sequence }, waitS);
 }
 
 const READ_INPUT = z.strictObject({
@@ -305,7 +305,7 @@ const READ_INPUT = z.strictObject({
   wait_s: WaitForNews,
 });
 
-async function read(ground: ToolGround, caller: Caller, input: z.output<typeof READ_INPUT>): Promise<object> {
+async function read(service: ToolService, caller: Caller, input: z.output<typeof READ_INPUT>): Promise<object> {
   const { session_id: sessionId, after, wait_s: waitS = 0 } = input;
   const wanted = {
     limit: input.limit ?? READ_LIMIT_DEFAULT,
@@ -313,13 +313,13 @@ async function read(ground: ToolGround, caller: Caller, input: z.output<typeof R
     isOthersOnly: input.others_only === true,
   };
   const waitMs = waitS * 1000;
-  if (sessionId === undefined) return readUnread(ground, caller, { cursor: after, waitMs }, wanted);
+  if (sessionId === undefined) return readUnread(service, caller, { cursor: after, waitMs }, wanted);
   if (after !== undefined && !/^\d{1,15}$/.test(after))
     throw new ServiceError(
       'VALIDATION_ERROR',
       'after is not a sequence: use the next_cursor of a read of this session.',
     );
-  return readSession(ground, caller, { sessionId, after: Number(after ?? 0), waitMs }, wanted);
+  return readSession(service, caller, { sessionId, after: Number(after ?? 0), waitMs }, wanted);
 }
 
 const InboxOutput = z.looseObject({
@@ -340,10 +340,10 @@ const changing = <Input extends z.ZodMiniObject<{ session_id: typeof TOOL_INPUT.
     input,
     output: Ok,
     scopes: WRITES,
-    run: (ground, { actor }, given) => {
+    run: (service, { actor }, given) => {
       const { session_id, ...keys } = given as { session_id: string } & Keys;
-      const { key } = toKey(ground, keys);
-      return writeCounted(ground.context, actor, { operation, path: { session_id }, body: {}, key });
+      const { key } = toKey(service, keys);
+      return writeCounted(service.context, actor, { operation, path: { session_id }, body: {}, key });
     },
   });
 };
@@ -395,8 +395,8 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     input: z.strictObject({ wait_s: WaitForNews }),
     output: InboxOutput,
     scopes: READS,
-    run: (ground, caller, { wait_s: waitS = 0 }) =>
-      listUnread(ground, caller, { limit: INBOX_SESSIONS_MAX, waitMs: waitS * 1000 }),
+    run: (service, caller, { wait_s: waitS = 0 }) =>
+      listUnread(service, caller, { limit: INBOX_SESSIONS_MAX, waitMs: waitS * 1000 }),
   }),
   tool({
     ...TOOL.session_list,
@@ -415,16 +415,16 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     input: z.extend(TOOL.session_create.input, TOOL_KEYS),
     output: SentOutput,
     scopes: WRITES,
-    run: async (ground, caller, { invite: invited = [], topic, message, ...keys }) => {
+    run: async (service, caller, { invite: invited = [], topic, message, ...keys }) => {
       const invite = invited.map(toHandle);
       const body = {
         invite,
         ...(topic !== undefined && { topic }),
         ...(message !== undefined && { initial_message: { content: message } }),
       };
-      const write = { operation: 'createSession', path: {}, body, key: toKey(ground, keys).key } as const;
-      const created = await writeCounted(ground.context, caller.actor, write);
-      const omitted = await findOmitted(ground, caller, created.session_id, invite);
+      const write = { operation: 'createSession', path: {}, body, key: toKey(service, keys).key } as const;
+      const created = await writeCounted(service.context, caller.actor, write);
+      const omitted = await findOmitted(service, caller, created.session_id, invite);
       return { ...created, ...(omitted.length > 0 && { omitted }) };
     },
   }),
@@ -433,11 +433,11 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     input: z.extend(TOOL.session_invite.input, TOOL_KEYS),
     output: z.looseObject({ invited: z.array(z.string()), omitted: z.array(z.string()) }),
     scopes: WRITES,
-    run: async (ground, { actor }, { session_id, invite, ...keys }) => {
+    run: async (service, { actor }, { session_id, invite, ...keys }) => {
       const asked = invite.map(toHandle);
-      const { key } = toKey(ground, keys);
+      const { key } = toKey(service, keys);
       const write = { operation: 'inviteToSession', path: { session_id }, body: { invite: asked }, key } as const;
-      const { invited } = await writeCounted(ground.context, actor, write);
+      const { invited } = await writeCounted(service.context, actor, write);
       return { invited, omitted: asked.filter((handle) => !invited.includes(handle)) };
     },
   }),
@@ -449,13 +449,13 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     input: z.extend(TOOL.session_reopen.input, TOOL_KEYS),
     output: Ok,
     scopes: WRITES,
-    run: (ground, { actor }, { session_id, invite, message, ...keys }) => {
+    run: (service, { actor }, { session_id, invite, message, ...keys }) => {
       const body = {
         ...(invite !== undefined && { invite: invite.map(toHandle) }),
         ...(message !== undefined && { initial_message: { content: message } }),
       };
-      const { key } = toKey(ground, keys);
-      return writeCounted(ground.context, actor, { operation: 'reopenSession', path: { session_id }, body, key });
+      const { key } = toKey(service, keys);
+      return writeCounted(service.context, actor, { operation: 'reopenSession', path: { session_id }, body, key });
     },
   }),
   tool({
@@ -491,17 +491,17 @@ export function listAllowedTools(scopes: readonly Scope[]): readonly ServiceTool
 
 /** Runs a tool. Whatever goes wrong is a result too: a model can read it. */
 export async function callTool(
-  ground: ToolGround,
+  service: ToolService,
   caller: Caller,
   tool: (typeof SERVICE_TOOLS)[number],
   given: Readonly<Record<string, unknown>>,
 ): Promise<ToolResult> {
-  const { context } = ground;
+  const { context } = service;
   try {
     requireScopes(tool.scopes, caller.actor);
     const mistake = findToolMistake(tool, given);
     if (mistake !== undefined) throw new ServiceError('VALIDATION_ERROR', mistake);
-    const value = await tool.run(ground, caller, tool.input.parse(given) as never);
+    const value = await tool.run(service, caller, tool.input.parse(given) as never);
     return toToolResult(context.random, tool.isOwn === true, value);
   } catch (error) {
     return toToolError(context.random, describeError(context, error));

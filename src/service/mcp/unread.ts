@@ -31,14 +31,14 @@ export interface Caller {
 }
 
 /** The parts of the service that tools use. */
-export interface ToolGround {
+export interface ToolService {
   readonly context: ServiceContext;
   readonly news: News;
 }
 
 /** Calls `look` now and whenever there may be news, until it finds something or the time is up. */
 async function waitFor<Found>(
-  { context, news }: ToolGround,
+  { context, news }: ToolService,
   caller: Caller,
   { sessionId, waitMs }: { readonly sessionId: string | undefined; readonly waitMs: number },
   look: () => Promise<Found | undefined>,
@@ -123,14 +123,14 @@ async function readWanted(
 
 /** The events of one session after a sequence. */
 export async function readSession(
-  ground: ToolGround,
+  service: ToolService,
   caller: Caller,
   { sessionId, after, waitMs }: { readonly sessionId: string; readonly after: number; readonly waitMs: number },
   wanted: Wanted,
 ): Promise<EventPage> {
   let last = after;
-  const found = await waitFor(ground, caller, { sessionId, waitMs }, async () => {
-    const piece = await readWanted(ground.context, caller.actor, sessionId, last, wanted);
+  const found = await waitFor(service, caller, { sessionId, waitMs }, async () => {
+    const piece = await readWanted(service.context, caller.actor, sessionId, last, wanted);
     last = piece.last;
     return piece.events.length > 0 || piece.hasMore ? piece : undefined;
   });
@@ -139,18 +139,18 @@ export async function readSession(
 
 /** The first message of another agent after a sequence that is the reply. */
 export async function waitForReply(
-  ground: ToolGround,
+  service: ToolService,
   caller: Caller,
   sent: { readonly sessionId: string; readonly after: number; readonly waitMs: number },
   isReply: (message: Message) => Promise<boolean>,
   wanted: Wanted,
 ): Promise<Message | null> {
   let { after } = sent;
-  const { clock } = ground.context;
+  const { clock } = service.context;
   const end = clock.monotonic() + sent.waitMs;
   for (;;) {
     const waitMs = Math.max(0, end - clock.monotonic());
-    const page = await readSession(ground, caller, { ...sent, after, waitMs }, wanted);
+    const page = await readSession(service, caller, { ...sent, after, waitMs }, wanted);
     for (const { payload } of page.events.filter(isMessageEvent)) if (await isReply(payload)) return payload;
     if (waitMs === 0 || caller.gone.aborted) return null;
     after = Number(page.next_cursor);
@@ -211,19 +211,19 @@ const CURSOR = /^(sess_[0-9A-Z]{26})-(\d{1,15})$/;
  * its receipt: the next read brings it back, and only then the agent has received the page.
  */
 export async function readUnread(
-  ground: ToolGround,
+  service: ToolService,
   caller: Caller,
   { cursor, waitMs }: { readonly cursor: string | undefined; readonly waitMs: number },
   wanted: Wanted,
 ): Promise<EventPage> {
-  const { context } = ground;
+  const { context } = service;
   const { actor } = caller;
   const [, received = '', through = '0'] = CURSOR.exec(cursor ?? '') ?? [];
   if (cursor !== undefined && cursor !== '' && received === '')
     throw new ServiceError('VALIDATION_ERROR', 'after is not a next_cursor of a read of all sessions.');
   if (received !== '') await confirm(context, actor, received, Number(through));
   const look = (): Promise<FoundPiece | undefined> => findUnread(context, actor, received, wanted);
-  const found = await waitFor(ground, caller, { sessionId: undefined, waitMs }, look);
+  const found = await waitFor(service, caller, { sessionId: undefined, waitMs }, look);
   if (found === undefined) return { events: [], next_cursor: cursor ?? '', has_more: false };
   const { sessionId, events, last, hasMore } = found;
   return { events: [...events], next_cursor: `${sessionId}-${last}`, has_more: hasMore };
@@ -293,11 +293,11 @@ export interface UnreadSession {
 
 /** The sessions with something new from others, up to `limit`. */
 export async function listUnread(
-  ground: ToolGround,
+  service: ToolService,
   caller: Caller,
   { limit, waitMs }: { readonly limit: number; readonly waitMs: number },
 ): Promise<{ sessions: readonly UnreadSession[]; has_more: boolean }> {
-  const { context } = ground;
+  const { context } = service;
   const look = async () => {
     await context.inboxes.settleFor(caller.actor.agentId);
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
@@ -313,7 +313,7 @@ export async function listUnread(
     }
     return undefined;
   };
-  const found = await waitFor(ground, caller, { sessionId: undefined, waitMs }, look);
+  const found = await waitFor(service, caller, { sessionId: undefined, waitMs }, look);
   return found ?? { sessions: [], has_more: false };
 }
 

@@ -8,7 +8,7 @@ import { ServiceError } from '../core/errors.js';
 import type { Fault } from '../core/faults.js';
 import { toEnvelope } from '../messaging/events.js';
 import { findAgentByHandle } from '../store/agents.js';
-import { deleteDeeds } from '../store/deleted-sessions.js';
+import { deleteAllButAgents } from '../store/deleted-sessions.js';
 
 /** The parts of a running service for tests that its operator can change. */
 export interface Rehearsal {
@@ -37,8 +37,8 @@ export function reportEvents({ bus }: Pick<ServiceContext, 'bus'>, { onEvents }:
 }
 
 /** Deletes what agents did, so that the next test begins with the same agents and an empty service. */
-export async function forgetDeeds({ database }: Pick<ServiceContext, 'database'>): Promise<void> {
-  await database.write(deleteDeeds);
+export async function resetData({ database }: Pick<ServiceContext, 'database'>): Promise<void> {
+  await database.write(deleteAllButAgents);
 }
 
 /** The time after the jump. */

@@ -134,7 +134,7 @@ export async function deleteRowsOfSession(
 }
 
 /** What agents have done, and decided about each other; a table before those that it refers to. */
-const DEEDS = [
+const ACTIVITY_TABLES = [
   ...['claim', 'handled', 'unanswered', 'dismissed_question', 'question', 'answer', 'taken', 'absence'],
   ...[
     'seen_session',
@@ -152,7 +152,7 @@ const DEEDS = [
 ] as const;
 
 /** For tests: only accounts, agents with their pictures, and everything about signing in remain. */
-export async function deleteDeeds(transaction: Transaction): Promise<void> {
-  for (const table of DEEDS) await transaction.run(`DELETE FROM ${table}`);
+export async function deleteAllButAgents(transaction: Transaction): Promise<void> {
+  for (const table of ACTIVITY_TABLES) await transaction.run(`DELETE FROM ${table}`);
   await transaction.run('DELETE FROM attachment WHERE session_id IS NOT NULL');
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { deleteDeeds } from '../../../src/service/store/deleted-sessions.js';
+import { deleteAllButAgents } from '../../../src/service/store/deleted-sessions.js';
 import { openSqlite } from '../../../src/service/store/sqlite.js';
 
 /** Who there is, who is signed in, and how far the service's own work is. */
@@ -16,7 +16,7 @@ describe('The reset between tests', () => {
     const database = await openSqlite('memory');
     const emptied: string[] = [];
     await database.write(async (transaction) => {
-      await deleteDeeds({
+      await deleteAllButAgents({
         ...transaction,
         run: async (sql, ...values) => {
           emptied.push(/^DELETE FROM (\w+)/.exec(sql)?.[1] ?? sql);

@@ -26,21 +26,21 @@ const AnswerLine = z.looseObject({ event_id: z.string(), taken: z.optional(z.lit
 
 const NOUN = 'the handler';
 
-/** What a handler said about its message, or how it ended instead. */
-type Said = { readonly reply: object } | { readonly wrong: string } | { readonly end: LineProcessEnd };
+/** What a handler printed about its message, or how it ended instead. */
+type HandlerAnswer = { readonly reply: object } | { readonly wrong: string } | { readonly end: LineProcessEnd };
 
 /** A message that a handler has. */
-interface Given {
+interface HandlerMessage {
   readonly eventId: string;
   readonly onTaken: () => void;
-  readonly settle: (said: Said) => void;
+  readonly settle: (answer: HandlerAnswer) => void;
   isTaken: boolean;
 }
 
 /** A program that keeps running and handles one message after the other. */
 interface Handler {
   readonly process: LineProcess;
-  given: Given | undefined;
+  message: HandlerMessage | undefined;
   end: LineProcessEnd | undefined;
   /** The session of its latest message: it may remember it. */
   sessionId: string | undefined;
@@ -97,35 +97,35 @@ class LineHandlers implements Responder {
     signal.addEventListener('abort', onAbort, { once: true });
     if (signal.aborted) onAbort();
     const cancel = context.clock.schedule(timeoutMs, onLate);
-    const { said, isTaken } = await this.#give(handler, event, line, onTaken);
+    const { answer, isTaken } = await this.#give(handler, event, line, onTaken);
     // From here on, it may have another message.
     cancel();
     signal.removeEventListener('abort', onAbort);
     leave();
-    if ('end' in said) {
-      const { why, exitCode } = said.end;
+    if ('end' in answer) {
+      const { why, exitCode } = answer.end;
       // It ended because it had done its part, and this message came in the same moment.
       if (isUsed && !isTaken && exitCode === 0 && !signal.aborted && !isLate) return 'again';
       return { kind: 'failed', exitCode, why: exitCode === 0 && !isLate ? `${why} without a reply` : why };
     }
-    if ('wrong' in said) {
+    if ('wrong' in answer) {
       // It could print its answer now, to the next message.
-      await handler.process.end(said.wrong);
-      return { kind: 'failed', exitCode: null, why: said.wrong };
+      await handler.process.end(answer.wrong);
+      return { kind: 'failed', exitCode: null, why: answer.wrong };
     }
     if (!this.#isClosed) this.#idle.push(handler);
-    return exchange.read(event, said.reply, null, signal);
+    return exchange.read(event, answer.reply, null, signal);
   }
 
   async #give(handler: Handler, event: Incoming, line: string, onTaken: () => void) {
-    const said = await new Promise<Said>((settle) => {
-      handler.given = { eventId: event.event_id, onTaken, settle, isTaken: false };
+    const answer = await new Promise<HandlerAnswer>((settle) => {
+      handler.message = { eventId: event.event_id, onTaken, settle, isTaken: false };
       if (handler.end === undefined) handler.process.write(line);
       else settle({ end: handler.end });
     });
-    const isTaken = handler.given?.isTaken === true;
-    handler.given = undefined;
-    return { said, isTaken };
+    const isTaken = handler.message?.isTaken === true;
+    handler.message = undefined;
+    return { answer, isTaken };
   }
 
   /** An idle one, best the one that had the session before, or a new one. */
@@ -145,7 +145,7 @@ class LineHandlers implements Responder {
       onLine: (line) => this.#take(handler, line),
     });
     const handler: Handler = {
-      ...{ process, end: undefined, given: undefined, sessionId: undefined },
+      ...{ process, end: undefined, message: undefined, sessionId: undefined },
       ...{ count: 0, hasPrinted: false, isNoiseReported: false },
     };
     this.#running.add(handler);
@@ -153,7 +153,7 @@ class LineHandlers implements Responder {
     void process.ended.then(async (end) => {
       const { why, exitCode } = end;
       handler.end = end;
-      handler.given?.settle({ end });
+      handler.message?.settle({ end });
       this.#running.delete(handler);
       const at = this.#idle.indexOf(handler);
       if (at === -1) return;
@@ -165,23 +165,23 @@ class LineHandlers implements Responder {
   }
 
   async #take(handler: Handler, bytes: Buffer): Promise<void> {
-    const { given } = handler;
+    const { message } = handler;
     const text = decodeIfUtf8(bytes);
     handler.hasPrinted = true;
-    if (given === undefined) return this.#passOver(handler, text);
+    if (message === undefined) return this.#passOver(handler, text);
     const shown = text === undefined ? 'text that is not UTF-8' : `a line that is not a reply: ${toShownText(text)}`;
     const value = text === undefined ? undefined : parseIfJson(text);
     const { data } = AnswerLine.safeParse(value);
     if (data === undefined) {
       const hint = 'a reply is a line of JSON with event_id; logs go to standard error';
-      return given.settle({ wrong: `${NOUN} printed ${shown} (${hint})` });
+      return message.settle({ wrong: `${NOUN} printed ${shown} (${hint})` });
     }
     const { event_id: eventId, taken, ...reply } = data;
-    if (eventId !== given.eventId)
-      return given.settle({ wrong: `${NOUN} printed a reply to ${toShownText(eventId)}, which it does not have` });
-    if (!given.isTaken) given.onTaken();
-    given.isTaken = true;
-    if (taken !== true) given.settle({ reply });
+    if (eventId !== message.eventId)
+      return message.settle({ wrong: `${NOUN} printed a reply to ${toShownText(eventId)}, which it does not have` });
+    if (!message.isTaken) message.onTaken();
+    message.isTaken = true;
+    if (taken !== true) message.settle({ reply });
   }
 
   async #passOver(handler: Handler, line: string | undefined): Promise<void> {

@@ -123,29 +123,29 @@ export async function answerRequest(
     return select(granted);
   }
   const refusal = find('reject_once') ?? find('reject_always');
-  const told = turn === undefined ? NOT_ASKED : await askAbout(parts, turn, facts, options);
+  const decision = turn === undefined ? NOT_ASKED : await askAbout(parts, turn, facts, options);
   if (turn?.signal.aborted === true) return canceled;
-  const isGranted = told.option?.kind === 'allow_once';
+  const isGranted = decision.option?.kind === 'allow_once';
   if (turn !== undefined) turn[isGranted ? 'allowed' : 'refused'] += 1;
-  await output.note(`${prefix} ${isGranted ? 'It was granted' : 'It was refused'}${told.why}.`);
-  const chosen = told.option ?? refusal;
+  await output.note(`${prefix} ${isGranted ? 'It was granted' : 'It was refused'}${decision.why}.`);
+  const chosen = decision.option ?? refusal;
   return chosen === undefined ? canceled : select(chosen);
 }
 
 /** The option that was chosen, if one was, and the reason for a note. */
-interface Told {
+interface Decision {
   readonly option?: Option | undefined;
   readonly why: string;
 }
 
-const NOT_ASKED: Told = { why: '' };
+const NOT_ASKED: Decision = { why: '' };
 
 async function askAbout(
   { context, me, rules, questions }: PermissionParts,
   turn: AskingTurn,
   facts: CallFacts,
   options: readonly Option[],
-): Promise<Told> {
+): Promise<Decision> {
   const { ask } = rules;
   if (ask === undefined) return NOT_ASKED;
   const { handle, waitMs } = ask;

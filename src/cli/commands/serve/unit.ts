@@ -17,7 +17,7 @@ const MARK = '# Written by asp serve install, which may replace it. Remove it wi
 /** How long a service may take to stop, without `--drain-delay`. */
 const STOP_S = 35;
 
-export interface InstallWishes {
+export interface InstallOptions {
   readonly isSystem: boolean;
   readonly runAs: string | undefined;
   readonly config: string | undefined;
@@ -25,12 +25,12 @@ export interface InstallWishes {
 }
 
 /** Writes the unit, and lets systemd start it. */
-export async function install(context: Context, { isSystem, runAs, config, isDry }: InstallWishes): Promise<void> {
+export async function install(context: Context, { isSystem, runAs, config, isDry }: InstallOptions): Promise<void> {
   if (runAs !== undefined && !/^[a-z_][a-z0-9_-]{0,31}$/.test(runAs))
     throw usageError(`'${runAs}' is not the name of a user.`);
   const unit = findUnit(context, isSystem);
   const user = runAs ?? SYSTEM_USER;
-  const { words, text } = await planUnit(context, unit, { user, config });
+  const { command, text } = await planUnit(context, unit, { user, config });
   const commands = [
     [...unit.systemctl, 'daemon-reload'],
     [...unit.systemctl, 'enable', UNIT],
@@ -42,7 +42,7 @@ export async function install(context: Context, { isSystem, runAs, config, isDry
     for (const one of commands) await context.output.note(`Would run: ${quoteArgs(one)}`);
     return;
   }
-  if (isSystem) requireVisible(words);
+  if (isSystem) requireVisible(command);
   await requireSystemd(context, unit);
   if (isSystem) await requireUser(context, user);
   await requireOwn(unit);
@@ -57,7 +57,7 @@ export async function install(context: Context, { isSystem, runAs, config, isDry
 /** Stops the service of the unit, and removes the unit. */
 export async function uninstall(
   context: Context,
-  { isSystem, isDry }: Pick<InstallWishes, 'isSystem' | 'isDry'>,
+  { isSystem, isDry }: Pick<InstallOptions, 'isSystem' | 'isDry'>,
 ): Promise<void> {
   const unit = findUnit(context, isSystem);
   const isThere = await requireOwn(unit);
@@ -67,9 +67,9 @@ export async function uninstall(
   const facts = { unit: unit.path, system: isSystem, commands };
   if (isThere && !isDry) {
     await requireSystemd(context, unit);
-    for (const words of before) await mustRun(context, unit, words);
+    for (const command of before) await mustRun(context, unit, command);
     await rm(unit.path, { force: true });
-    for (const words of after) await mustRun(context, unit, words);
+    for (const command of after) await mustRun(context, unit, command);
   }
   await context.output.document({ ...facts, removed: isThere && !isDry }, (safe) => safe.unit);
   if (!isThere) await context.output.note('There is no such unit. Nothing was changed.');
@@ -116,8 +116,8 @@ async function requireSystemd(context: Context, unit: Unit): Promise<void> {
 const HIDDEN = /^\/(?:home|root|run\/user|tmp|var\/tmp)\//;
 
 /** `ProtectHome` and `PrivateTmp` hide the program or its settings. */
-function requireVisible(words: readonly string[]): void {
-  const hidden = words.find((word) => HIDDEN.test(word));
+function requireVisible(command: readonly string[]): void {
+  const hidden = command.find((word) => HIDDEN.test(word));
   if (hidden === undefined) return;
   throw new CliError('ASP_CONFIG', {
     message: `The service could not read ${hidden}: its unit hides home and temporary folders.`,
@@ -161,11 +161,11 @@ async function requireFree(context: Context, unit: Unit): Promise<void> {
   });
 }
 
-async function mustRun(context: Context, unit: Unit, words: readonly string[]): Promise<void> {
-  const { failure } = await runProgram(context, words);
+async function mustRun(context: Context, unit: Unit, command: readonly string[]): Promise<void> {
+  const { failure } = await runProgram(context, command);
   if (failure === undefined) return;
   throw new CliError('ASP_UNHEALTHY', {
-    message: `${quoteArgs(words)} failed: ${withStop(failure)}`,
+    message: `${quoteArgs(command)} failed: ${withStop(failure)}`,
     next: [...unit.journal, '-n', '20'],
     outcome: 'unknown',
   });
@@ -176,10 +176,10 @@ const OUTPUT_MAX = 4_000;
 /** Its last line on stderr, if it failed. */
 function runProgram(
   { environment }: Context,
-  [program = '', ...words]: readonly string[],
+  [program = '', ...args]: readonly string[],
 ): Promise<{ readonly failure: string | undefined }> {
   return new Promise((done) => {
-    const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'], env: childEnvironment(environment) });
+    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: childEnvironment(environment) });
     let text = '';
     child.stderr.on('data', (chunk: Buffer) => {
       text = `${text}${chunk}`.slice(-OUTPUT_MAX);
@@ -197,12 +197,12 @@ function runProgram(
 
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
-interface Wishes {
+interface UnitOptions {
   readonly user: string;
   readonly config: string | undefined;
 }
 
-async function planUnit(context: Context, unit: Unit, { user, config }: Wishes) {
+async function planUnit(context: Context, unit: Unit, { user, config }: UnitOptions) {
   const configPath = config === undefined ? undefined : resolve(context.machine.workingDirectory, config);
   // Only the file counts: the variables of this shell are not those of the service.
   const { settings } = await readSettings({ ...context, environment: {} }, {}, configPath);
@@ -214,8 +214,8 @@ async function planUnit(context: Context, unit: Unit, { user, config }: Wishes) 
     });
   const data = unit.isSystem && settings.data === undefined ? ['--data', SYSTEM_DATA] : [];
   const settingsFile = configPath === undefined ? [] : ['--config', configPath];
-  const words = [node, resolve(script), 'serve', ...settingsFile, ...data];
-  return { words, text: toUnit(unit, { user, settings, command: words }) };
+  const command = [node, resolve(script), 'serve', ...settingsFile, ...data];
+  return { command, text: toUnit(unit, { user, settings, command }) };
 }
 
 /** Restrictions that work on any machine; seccomp does most of them, which is available to user units, too. */
@@ -255,7 +255,7 @@ interface UnitParts {
   readonly command: readonly string[];
 }
 
-function toUnit({ isSystem }: Unit, { user, settings, command: words }: UnitParts): string {
+function toUnit({ isSystem }: Unit, { user, settings, command }: UnitParts): string {
   const stopS = STOP_S + Math.ceil(settings['drain-delay'] / 1_000);
   const ofSystem = [
     `User=${user}`,
@@ -278,7 +278,7 @@ function toUnit({ isSystem }: Unit, { user, settings, command: words }: UnitPart
     'WatchdogSec=60',
     'TimeoutStartSec=600',
     ...(isSystem ? ofSystem : ['EnvironmentFile=-%E/asp-cli/serve.env']),
-    `ExecStart=${words.map(quoteForUnit).join(' ')}`,
+    `ExecStart=${command.map(quoteForUnit).join(' ')}`,
     'Restart=on-failure',
     `TimeoutStopSec=${stopS}`,
     'LimitNOFILE=65536',

@@ -88,7 +88,7 @@ interface ListStream {
   readonly lists: readonly Subject[];
   readonly sessions: readonly SessionSubject[];
   /** The state of the pages. */
-  readonly told: Map<Subject, string | undefined>;
+  readonly sent: Map<Subject, string | undefined>;
 }
 
 export function createLiveLists(server: AuthorizationServer, bounds: PageBounds): LiveTranscripts {
@@ -164,8 +164,8 @@ class LiveLists implements LiveTranscripts {
       return reply.send({ mark: found.find(([subject]) => subject === this.#sessionList)?.[1] });
     }
     this.#streams.open(request, reply, account.id, (response) => {
-      const told = new Map([[this.#sessionList, asked.one('mark')]]);
-      const stream: ListStream = { accountId: account.id, browser, response, lists, sessions, told };
+      const sent = new Map([[this.#sessionList, asked.one('mark')]]);
+      const stream: ListStream = { accountId: account.id, browser, response, lists, sessions, sent };
       for (const [subject, data] of found) tell(stream, subject, data);
       return stream;
     });
@@ -256,8 +256,8 @@ class LiveLists implements LiveTranscripts {
   }
 }
 
-function tell({ response, told }: ListStream, subject: Subject, data: string): void {
-  if (data === told.get(subject) || response.writableEnded) return;
+function tell({ response, sent }: ListStream, subject: Subject, data: string): void {
+  if (data === sent.get(subject) || response.writableEnded) return;
   response.write(`event: ${subject.event}\ndata: ${data}\n\n`);
-  told.set(subject, data);
+  sent.set(subject, data);
 }
