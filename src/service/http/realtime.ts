@@ -11,7 +11,7 @@ import { isShared } from '../core/database.js';
 import { ServiceError, shuttingDown } from '../core/errors.js';
 import { follow, openScope, scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
-import { createFeed } from '../messaging/feed.js';
+import { Feed } from '../messaging/feed.js';
 import { LiveSocket, type SocketOwner, Upkeep } from '../messaging/live-socket.js';
 import { createPresence } from '../messaging/presence.js';
 import type { TokenVerifier, VerifiedToken } from '../oauth/access-tokens.js';
@@ -187,7 +187,7 @@ export async function attachRealtime(
   const admit = createAdmission(context, verifier, guardHost);
   const sockets = new Set<LiveSocket>();
   const presence = createPresence(context, processId, sockets);
-  const feed = createFeed(context, processId);
+  const feed = new Feed(context, processId);
   const upgrade = createUpgrade(context);
   const upkeep = new Upkeep(context.clock);
   let isStopping = false;

@@ -124,138 +124,149 @@ class Channels {
   }
 }
 
-/** Delivers the events of every socket's agent, from memory if possible and otherwise from the log. */
-export interface Feed {
-  /** `since`: the last position of the log before it opened, if notifications can be lost. */
-  add(socket: LiveSocket, since: number): void;
-  stop(): void;
-}
-
 /**
- * An event that was committed here goes to all sockets whose agents have joined its session, serialized once. The list
- * of joined agents is read once and stays valid until an event changes it, because every change is an event with a
- * number: as long as the numbers are consecutive, nothing was missed. Everything else is read from the log: commits of
- * other processes, events whose notification was lost, and events from before a socket connected.
+ * Delivers the events of every socket's agent. An event that was committed here goes to all sockets whose agents have
+ * joined its session, serialized once. The list of joined agents is read once and stays valid until an event changes it,
+ * because every change is an event with a number: as long as the numbers are consecutive, nothing was missed. Everything
+ * else is read from the log: commits of other processes, events whose notification was lost, and events from before a
+ * socket connected.
  */
-export function createFeed(context: ServiceContext, processId: string): Feed {
-  const { bus, database, log } = context;
-  const channels = new Channels();
-  let isStopped = false;
+export class Feed {
+  readonly #context: ServiceContext;
+  readonly #channels = new Channels();
+  readonly #turns: Turns;
+  readonly #missed: MissedEvents;
+  readonly #audiences: Audiences;
+  readonly #stopListening: () => void;
+  readonly #stopWatchingEpochs: () => void;
+  #isStopped = false;
 
-  const turns = new Turns(() => {
-    for (const channel of channels.due) {
-      if (turns.isOver) break;
-      channels.due.delete(channel);
-      if (!channel.isBusy) void advance(channel);
-    }
-    return channels.due.size > 0;
-  });
-  const missed = new MissedEvents(context, processId, {
-    hasSockets: () => !audiences.isEmpty,
-    hear: (signal) => hear(signal),
-    offerPending: (row, heard) => audiences.offerPending(row, heard),
-    failAll: (error) => audiences.failAll(error),
-  });
-  const audiences = new Audiences(context, turns, missed);
+  constructor(context: ServiceContext, processId: string) {
+    const { bus, database } = context;
+    this.#context = context;
+    this.#turns = new Turns(() => this.#takeTurn());
+    this.#missed = new MissedEvents(context, processId, {
+      hasSockets: () => !this.#audiences.isEmpty,
+      hear: (signal) => this.#hear(signal),
+      offerPending: (row, heard) => this.#audiences.offerPending(row, heard),
+      failAll: (error) => this.#audiences.failAll(error),
+    });
+    this.#audiences = new Audiences(context, this.#turns, this.#missed);
+    this.#stopListening = bus.listen((signal) => {
+      if (signal.kind === 'events') this.#hear(signal);
+    });
+    // The same numbers may be used again.
+    this.#stopWatchingEpochs = isShared(database)
+      ? database.onNewEpoch(() => {
+          this.#channels.forgetAll();
+          this.#missed.startOver();
+        })
+      : () => {};
+  }
 
-  const hear = (signal: NewEvents): void => {
-    if (audiences.isEmpty) return;
-    const channel = channels.use(signal);
-    if (signal.first <= channel.start) void lookBack(signal, channel);
+  /** `since`: the last position of the log before it opened, if notifications can be lost. */
+  add(socket: LiveSocket, since: number): void {
+    const audiences = this.#audiences;
+    if (audiences.isEmpty) this.#missed.beginHere();
+    const audience = audiences.add(socket, since);
+    socket.onClosed(() => {
+      audiences.remove(socket, audience);
+      if (audiences.isEmpty) this.#channels.forgetAll();
+    });
+    void audiences.look(socket.agentId, audience);
+    this.#missed.watch();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#stopListening();
+    this.#stopWatchingEpochs();
+    this.#missed.stop();
+    this.#audiences.stop();
+    this.#channels.forgetAll();
+  }
+
+  #hear(signal: NewEvents): void {
+    if (this.#audiences.isEmpty) return;
+    const channel = this.#channels.use(signal);
+    if (signal.first <= channel.start) void this.#lookBack(signal, channel);
     if (signal.last <= channel.last) return;
     channel.takeIn(signal);
-    channels.due.add(channel);
-    turns.take();
-  };
-  const advance = async (channel: Channel): Promise<void> => {
+    this.#channels.due.add(channel);
+    this.#turns.take();
+  }
+
+  /** Begins to advance what is due, and returns whether there is more. */
+  #takeTurn(): boolean {
+    const { due } = this.#channels;
+    for (const channel of due) {
+      if (this.#turns.isOver) break;
+      due.delete(channel);
+      if (!channel.isBusy) void this.#advance(channel);
+    }
+    return due.size > 0;
+  }
+
+  async #advance(channel: Channel): Promise<void> {
     const { sessionId } = channel;
     channel.isBusy = true;
     let { through } = channel;
     try {
-      while (!isStopped && !audiences.isEmpty && channel.last > channel.through) {
+      while (!this.#isStopped && !this.#audiences.isEmpty && channel.last > channel.through) {
         through = channel.through;
-        await step(channel);
+        await this.#step(channel);
       }
     } catch (error) {
-      log.error('channel_failed', error, { session: sessionId });
-      channels.forget(channel);
-      missed.hearLater({ kind: 'events', sessionId, first: through + 1, last: channel.last });
+      this.#context.log.error('channel_failed', error, { session: sessionId });
+      this.#channels.forget(channel);
+      this.#missed.hearLater({ kind: 'events', sessionId, first: through + 1, last: channel.last });
     } finally {
       channel.isBusy = false;
     }
-  };
-  const step = (channel: Channel): Promise<void> => {
+  }
+
+  #step(channel: Channel): Promise<void> {
     const { sessionId, members, waiting } = channel;
     const isWhole = waiting[0]?.sequence === channel.through + 1;
-    if (members === undefined || !isWhole || !waiting.every(keepsMembers)) return readOn(channel);
+    if (members === undefined || !isWhole || !waiting.every(keepsMembers)) return this.#readOn(channel);
     channel.passWaiting();
-    return audiences.give(sessionId, members, waiting);
-  };
+    return this.#audiences.give(sessionId, members, waiting);
+  }
+
   /** Reads new events that are not in memory, and the joined agents if they may have changed. */
-  const readOn = async (channel: Channel): Promise<void> => {
+  async #readOn(channel: Channel): Promise<void> {
     const { sessionId } = channel;
     // Events that come in during the read must not be passed on with members from before them.
     const waiting = [...channel.waiting];
+    const { database } = this.#context;
     const { events, end, members } = await database.behind.read((query) => readNews(query, channel, waiting));
     channel.passRead(events, end);
     if (members !== undefined) {
-      channels.setMembers(channel, findJoined(members));
+      this.#channels.setMembers(channel, findJoined(members));
       const { last } = channel;
-      await audiences.offer({ sessionId, first: events[0]?.sequence ?? last, last }, findOthers(members, events));
+      const signal = { sessionId, first: events[0]?.sequence ?? last, last };
+      await this.#audiences.offer(signal, findOthers(members, events));
     }
-    await audiences.give(sessionId, channel.members ?? [], events);
-  };
+    await this.#audiences.give(sessionId, channel.members ?? [], events);
+  }
+
   /**
    * Two processes can announce their commits in a different order than they made them. Joined agents get earlier events
    * from the log; others, such as agents that those events invited, have to check.
    */
-  const lookBack = async (signal: NewEvents, channel: Channel): Promise<void> => {
+  async #lookBack(signal: NewEvents, channel: Channel): Promise<void> {
+    const { database, log } = this.#context;
     const { sessionId, first } = signal;
     try {
       const members = await database.behind.read((query) => listMembers(query, sessionId, first - 1));
-      const others = members.filter(({ status }) => status !== 'joined');
-      await audiences.offer(
-        signal,
-        others.map((member) => member.agent_id),
-      );
+      const others = members.filter(({ status }) => status !== 'joined').map((member) => member.agent_id);
+      await this.#audiences.offer(signal, others);
       channel.start = Math.min(channel.start, first - 1);
     } catch (error) {
       log.error('channel_failed', error, { session: sessionId });
-      missed.hearLater(signal);
+      this.#missed.hearLater(signal);
     }
-  };
-
-  const stopListening = bus.listen((signal) => {
-    if (signal.kind === 'events') hear(signal);
-  });
-  // The same numbers may be used again.
-  const stopWatchingEpochs = isShared(database)
-    ? database.onNewEpoch(() => {
-        channels.forgetAll();
-        missed.startOver();
-      })
-    : () => {};
-
-  return {
-    add(socket, since) {
-      if (audiences.isEmpty) missed.beginHere();
-      const audience = audiences.add(socket, since);
-      socket.onClosed(() => {
-        audiences.remove(socket, audience);
-        if (audiences.isEmpty) channels.forgetAll();
-      });
-      void audiences.look(socket.agentId, audience);
-      missed.watch();
-    },
-    stop() {
-      isStopped = true;
-      stopListening();
-      stopWatchingEpochs();
-      missed.stop();
-      audiences.stop();
-      channels.forgetAll();
-    },
-  };
+  }
 }
 
 const keepsMembers = ({ type }: LoggedEvent): boolean => KEEPS_MEMBERS.has(type);

@@ -9,7 +9,7 @@ import type { AgentActor, ServiceContext } from '../../../src/service/core/conte
 import type { Query } from '../../../src/service/core/database.js';
 import { unmetered } from '../../../src/service/core/meter.js';
 import { Batch } from '../../../src/service/messaging/delivery.js';
-import { createFeed, type Feed } from '../../../src/service/messaging/feed.js';
+import { Feed } from '../../../src/service/messaging/feed.js';
 import { LiveSocket as ServerSocket, Upkeep } from '../../../src/service/messaging/live-socket.js';
 import { listEvents } from '../../../src/service/store/events.js';
 import type { Actor } from '../../support/actors.js';
@@ -153,7 +153,7 @@ describe('an agent that joins while the members of its session are read', () => 
         },
       },
     };
-    const feed = createFeed(context, 'process');
+    const feed = new Feed(context, 'process');
     const { server, protocol, port } = await serveFeed(context, feed, (path) =>
       path === '/host' ? host.agentId : guest.agentId,
     );
@@ -210,7 +210,7 @@ describe('a message to many sockets', () => {
     for (let index = 0; index < AGENTS; index += 1) guests.push(await stage.addAgent(account, `guest${index}`));
     const id = must(await stage.create(host, { invite: guests.map(({ handle }) => handle) })).session_id;
     for (const guest of guests) must(await stage.join(guest, id));
-    const feed = createFeed(context, 'process');
+    const feed = new Feed(context, 'process');
     const upToDate = new Set<WebSocket>();
     const { server, protocol, port } = await serveFeed(
       context,
