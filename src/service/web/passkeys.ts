@@ -193,14 +193,11 @@ export async function checkPasskey(
   const { userHandle } = credential.response;
   const isItsOwn = userHandle === undefined || userHandle === Buffer.from(account.id).toString('base64url');
   if (!isItsOwn || (accountId ?? account.id) !== account.id) return fail('wrong', 'passkey_of_another', account);
-  let taken: TakenChallenge = 'wrong';
-  const signCount = await verify(async ({ verifyAuthenticationResponse }) => {
+  const challenged = { context, browser, purpose };
+  const signCount = await verify(challenged, async ({ verifyAuthenticationResponse }, expectedChallenge) => {
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response: toResponse(credential),
-      expectedChallenge: async (challenge) => {
-        taken = await takeChallenge(context, browser, purpose, challenge);
-        return taken === 'right';
-      },
+      expectedChallenge,
       expectedOrigin: place.origin,
       expectedRPID: place.host,
       requireUserVerification: true,
@@ -209,33 +206,51 @@ export async function checkPasskey(
     });
     return verified ? authenticationInfo.newCounter : undefined;
   });
-  if ((taken as TakenChallenge) === 'expired') return fail('expired', 'expired_challenge', account);
-  if (signCount === undefined) return fail('wrong', 'wrong_passkey', account);
-  const isCounted = await context.database.write(async (transaction) => {
+  if (signCount === 'expired') return fail('expired', 'expired_challenge', account);
+  if (signCount === 'wrong') return fail('wrong', 'wrong_passkey', account);
+  if (!(await countUse(context, passkey, signCount, ip))) return fail('wrong', 'copied_passkey', account);
+  return { kind: 'right', account, name: passkey.name };
+}
+
+/** False if the count went back, because someone else signed with a copy of the passkey, or if it was removed. */
+function countUse(context: ServiceContext, passkey: PasskeyRow, signCount: number, address: string): Promise<boolean> {
+  return context.database.write(async (transaction) => {
     if (await markPasskeyUsed(transaction, passkey.id, signCount, context.clock.now())) return true;
     if ((await findPasskey(transaction, passkey.credential_id)) !== undefined)
       await recordActivity(context, transaction, {
-        accountId: account.id,
+        accountId: passkey.account_id,
         kind: 'passkey-copied',
         detail: passkey.name,
-        address: ip,
+        address,
       });
     return false;
   });
-  if (!isCounted) return fail('wrong', 'copied_passkey', account);
-  return { kind: 'right', account, name: passkey.name };
 }
 
 type Library = typeof import('@simplewebauthn/server');
 
-/** The library throws if an answer is wrong. It is loaded with the first answer. */
-async function verify<T>(check: (library: Library) => Promise<T>): Promise<T | undefined> {
+/** For what a browser was challenged. */
+interface Challenged {
+  readonly context: ServiceContext;
+  readonly browser: Browser;
+  readonly purpose: Purpose;
+}
+
+/** Checks an answer, and uses up the challenge that it answers. The library is loaded with the first answer. */
+async function verify<Result>(
+  { context, browser, purpose }: Challenged,
+  check: (library: Library, expectedChallenge: (challenge: string) => Promise<boolean>) => Promise<Result | undefined>,
+): Promise<Result | 'wrong' | 'expired'> {
   const library = await import('@simplewebauthn/server');
-  try {
-    return await check(library);
-  } catch {
-    return undefined;
-  }
+  let isExpired = false;
+  const expectedChallenge = async (challenge: string): Promise<boolean> => {
+    const taken = await takeChallenge(context, browser, purpose, challenge);
+    isExpired = taken === 'expired';
+    return taken === 'right';
+  };
+  // The library throws if an answer is wrong.
+  const result = await check(library, expectedChallenge).catch(() => undefined);
+  return result ?? (isExpired ? 'expired' : 'wrong');
 }
 
 /** The library reports missing members. */
@@ -255,14 +270,11 @@ export async function addPasskey(
   const place = findPasskeyPlace(context.settings.addresses.webUrl);
   const credential = Credential.safeParse(parseIfJson(text)).data;
   if (place.kind === 'unusable' || credential === undefined) return 'wrong';
-  let taken: TakenChallenge = 'wrong';
-  const made = await verify(async ({ verifyRegistrationResponse }) => {
+  const challenged = { context, browser, purpose: 'create' } as const;
+  const made = await verify(challenged, async ({ verifyRegistrationResponse }, expectedChallenge) => {
     const { registrationInfo } = await verifyRegistrationResponse({
       response: toResponse(credential),
-      expectedChallenge: async (challenge) => {
-        taken = await takeChallenge(context, browser, 'create', challenge);
-        return taken === 'right';
-      },
+      expectedChallenge,
       expectedOrigin: place.origin,
       expectedRPID: place.host,
       requireUserVerification: true,
@@ -270,8 +282,7 @@ export async function addPasskey(
     });
     return registrationInfo?.credential;
   });
-  if ((taken as TakenChallenge) === 'expired') return 'expired';
-  if (made === undefined) return 'wrong';
+  if (made === 'expired' || made === 'wrong') return made;
   return context.database.write(async (transaction) => {
     await transaction.lock([accountLock(account.id)]);
     // A new password may have signed this browser out since.
