@@ -167,7 +167,7 @@ export function toLockName(key: LoginKey): string {
 export async function discoverFor(
   context: LoginContext,
   baseUrl: string,
-  options: { isForced?: boolean; retries?: number; signal?: AbortSignal | undefined } = {},
+  options: { isForced?: boolean; retries?: number; signal?: AbortSignal | undefined },
 ): Promise<Discovery> {
   // A login whose tokens are still valid needs none of this.
   const { discover } = await import('../oauth/discover.js');

@@ -101,7 +101,7 @@ export async function refreshLogin(
   context: LoginContext,
   key: LoginKey,
   resource: Resource,
-  request: RefreshRequest = {},
+  request: RefreshRequest,
 ): Promise<Refreshed> {
   const discovery = await discoverFor(context, key.baseUrl, { signal: request.signal });
   const work = (): Promise<Refreshed> => refreshLocked(context, key, resource, request, discovery);

@@ -48,7 +48,7 @@ export async function refreshTokens(
   context: OAuthContext,
   login: { readonly clientId: string; readonly refreshToken: string },
   resource: string,
-  options: { readonly scopes?: readonly string[] | undefined; readonly signal?: AbortSignal | undefined } = {},
+  options: { readonly scopes?: readonly string[] | undefined; readonly signal?: AbortSignal | undefined },
 ): Promise<TokenSet> {
   const { config, library } = await configure(context, login.clientId, undefined, options.signal);
   const scope = options.scopes === undefined ? {} : { scope: options.scopes.join(' ') };

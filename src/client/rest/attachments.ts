@@ -117,7 +117,7 @@ async function readHead(bytes: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 export async function uploadFile(
   context: RestContext,
   file: Upload,
-  options: CallOptions = {},
+  options: CallOptions,
 ): Promise<CallResult<Attachment>> {
   const boundary = `asp-${randomToken(context.random, 18)}`;
   const head = Buffer.from(
