@@ -40,7 +40,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Like a shell. */
 const SIGNAL_EXIT = 128;
 
-/** What the signals that ask a process to end do: the first one stops the command, and the second one ends the process. */
+/** Handles the signals that ask the process to end: the first stops the command, the second ends the process. */
 class Signals {
   readonly #stop: AbortController;
   #received: NodeJS.Signals | undefined;

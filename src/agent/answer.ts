@@ -197,7 +197,7 @@ async function noteUnanswered({ unanswered }: Answering, event: Incoming, reason
   if (isInSession(event)) await unanswered.report(event.session_id, event.sequence, reason);
 }
 
-/** Has the message answered, and sends what comes of it. */
+/** Gets the reply to a message and sends it, or says why there is none. */
 async function respondAndSend(answering: Answering, event: Incoming, ticket: Ticket): Promise<RunResult> {
   const { context, advice, respond, begin, reports, signal } = answering;
   const handover: Handover = {
@@ -270,7 +270,7 @@ async function sendReply(
   return { ...facts, outcome: 'refused', code, ...(notice?.kind === 'done' && { reply: notice.reply }) };
 }
 
-/** A limit stops the reply that was made. */
+/** Does not send a reply, because a limit is reached. */
 async function withhold(answering: Answering, event: Incoming, facts: Facts, limit: LimitName): Promise<RunResult> {
   await noteUnanswered(answering, event, limit);
   const { exit_code, tries } = facts;

@@ -414,7 +414,7 @@ class Callbacks {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Whether a handler or a listener is calling, which cannot wait for its own end. */
+  /** Whether a handler or listener is calling: it cannot wait for its own end. */
   get isInside(): boolean {
     return this.#inside.getStore() !== undefined;
   }

@@ -229,7 +229,7 @@ function countUse(context: ServiceContext, passkey: PasskeyRow, signCount: numbe
 
 type Library = typeof import('@simplewebauthn/server');
 
-/** For what a browser was challenged. */
+/** Which browser was challenged, and for what. */
 interface Challenged {
   readonly context: ServiceContext;
   readonly browser: Browser;

@@ -30,7 +30,7 @@ export interface Question {
   readonly isStrict?: boolean;
 }
 
-/** How to wait for a reply, and to print it. */
+/** How to wait for a reply and print it. */
 export interface Waiting {
   readonly question?: Question;
   readonly isFenced: boolean;

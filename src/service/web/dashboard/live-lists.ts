@@ -27,7 +27,7 @@ type Reader = Pick<AccountRow, 'id' | 'username'>;
 /** What a stream reports when it has changed. */
 interface Subject {
   readonly event: 'changed' | 'needs' | 'session';
-  /** Call this before the database gives its snapshot, and the function that it returns with the snapshot. */
+  /** Call it before the read begins. It returns the function that reads. */
   prepare(): (query: Query, account: Reader) => Promise<string>;
 }
 
@@ -59,7 +59,7 @@ class SessionSubject implements Subject {
   }
 
   prepare() {
-    // The snapshot may be older than a change that is announced after this.
+    // The read may not see a change that is announced from now on.
     const presenceChanges = this.#presenceChanges;
     return async (query: Query, account: Reader): Promise<string> => {
       const view = await findAccountView(query, account.id, this.sessionId);
