@@ -441,11 +441,17 @@ function toAccountView(accountId: string, rows: readonly OwnParticipationRow[]):
   if (first === undefined) return undefined;
   const participations = [first, ...others] as const;
   const through = Math.max(...participations.map(entitledThrough));
-  const ranges = participations.filter(isOutsider).map(({ status, first_invited_sequence, left_sequence }) => ({
+  const invited = listInvited(participations.filter(isOutsider), through);
+  return { accountId, participations, through, invited, end: NO_END };
+}
+
+/** Where invitations of these agents show the ends of the session, after `through`. */
+function listInvited(participations: readonly OwnParticipationRow[], through: number): readonly Range[] {
+  const ranges = participations.map(({ status, first_invited_sequence, left_sequence }) => ({
     after: Math.max(through, first_invited_sequence ?? NO_END),
     through: status === 'left' ? (left_sequence ?? 0) : NO_END,
   }));
-  return { accountId, participations, through, invited: merge(ranges), end: NO_END };
+  return merge(ranges);
 }
 
 /** The view of one of the account's agents alone; undefined: the account has no agent of that name in the session. */
@@ -454,9 +460,24 @@ export function narrowTo(view: AccountView, handle: string): AccountView | undef
   return agent && { ...view, agent };
 }
 
-/** The view as it was when this was the last event. */
-export function endAt(view: AccountView, sequence: number): AccountView {
-  return { ...view, through: Math.min(view.through, sequence), end: Math.min(view.end, sequence) };
+/** How much of a session an account saw at some time. */
+export interface Extent {
+  /** It saw every event up to this one; */
+  readonly through: number;
+  /** after that, up to this one, what its invited agents saw. */
+  readonly end: number;
+}
+
+export async function findExtent(query: Query, view: AccountView): Promise<Extent> {
+  const end = await findLastVisibleTo(query, view);
+  return { through: Math.min(view.through, end), end };
+}
+
+/** The view as it was then: an agent that was only invited may have joined since, and sees the whole session now. */
+export function endAt(view: AccountView, then: Extent): AccountView {
+  const through = Math.min(view.through, then.through);
+  const invited = through < then.end ? listInvited(view.participations, through) : [];
+  return { ...view, through, invited, end: then.end };
 }
 
 /** The account's agents that see less of the session than the account does. */

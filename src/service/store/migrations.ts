@@ -91,6 +91,7 @@ const SHARE_LINK_TABLE = `CREATE TABLE IF NOT EXISTS share_link (
     secret_hash TEXT NOT NULL UNIQUE,
     account_id TEXT NOT NULL REFERENCES account (id),
     session_id TEXT NOT NULL,
+    through_sequence BIGINT NOT NULL,
     last_sequence BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL

@@ -232,12 +232,14 @@ const SCHEMA: readonly Statement[] = [
   )`,
   `CREATE INDEX seen_session_by_session ON seen_session (session_id)`,
 
-  // Addresses with which anyone can read a session, as its owner saw it up to `last_sequence`.
+  // Addresses with which anyone can read a session as its owner saw it then: all of it up to `through_sequence`, and
+  // what an invited agent sees up to `last_sequence`.
   `CREATE TABLE share_link (
     id TEXT PRIMARY KEY,
     secret_hash TEXT NOT NULL UNIQUE,
     account_id TEXT NOT NULL REFERENCES account (id),
     session_id TEXT NOT NULL,
+    through_sequence BIGINT NOT NULL,
     last_sequence BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL

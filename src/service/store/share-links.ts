@@ -1,12 +1,15 @@
 import type { Query, Transaction } from '../core/database.js';
 import { insertRow } from './sql.js';
 
-/** An address with which anyone can read a session, as its account saw it up to `last_sequence`. */
+/** An address with which anyone can read a session as its account saw it then. */
 export interface ShareLinkRow {
   readonly id: string;
   readonly secret_hash: string;
   readonly account_id: string;
   readonly session_id: string;
+  /** The account saw every event up to this one; */
+  readonly through_sequence: number;
+  /** after that, up to this one, what its invited agents saw. */
   readonly last_sequence: number;
   readonly created_at: number;
   readonly expires_at: number;
@@ -18,6 +21,7 @@ export async function insertShareLink(transaction: Transaction, row: ShareLinkRo
     'secret_hash',
     'account_id',
     'session_id',
+    'through_sequence',
     'last_sequence',
     'created_at',
     'expires_at',

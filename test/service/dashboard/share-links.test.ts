@@ -118,6 +118,64 @@ describe('A link to a session', () => {
       expect(answer.text).not.toContain(part);
   });
 
+  it('shows an account that was only invited the same after it has joined', async () => {
+    const session = await other.mustCreate({ topic: 'Hidden' });
+    const hidden = await other.mustUpload();
+    await other.mustSend(session, [
+      { type: 'text', text: 'before the invitation' },
+      { type: 'file', attachment_id: hidden },
+    ]);
+    await other.mustInvite(session, mine.handle);
+    const link = await share(session);
+    const before = await visit(link);
+    await mine.mustJoin(session);
+    await other.mustSend(session, 'after the invitation');
+    await other.mustEnd(session);
+    const after = await visit(link);
+    expect([sequencesIn(before), sequencesIn(after)]).toEqual([[2], [2]]);
+    expect(after.text).not.toContain('before the invitation');
+    for (const path of ['/events/1', '/events/3', `/attachments/${hidden}`])
+      expect((await visit(link + path)).status, path).toBe(404);
+    expect(sequencesIn(await visit(await share(session)))).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('shows the message of a session that had only one, and its file, to the end of what the account saw', async () => {
+    const file = await other.mustUpload();
+    const session = await other.mustCreate({
+      invite: [mine.handle],
+      initial_message: {
+        content: [
+          { type: 'text', text: 'only this' },
+          { type: 'file', attachment_id: file },
+        ],
+      },
+      end_after_send: true,
+    });
+    const link = await share(session);
+    await other.mustReopen(session, { initial_message: { content: 'and more' } });
+    await mine.mustJoin(session);
+    const answer = await visit(link);
+    expect([answer.text.includes('only this'), answer.text.includes('and more')]).toEqual([true, false]);
+    expect((await visit(`${link}/attachments/${file}`)).status).toBe(303);
+  });
+
+  it('shows what any agent of the account saw then, wherever they are now', async () => {
+    const session = await other.mustCreate({ topic: 'Hidden' });
+    const sister = await createActor(stage.desk.place, stage.operator, 'sister', { owner: mine.owner });
+    await other.mustInvite(session, mine.handle);
+    await mine.mustJoin(session);
+    await mine.mustLeave(session);
+    await other.mustSend(session, 'between');
+    await other.mustInvite(session, sister.handle);
+    await other.mustEnd(session);
+    const link = await share(session);
+    await other.mustReopen(session, { initial_message: { content: 'again' } });
+    await mine.mustJoin(session);
+    await sister.mustJoin(session);
+    expect(sequencesIn(await visit(link))).toEqual([1, 2, 3, 5, 6]);
+    expect(sequencesIn(await visit(`${link}?before=6`))).toEqual([1, 2, 3, 5]);
+  });
+
   it('is read from its beginning, in parts', async () => {
     const session = await openSession();
     for (let index = 0; index < 60; index += 1) await other.mustSend(session, `message ${index}`);

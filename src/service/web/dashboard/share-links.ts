@@ -5,7 +5,7 @@ import { signAccountDownload } from '../../attachments/attachments.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query, Transaction } from '../../core/database.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
-import { endAt, findLastVisibleTo, readAccountRows, toEnvelope } from '../../messaging/events.js';
+import { endAt, findExtent, readAccountRows, toEnvelope } from '../../messaging/events.js';
 import { getQuery, type Parameters, readParameters } from '../../oauth/parameters.js';
 import { hashSecret } from '../../oauth/secret.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
@@ -172,15 +172,15 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
   const key = toKey(form, ['days']);
   const path = getLinksPath(visit);
   const now = context.clock.now();
-  const { seen, count, last } = await context.database.read(async (query) => {
+  const { seen, count, extent } = await context.database.read(async (query) => {
     const seen = await requireSeen(visit, query);
     return {
       seen,
       count: await countShareLinks(query, account.id, now),
-      last: await findLastVisibleTo(query, seen.view),
+      extent: await findExtent(query, seen.view),
     };
   });
-  if (last === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
+  if (extent.end === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
   if (count >= LINKS_MAX) return sessionLinksAgain(visit, form, TOO_MANY);
   let hasMade = false;
   const madeAt = await once(visit, { path, key }, async (transaction: Transaction) => {
@@ -190,7 +190,8 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
       secret_hash: hashSecret(deriveSecret(visit, key)),
       account_id: account.id,
       session_id: seen.session.id,
-      last_sequence: last,
+      through_sequence: extent.through,
+      last_sequence: extent.end,
       created_at: now,
       expires_at: now + readDays(form) * DAY_MS,
     });
@@ -260,7 +261,7 @@ async function requireShared(
   if (link === undefined) throw new ServiceError('NOT_FOUND');
   const seen = await findSeenSession(query, link.account_id, link.session_id);
   if (seen === undefined) throw new ServiceError('NOT_FOUND');
-  const view = endAt(seen.view, link.last_sequence);
+  const view = endAt(seen.view, { through: link.through_sequence, end: link.last_sequence });
   return { ...seen, view, path: `${SHARED}/${secret}`, username: link.username, link };
 }
 
