@@ -9,7 +9,8 @@ import { endAt, findExtent, readAccountRows, toEnvelope } from '../../messaging/
 import { getQuery, type Parameters, readParameters } from '../../oauth/parameters.js';
 import { hashSecret } from '../../oauth/secret.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
-import { accountLock } from '../../store/lock-names.js';
+import { findSignedInAccount } from '../../store/browser-sessions.js';
+import { accountLock, sessionLock } from '../../store/lock-names.js';
 import {
   countShareLinks,
   deleteShareLink,
@@ -167,29 +168,30 @@ function readDays(form: Parameters): (typeof DAYS)[number] {
 
 /** Makes a link to what the account sees of the session now. */
 export async function actSessionLink(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const { context, account } = visit;
+  const { context, account, browser, part } = visit;
   requireLinks(context);
   const key = toKey(form, ['days']);
   const path = getLinksPath(visit);
   const now = context.clock.now();
-  const { seen, count, extent } = await context.database.read(async (query) => {
-    const seen = await requireSeen(visit, query);
-    return {
-      seen,
-      count: await countShareLinks(query, account.id, now),
-      extent: await findExtent(query, seen.view),
-    };
-  });
-  if (extent.end === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
-  if (count >= LINKS_MAX) return sessionLinksAgain(visit, form, TOO_MANY);
+  const { end } = await context.database.read(async (query) =>
+    findExtent(query, (await requireSeen(visit, query)).view),
+  );
+  if (end === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
+  const sessionId = part('session_id');
   let hasMade = false;
   const madeAt = await once(visit, { path, key }, async (transaction: Transaction) => {
-    await transaction.lock([accountLock(account.id)]);
+    await transaction.lock([accountLock(account.id), sessionLock(sessionId)]);
+    // A new password or a suspension may have signed this browser out since.
+    const current = await findSignedInAccount(transaction, browser.hash, now);
+    if (current?.id !== account.id) throw new ServiceError('UNAUTHORIZED');
+    const extent = await findExtent(transaction, (await requireSeen(visit, transaction)).view);
+    if ((await countShareLinks(transaction, account.id, now)) >= LINKS_MAX)
+      throw new ServiceError('FEATURE_NOT_AVAILABLE', TOO_MANY);
     await insertShareLink(transaction, {
       id: context.ids.ulid(),
       secret_hash: hashSecret(deriveSecret(visit, key)),
       account_id: account.id,
-      session_id: seen.session.id,
+      session_id: sessionId,
       through_sequence: extent.through,
       last_sequence: extent.end,
       created_at: now,
@@ -199,11 +201,11 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
     return String(now);
   });
   const answer = moved(path, letShowSecret(visit, path, key, Number(madeAt)));
-  return withAffected(answer, hasMade ? seen.session.id : null);
+  return withAffected(answer, hasMade ? sessionId : null);
 }
 
 const NOTHING_TO_SHARE = mistaken({ message: 'There is nothing to share yet: you see no message of this session.' });
-const TOO_MANY = mistaken({ message: `You have ${LINKS_MAX} links. Revoke one first.` });
+const TOO_MANY = `You have ${LINKS_MAX} links. Revoke one first.`;
 
 /** All links of the account, newest first. */
 export async function showLinks(visit: Visit): Promise<DashboardAnswer> {
