@@ -8,6 +8,7 @@ import { createConfidentialClient, revokeConfidentialClient } from '../../../src
 import { createSignInLinks } from '../../../src/service/oauth/server.js';
 import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
 import { findOAuthClient } from '../../../src/service/store/oauth-clients.js';
+import { insertShareLink } from '../../../src/service/store/share-links.js';
 import { registerAuthorizationServer, sweep } from '../../../src/service/web/authorization-server.js';
 import { request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
@@ -79,6 +80,24 @@ describe('What the authorization server forgets', () => {
     stage.clock.advance(1);
     await sweep(stage.context);
     expect(await count('oauth_client')).toBe(1);
+  });
+
+  it('links to sessions when they end', async () => {
+    const account = await stage.addAccount('alice');
+    const now = stage.clock.now();
+    await stage.write((transaction) =>
+      insertShareLink(transaction, {
+        ...{ id: 'a', secret_hash: 'b', account_id: account.id, session_id: 'c' },
+        ...{ through_sequence: 1, last_sequence: 1, created_at: now, expires_at: now + DAY_MS },
+      }),
+    );
+    const left: unknown[] = [];
+    for (const ms of [DAY_MS - 1, 1]) {
+      stage.clock.advance(ms);
+      await sweep(stage.context);
+      left.push(await count('share_link'));
+    }
+    expect(left).toEqual([1, 0]);
   });
 
   it('unused registrations in pages', async () => {

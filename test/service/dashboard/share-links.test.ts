@@ -1,9 +1,13 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { openBrowser, type Page } from '../../support/browser.js';
 import { createTestClock } from '../../support/clock.js';
 import { type Answer, formBody, request } from '../../support/http.js';
 import { mustFindForm } from '../../support/person.js';
+import { TEST_STORE, takeSchema } from '../../support/stores.js';
 import { bodyOf, cookieOf, csrfOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 const DAY_MS = 24 * 3_600_000;
@@ -241,6 +245,9 @@ describe('A link to a session', () => {
     expect((await post(linksPath(session), { days: '7', key: 'k' })).status).toBe(404);
     expect((await eve.open(linksPath(session))).answer.status).toBe(404);
     expect(bodyOf(await eve.open(LIST))).toContain('No links');
+    const participant = await stage.enterLocally(other.owner);
+    expect(bodyOf(await participant.open(linksPath(session)))).not.toContain('Links to this session');
+    expect((await visit(link)).status).toBe(200);
     expect(await activitiesOf(eve)).toEqual([]);
   });
 
@@ -347,17 +354,37 @@ describe('A link to a session', () => {
 });
 
 describe('Without links', () => {
-  it('a service with shareLinks off offers none', async () => {
-    const off = await openStage({ shareLinks: 'off' });
+  it('a service with shareLinks off offers none, and existing ones do not work', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'asp-share-'));
+    const schema = TEST_STORE === 'postgres' ? takeSchema() : undefined;
+    const store = { databaseUrl: schema?.url, ...(schema === undefined && { data: { directory: folder } }) };
+    let running = await openStage(store);
     try {
-      const owner = await createActor(off.desk.place, off.operator, 'owner');
-      const session = await owner.mustCreate({ topic: 'Mine' });
-      const visitor = await off.enterLocally(owner.owner);
+      const owner = await createActor(running.desk.place, running.operator, 'owner');
+      const { session_id: session } = (
+        await owner.post('/sessions', { topic: 'Mine', initial_message: { content: 'hello' } })
+      ).json as { session_id: string };
+      const before = await running.enterLocally(owner.owner);
+      const made = await before.press(linksPath(session), CREATE);
+      const shared = /\/shared\/[\w-]{43}/.exec(made.answer.text)?.[0] ?? '';
+      expect((await visit(running.web + shared)).status).toBe(200);
+      await running.close();
+      running = await openStage({ ...store, shareLinks: 'off' });
+      expect((await visit(running.web + shared)).status).toBe(404);
+      const visitor = await running.enterLocally(owner.owner);
       expect(bodyOf(await visitor.open(sessionPath(session)))).not.toContain(linksPath(session));
       expect(bodyOf(await visitor.open('/dashboard/settings'))).not.toContain(LIST);
       for (const path of [linksPath(session), LIST]) expect((await visitor.open(path)).answer.status).toBe(404);
+      const late = await request(`${running.web}${linksPath(session)}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded', cookie: cookieOf(visitor) },
+        body: formBody({ csrf: await csrfOf(visitor), key: 'k', days: '7' }),
+      });
+      expect(late.status).toBe(404);
     } finally {
-      await off.close();
+      await running.close();
+      await schema?.drop();
+      await rm(folder, { recursive: true });
     }
   });
 });

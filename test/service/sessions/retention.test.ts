@@ -30,6 +30,7 @@ import { advanceDeliveries } from '../../../src/service/store/inboxes.js';
 import { countOldSessions, listOperatorActions } from '../../../src/service/store/operator.js';
 import { dismissQuestion } from '../../../src/service/store/questions.js';
 import { putSeen } from '../../../src/service/store/sessions.js';
+import { insertShareLink } from '../../../src/service/store/share-links.js';
 import { putWebhook } from '../../../src/service/store/webhooks.js';
 import { writeExport } from '../../../src/service/web/dashboard/export.js';
 import { actorOf } from '../../support/actors.js';
@@ -44,6 +45,7 @@ import { must, openStage, type Stage } from './stage.js';
 const DAY_MS = 86_400_000;
 const AGE_MS = 30 * DAY_MS;
 const NEVER = (): boolean => false;
+const NO_TIME = Number.MAX_SAFE_INTEGER;
 
 let stage: Stage;
 let alice: AgentActor;
@@ -95,6 +97,10 @@ async function converse(words = 'a heron'): Promise<{ id: string; file: string }
       );
     await putSeen(transaction, bob.accountId, id, sequence);
     await dismissQuestion(transaction, bob.accountId, { session_id: id, sequence });
+    await insertShareLink(transaction, {
+      ...{ id: stage.context.ids.ulid(), secret_hash: id, account_id: bob.accountId, session_id: id },
+      ...{ through_sequence: 1, last_sequence: 1, created_at: stage.clock.now(), expires_at: NO_TIME },
+    });
     await transaction.run('INSERT INTO absence (agent_id, session_id, since) VALUES ($1, $2, 1)', bob.agentId, id);
   });
   must(await stage.end(alice, id));
@@ -184,7 +190,7 @@ describe('Retention', () => {
         'idempotency_record',
         'inbox',
       ],
-      ...['participant', 'question', 'seen_session', 'session', 'taken'],
+      ...['participant', 'question', 'seen_session', 'session', 'share_link', 'taken'],
     ]);
     expect(await countOf('message_word')).toBeGreaterThan(0);
     expect(await run()).toEqual({ sessions: 1, events: 10, attachments: 1 });
@@ -369,6 +375,16 @@ describe('Retention', () => {
     stage.clock.advance(7 * DAY_MS);
     await discardOrphans(stage.context);
     expect((await files.listTrash()).length).toBe(0);
+  });
+});
+
+describe('An account that is removed', () => {
+  it('keeps no links to sessions', async () => {
+    const { id } = await converse();
+    await removeAccount(stage.context, alice.accountId);
+    expect(await countOf('share_link')).toBe(1);
+    await removeAccount(stage.context, bob.accountId);
+    expect(await tracesOf(id)).not.toContain('share_link');
   });
 });
 
