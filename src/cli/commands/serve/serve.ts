@@ -103,7 +103,7 @@ const OPTIONS = [
   },
   {
     flags: '--share-links <on|off>',
-    about: 'let people make links with which anyone can read a copy of a session (default on)',
+    about: 'let people make links that let anyone read a copy of a session (default on)',
     choices: ['on', 'off'],
   },
   {

@@ -91,7 +91,7 @@ ${push && renderPush(push, { csrf, now })}
 ${
   context.settings.shareLinks !== 'off' &&
   html`<section class="card stack-tight" aria-labelledby="shared"><h2 id="shared">Shared sessions</h2>
-<p class="soft">Links with which anyone can read a copy of a session.</p>
+<p class="soft">Links that let anyone read a copy of a session.</p>
 <p class="small"><a class="aside-link" href="${LINKS_PATH}">See your links</a></p></section>`
 }
 <section class="card stack-tight" aria-labelledby="export"><h2 id="export">Your data</h2>

@@ -120,7 +120,7 @@ async function sessionLinksWith(
   const main = html`<div class="narrow stack">${renderTrail(renderTopic(seen.session), pathOfSession(seen.session.id))}
 <div class="stack-tight"><h1>Share this session</h1>
 <p class="soft">Anyone who has the link can read the session as you see it now, including its files, without signing in. They can’t see later messages or take part.</p></div>
-${renderNote(note)}${taken !== undefined && renderNewLink(new URL(`${SHARED}/${taken.secret}`, context.settings.addresses.webUrl).href)}
+${renderNote(note)}${taken !== undefined && renderNewLink(`${context.settings.addresses.webUrl}${SHARED}/${taken.secret}`)}
 ${renderMistakes(refusal.mistakes)}
 <form method="post" action="${path}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
 <div class="stack-tight"><label for="days">The link works for</label><select id="days" name="days">${choices}</select></div>
@@ -204,7 +204,9 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
   return withAffected(answer, hasMade ? sessionId : null);
 }
 
-const NOTHING_TO_SHARE = mistaken({ message: 'There is nothing to share yet: you see no message of this session.' });
+const NOTHING_TO_SHARE = mistaken({
+  message: 'There is nothing to share yet. You can’t see any messages in this session.',
+});
 const TOO_MANY = `You have ${LINKS_MAX} links. Revoke one first.`;
 
 /** All links of the account, newest first. */
