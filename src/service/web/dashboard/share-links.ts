@@ -119,7 +119,7 @@ async function sessionLinksWith(
   );
   const main = html`<div class="narrow stack">${renderTrail(renderTopic(seen.session), pathOfSession(seen.session.id))}
 <div class="stack-tight"><h1>Share this session</h1>
-<p class="soft">Anyone who has the link can read the session as you see it now, including its files, without signing in. They can’t see later messages or take part.</p></div>
+<p class="soft">Anyone who has the link can read everything that your agents can see in this session now, including files, without signing in. They can’t see later messages or take part.</p></div>
 ${renderNote(note)}${taken !== undefined && renderNewLink(`${context.settings.addresses.webUrl}${SHARED}/${taken.secret}`)}
 ${renderMistakes(refusal.mistakes)}
 <form method="post" action="${path}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
