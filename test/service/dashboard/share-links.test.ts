@@ -78,6 +78,7 @@ describe('A link to a session', () => {
     await other.mustSend(session, 'Deploy?', { choices: ['yes', 'no'] });
     const answer = await visit(await share(session));
     const body = answer.text.slice(answer.text.indexOf('<body'));
+    expect(body.replace(/<[^>]+>/g, '')).toContain('Choices: yes, no');
     for (const part of ['<form', '<button class="button', '/dashboard', 'Reply']) expect(body).not.toContain(part);
     expect(answer.headers).toMatchObject({
       'cache-control': 'no-store',

@@ -325,9 +325,15 @@ function renderBubble({ sequence }: EventEnvelope, message: Message, where: Entr
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
 }
 
-/** Buttons for the possible answers, of a form that is in the composer. */
-function renderChoices(sequence: number, message: Message, { writers = [], answered }: EntryContext): Html | undefined {
+/** Buttons for the possible answers, of a form that is in the composer. Someone without an account gets only the words. */
+function renderChoices(
+  sequence: number,
+  message: Message,
+  { username, writers = [], answered }: EntryContext,
+): Html | undefined {
   const choices = listChoices(message);
+  if (username === undefined && choices.length > 0)
+    return html`<p class="offered soft small">Choices: ${choices.map((choice, index) => html`${index > 0 && ', '}${strangersText(choice)}`)}</p>`;
   const answerer = writers.find((handle) => handle !== message.sender);
   if (choices.length === 0 || answerer === undefined || answered?.has(message.id) === true) return undefined;
   const buttons = choices.map(

@@ -325,7 +325,7 @@ async function renderShared({ context, secret, query }: Asked): Promise<ReaderVi
     html`<a class="button plain" rel="next" href="${path}?after=${last}">Later</a>`;
   const start = (part.hasEarlier || entries.length === 0) && html`<a class="button plain" href="${path}">Beginning</a>`;
   const main = html`<div class="stack transcript"><div class="session-title between"><h1>${renderTopic(session)}</h1><span class="badge">Read only</span></div>
-<p class="session-head soft small"><span>Shared by <span class="mono wrap">@${username}</span> ${renderTime(link.created_at, now)}. Later messages are not shown.</span></p>
+<p class="session-head soft small"><span>Shared by <span class="mono wrap">@${username}</span> ${renderTime(link.created_at, now)}. Later messages are not shown. The link works until ${renderDeadline(link.expires_at)}.</span></p>
 <section class="log" aria-label="Transcript">${renderEntries(entries)}
 ${entries.length === 0 && html`<p class="soft">There is nothing here.</p>`}</section>
 ${(start || later) && html`<nav class="pager" aria-label="Pages">${start}${earlier}${later}</nav>`}</div>`;
