@@ -404,17 +404,24 @@ export async function insertAbsence(transaction: Transaction, row: AbsenceRow): 
   );
 }
 
-/** Those of an agent begin again now. */
+/** Those of an agent begin again now; one from before it joined its session again ends. */
 export async function restartAbsences(transaction: Transaction, agentId: string, since: number): Promise<void> {
+  await transaction.run(
+    `DELETE FROM absence WHERE agent_id = $1 AND NOT EXISTS (SELECT 1 FROM participant
+       WHERE participant.agent_id = absence.agent_id AND participant.session_id = absence.session_id
+         AND participant.status = 'joined' AND participant.joined_at <= absence.since)`,
+    agentId,
+  );
   await transaction.run('UPDATE absence SET since = $2 WHERE agent_id = $1', agentId, since);
 }
 
-/** False: another service has handled it. */
-export async function deleteAbsence(transaction: Transaction, row: AbsenceRow): Promise<boolean> {
-  const { agent_id: agentId, session_id: sessionId } = row;
-  return (
-    (await transaction.run('DELETE FROM absence WHERE agent_id = $1 AND session_id = $2', agentId, sessionId)) === 1
-  );
+/** False: another service has handled it, or it began again meanwhile. */
+export async function deleteAbsence(
+  transaction: Transaction,
+  { agent_id: agentId, session_id: sessionId, since }: AbsenceRow,
+): Promise<boolean> {
+  const sql = 'DELETE FROM absence WHERE agent_id = $1 AND session_id = $2 AND since = $3';
+  return (await transaction.run(sql, agentId, sessionId, since)) === 1;
 }
 
 export function listAbsencesOf(query: Query, agentId: string, limit: number): Promise<AbsenceRow[]> {

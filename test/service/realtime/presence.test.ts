@@ -15,18 +15,12 @@ const GRACE_MS = 30_000;
 let directory: string;
 let clock: TestClock;
 let service: TestService;
-const start = () =>
-  startTestService({
-    clock,
-    data: { directory },
-    areLimitsOn: false,
-    presenceGraceMs: GRACE_MS,
-    port: service?.port ?? 0,
-  });
+const start = ({ presenceGraceMs = GRACE_MS } = {}) =>
+  startTestService({ clock, data: { directory }, areLimitsOn: false, presenceGraceMs, port: service?.port ?? 0 });
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'asp-presence-'));
   clock = createTestClock();
-  service = await startTestService({ clock, data: { directory }, areLimitsOn: false, presenceGraceMs: GRACE_MS });
+  service = await start();
 });
 afterEach(async () => {
   await service.stop();
@@ -114,6 +108,27 @@ describe('with a grace, an agent whose last socket is gone', () => {
     await untilType(alice, id, 'session.disconnected', 4);
     clock.advance(GRACE_MS);
     await untilType(alice, id, 'session.left');
+  });
+
+  it('is announced in a session that it left and joined again, although its return waits for an announcement', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    await (await bob.mustConnect()).close();
+    await untilType(alice, id, 'session.disconnected');
+    const announced = await bob.mustConnect();
+    await untilType(alice, id, 'session.reconnected');
+    await announced.close();
+    await untilType(alice, id, 'session.disconnected', 2);
+    const waiting = await bob.mustConnect();
+    await bob.mustLeave(id);
+    clock.advance(1);
+    await alice.mustInvite(id, bob.handle);
+    await bob.mustJoin(id);
+    await waiting.close();
+    await untilType(alice, id, 'session.disconnected', 3);
+    clock.advance(GRACE_MS);
+    await untilType(alice, id, 'session.left', 2);
   });
 
   it('is disconnected in every active session it has joined, and in no other', async () => {

@@ -4,10 +4,16 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AgentActor } from '../../../../src/service/core/context.js';
 import { createHealth } from '../../../../src/service/health.js';
 import { createPresence, type Presence } from '../../../../src/service/messaging/presence.js';
+import {
+  deleteAbsence,
+  insertAbsence,
+  listAbsencesOf,
+  restartAbsences,
+} from '../../../../src/service/store/participants.js';
 import { hasSocket } from '../../../../src/service/store/processes.js';
 import { createTestClock, type TestClock } from '../../../support/clock.js';
 import { until } from '../../../support/until.js';
-import { openStage, type Stage } from '../../sessions/stage.js';
+import { must, openStage, type Stage } from '../../sessions/stage.js';
 
 const HOUR_MS = 3_600_000;
 const SOCKETS = 64;
@@ -95,5 +101,22 @@ describe('Sockets of a dead service', () => {
     await startProcess(clocks[1]);
     await goOn(clocks, 90);
     expect(await isOnline()).toBe(true);
+  });
+});
+
+describe('An absence', () => {
+  it('that begins again in one service is not ended by another one that read it before', async () => {
+    const { session_id } = must(await stage.create(alice, {}));
+    const absence = { agent_id: alice.agentId, session_id, since: Number.MAX_SAFE_INTEGER - 1 };
+    await stage.write((transaction) => insertAbsence(transaction, absence));
+    let ending: Promise<boolean> | undefined;
+    await stage.write(async (transaction) => {
+      await restartAbsences(transaction, alice.agentId, Number.MAX_SAFE_INTEGER);
+      ending = stage.write((other) => deleteAbsence(other, absence));
+      // It waits for this row.
+      await pause(200);
+    });
+    expect(await ending).toBe(false);
+    expect(await stage.read((query) => listAbsencesOf(query, alice.agentId, 2))).toHaveLength(1);
   });
 });
