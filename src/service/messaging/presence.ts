@@ -39,6 +39,8 @@ const BATCH = 25;
  */
 const STEADY_MS = 10_000;
 const AGENTS_MAX = 10_000;
+/** While an announcement waits, its absences are looked at no more often than this, however short the grace period is. */
+const WAITING_LOOK_MS = 250;
 
 /** Disconnected at once, left when the grace period is over, reconnected before (wire: Live delivery, presence). */
 function createGraceRule(context: ServiceContext, graceMs: number) {
@@ -61,7 +63,7 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
     const now = context.clock.now();
     let rows: AbsenceRow[];
     do {
-      rows = await context.database.write((transaction) => settleOldest(context, transaction, now - graceMs));
+      rows = await context.database.write((transaction) => settleOldest(context, transaction, now - graceMs, waiting));
     } while (rows.length === BATCH && !isStopped);
     const [next] = await context.database.read((query) => listAbsences(query, 1));
     if (next !== undefined) arm(next.since + graceMs - now);
@@ -162,17 +164,24 @@ async function markBack(context: ServiceContext, agentId: string): Promise<boole
   return isAnnounced;
 }
 
-/** Ends the participations of agents whose grace period is over. */
-async function settleOldest(context: ServiceContext, transaction: Transaction, dueAt: number): Promise<AbsenceRow[]> {
+/** Ends the participations of agents whose grace period is over. `waiting`: those whose announcement as back waits. */
+async function settleOldest(
+  context: ServiceContext,
+  transaction: Transaction,
+  dueAt: number,
+  waiting: ReadonlyMap<string, unknown>,
+): Promise<AbsenceRow[]> {
+  const later = Math.max(context.clock.now(), dueAt + WAITING_LOOK_MS);
   const rows = (await listAbsences(transaction, BATCH)).filter((row) => row.since <= dueAt);
   await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
   for (const row of rows) {
     if (!(await deleteAbsence(transaction, row))) continue;
     const participant = await findJoined(transaction, row);
     if (participant === undefined) continue;
-    if (await hasSocket(transaction, row.agent_id))
-      await appendPresence(context, transaction, participant, 'session.reconnected');
-    else await removeParticipant(context, transaction, participant, 'grace_expired');
+    const isBack = await hasSocket(transaction, row.agent_id);
+    if (!isBack) await removeParticipant(context, transaction, participant, 'grace_expired');
+    else if (waiting.has(row.agent_id)) await insertAbsence(transaction, { ...row, since: later });
+    else await appendPresence(context, transaction, participant, 'session.reconnected');
   }
   return rows;
 }

@@ -38,6 +38,9 @@ const typesOf = async (actor: Actor, id: string): Promise<string[]> =>
 const untilType = (actor: Actor, id: string, type: string, count = 1) =>
   until(`${count} ${type}`, async () => (await typesOf(actor, id)).filter((found) => found === type).length === count);
 
+/** Time for what the clock has started. */
+const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
+
 describe('with a grace, an agent whose last socket is gone', () => {
   it('is disconnected, and leaves when it is not back in time', async () => {
     const alice = await service.createAgent('alice');
@@ -129,6 +132,34 @@ describe('with a grace, an agent whose last socket is gone', () => {
     await untilType(alice, id, 'session.disconnected', 3);
     clock.advance(GRACE_MS);
     await untilType(alice, id, 'session.left', 2);
+  });
+
+  it('is announced as back at most every ten seconds, even if its grace is shorter', async () => {
+    await service.stop();
+    service = await start({ presenceGraceMs: 1_000 });
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    const id = await talk(alice, bob);
+    await (await bob.mustConnect()).close();
+    await untilType(alice, id, 'session.disconnected');
+    const first = await bob.mustConnect();
+    await untilType(alice, id, 'session.reconnected');
+    await first.close();
+    await untilType(alice, id, 'session.disconnected', 2);
+    const second = await bob.mustConnect();
+    for (let seconds = 0; seconds < 8; seconds += 1) {
+      clock.advance(1_000);
+      await second.mustPing();
+      await settled();
+    }
+    const presence = async () => (await typesOf(alice, id)).filter((type) => type.endsWith('connected'));
+    expect(await presence()).toHaveLength(3);
+    clock.advance(2_000);
+    await untilType(alice, id, 'session.reconnected', 2);
+    await second.close();
+    await untilType(alice, id, 'session.disconnected', 3);
+    clock.advance(1_000);
+    await untilType(alice, id, 'session.left');
   });
 
   it('is disconnected in every active session it has joined, and in no other', async () => {
