@@ -238,6 +238,8 @@ export interface Driver {
 export interface ConnectionPool {
   /** Throws `NO_CONNECTION` if there is no connection available now. */
   connect(): Promise<pg.PoolClient>;
+  /** From now on, no connection is used that was opened before. */
+  renew(): void;
   close(): Promise<void>;
 }
 
@@ -338,13 +340,27 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
       });
       // A connection lost while idle is replaced by the next caller who needs one.
       pool.on('error', () => {});
-      pool.on('connect', (client) => client.on('error', () => {}));
+      let current = new WeakSet<pg.PoolClient>();
+      pool.on('connect', (client) => {
+        current.add(client);
+        client.on('error', () => {});
+      });
+      const connect = async (): Promise<pg.PoolClient> => {
+        for (;;) {
+          const client = await pool.connect();
+          if (current.has(client)) return client;
+          client.release(true);
+        }
+      };
       return {
         connect: () =>
-          orNextHost(() => pool.connect()).catch((cause: unknown) => {
+          orNextHost(connect).catch((cause: unknown) => {
             const reason = messageOf(cause);
             throw new OperatorError('NO_CONNECTION', `There is no connection to the database: ${reason}`, cause);
           }),
+        renew() {
+          current = new WeakSet();
+        },
         async close() {
           if (!pool.ended) await pool.end();
         },

@@ -50,11 +50,17 @@ interface CallsOptions {
 /** A process receives its own notifications. If none comes back for this long, the connection that listens is dead. */
 const ECHO_WITHIN_MS = 10_000;
 
+interface OwnCalls extends Calls {
+  /** Listens on a new connection. */
+  reopen(): void;
+  close(): Promise<void>;
+}
+
 /**
  * LISTEN on its own connection, which is reopened when it is lost; NOTIFY outside of every transaction, because
  * inside one it would hold a lock on the whole server through COMMIT.
  */
-function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): Calls & { close(): Promise<void> } {
+function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): OwnCalls {
   const listeners = new Set<(text: string) => void>();
   const upListeners: (() => void)[] = [];
   const stop = new AbortController();
@@ -116,6 +122,7 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
     },
     isUp: () => isUp,
     onUp: (listener) => void upListeners.push(listener),
+    reopen: () => end(),
     async close() {
       stop.abort();
       await running;
@@ -362,6 +369,9 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const pool = driver.createPool(requests + behind, check);
   const asidePool = driver.createPool(ASIDE_CONNECTIONS, check);
   const sessions = createSessionWatch(driver, (fault) => {
+    // They may lead to connections without our settings behind the pooler, and LISTEN is lost.
+    for (const each of [pool, asidePool]) each.renew();
+    calls.reopen();
     reads.hold(fault);
     writes.hold(fault);
   });

@@ -17,6 +17,7 @@ import { until } from '../../../support/until.js';
 
 const reason = missing('pgbouncer');
 const NOBODY = 'nobody';
+const CONNECTIONS = 40;
 
 let schema: Schema | undefined;
 let stops: (() => void)[] = [];
@@ -34,6 +35,8 @@ interface Pooler {
   readonly url: string;
   /** Kills it and starts it again with other settings. */
   restart(settings: Settings): Promise<void>;
+  /** Keeps its connections. */
+  reload(settings: Settings): void;
 }
 
 /** Starts a PgBouncer in front of the test database. */
@@ -53,9 +56,12 @@ async function startPooler(first: Settings): Promise<Pooler> {
   const isRoot = process.getuid?.() === 0;
   const uid = isRoot ? Number(execFileSync('id', ['-u', NOBODY], { encoding: 'utf8' })) : undefined;
   let child: ChildProcess | undefined;
-  const start = async (settings: Settings): Promise<void> => {
+  const configure = (settings: Settings): void => {
     const lines = Object.entries({ ...usual, ...settings }).map(([name, value]) => `${name} = ${value}`);
     writeFileSync(ini, `[databases]\n${database}\n[pgbouncer]\n${lines.join('\n')}\n`);
+  };
+  const start = async (settings: Settings): Promise<void> => {
+    configure(settings);
     if (uid !== undefined) for (const path of [folder, ini]) chownSync(path, uid, uid);
     child = spawn('pgbouncer', ['-q', ini], { stdio: 'ignore', ...(uid === undefined ? {} : { uid }) });
     await until('the pooler listens', () => canConnect(port));
@@ -76,6 +82,10 @@ async function startPooler(first: Settings): Promise<Pooler> {
       child?.kill('SIGKILL');
       await ended;
       await start(settings);
+    },
+    reload(settings) {
+      configure(settings);
+      child?.kill('SIGHUP');
     },
   };
 }
@@ -151,6 +161,40 @@ describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => 
     await until('it is ready again', async () => (await ready()) === 200);
     expect((await callAll()).every((status) => status === 200 || status === 201)).toBe(true);
     await service.stop();
+  });
+
+  it('no connection from before a pooler kept sessions again is used: it could lead to another schema', async () => {
+    const usual = { default_pool_size: 2 * CONNECTIONS };
+    const { url, reload } = await startPooler({ ...usual, pool_mode: 'session' });
+    const database = await openPostgres(url, { limits: { connections: CONNECTIONS } });
+    const one = (): Promise<unknown> => database.read((query) => query.get('SELECT 1 AS one'));
+    let count = 0;
+    /** The schema on each connection. Every statement is new, so that none is missing there. */
+    const schemas = (): Promise<(string | undefined)[]> =>
+      Promise.all(
+        Array.from({ length: CONNECTIONS }, () =>
+          database.read(async (query) => {
+            count += 1;
+            const sql = `SELECT current_schema()::text AS schema, pg_sleep(0.05)::text, ${count} AS number`;
+            return (await query.get<{ schema: string }>(sql))?.schema;
+          }),
+        ),
+      );
+    const expected = new Set([new URL(url).searchParams.get('search_path')]);
+    expect(new Set(await schemas())).toEqual(expected);
+    await Promise.all(Array.from({ length: CONNECTIONS }, one));
+    reload({ ...usual, pool_mode: 'transaction', server_reset_query_always: 1 });
+    await until('connections are mixed up', async () => (await schemas()).includes('public'));
+    await until('it is noticed', () =>
+      one().then(
+        () => false,
+        (error) => /pool_mode = session/.test(String(error)),
+      ),
+    );
+    reload({ ...usual, pool_mode: 'session' });
+    const found = await until('calls are answered again', () => schemas().catch(() => undefined));
+    expect(new Set(found)).toEqual(expected);
+    await database.close();
   });
 
   it('a pooler with too few connections is refused, and says how many are needed', async () => {
