@@ -32,7 +32,7 @@ async function main(argv: readonly string[]): Promise<void> {
     lendTerminal: (work) => signals.lendTerminal(work),
   });
   await Promise.all([streams.stdout.write(''), streams.stderr.write('')]).catch(() => {});
-  if (signals.deadly !== undefined) return dieBySignal(signals.deadly);
+  if (signals.fatal !== undefined) return dieBySignal(signals.fatal);
   process.exit(exitCode);
 }
 
@@ -99,7 +99,7 @@ class Signals {
   }
 
   /** The signal by which the process dies once the command has ended. */
-  get deadly(): NodeJS.Signals | undefined {
+  get fatal(): NodeJS.Signals | undefined {
     return this.#isFinishing ? undefined : this.#received;
   }
 }
