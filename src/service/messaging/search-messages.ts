@@ -4,7 +4,7 @@ import type { QueryOf, ReplyOf } from '../../wire/schemas/endpoint.js';
 import type { Message } from '../../wire/schemas/message.js';
 import { type AgentActor, isSearchOn, type ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
-import { ServiceError } from '../core/errors.js';
+import { isOutage, ServiceError } from '../core/errors.js';
 import { decodeCursor, encodeCursor } from '../store/cursor.js';
 import { listPositions } from '../store/events.js';
 import { SEARCH_INDEX_LOCK } from '../store/lock-names.js';
@@ -42,7 +42,10 @@ export function startIndexing(context: Pick<ServiceContext, 'clock' | 'database'
   const catchUp = async (): Promise<void> => {
     while (await indexMessages(context));
   };
-  return repeat(context.clock, PAUSE_MS, catchUp, (error) => context.log.error('indexing_failed', error));
+  return repeat(context.clock, PAUSE_MS, catchUp, (error) => {
+    // An outage is reported once, by the code that notices it.
+    if (!isOutage(error)) context.log.error('indexing_failed', error);
+  });
 }
 
 /** Indexes the words of the next events; false: there were none left. */

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { updateAgent } from '../../../src/service/agents/agents.js';
 import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
+import { OperatorError } from '../../../src/service/core/errors.js';
 import { removeAgent } from '../../../src/service/messaging/remove-agent.js';
 import {
   indexMessages,
@@ -407,6 +408,20 @@ describe('Search › the words of messages', () => {
     await startIndexing(stage.context)();
     expect(await indexMessages(stage.context)).toBe(false);
     expect(await contents(alice, 'otter', { limit: 100 })).toHaveLength(100);
+  });
+
+  it('are not indexed during an outage, without a line in the log for each try', async () => {
+    const outage = new OperatorError('DATABASE_LOST', 'The database is down.');
+    for (const [fault, lines] of [
+      [outage, 0],
+      [new Error('a bug'), 1],
+    ] as const) {
+      const logged: unknown[] = [];
+      const log = { ...stage.context.log, error: (_event: string, error?: unknown) => logged.push(error) };
+      const database = { ...stage.context.database, read: () => Promise.reject(fault) };
+      await startIndexing({ ...stage.context, log, database })();
+      expect(logged).toHaveLength(lines);
+    }
   });
 });
 
