@@ -366,6 +366,8 @@ describe('doctor', () => {
     const again = await run(`doctor --bundle ${path}`, { environment });
     expect(again).toMatchObject({ code: 2, err: expect.stringContaining('exists') });
     expect(readFileSync(path, 'utf8')).toBe(text);
+    const nowhere = await run(`doctor --bundle ${join(directory, 'missing', 'bundle.json')}`, { environment });
+    expect(nowhere).toMatchObject({ code: 2, err: expect.stringContaining('There is no folder') });
   });
 
   it.each([

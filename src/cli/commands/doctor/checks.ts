@@ -298,6 +298,7 @@ export async function writeBundle(
       });
   } catch (error) {
     if (isFileError(error, 'EEXIST')) throw usageError(`${path} exists.`, { why: 'choose another file.' });
+    if (isFileError(error, 'ENOENT', 'ENOTDIR')) throw usageError(`There is no folder ${dirname(path)}.`);
     throw unusableFile(`Cannot write ${path}.`, error);
   }
   return path;
