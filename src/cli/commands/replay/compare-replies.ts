@@ -286,7 +286,7 @@ async function* readEvents({ streams, machine, signal }: Context, path: string):
 
 function readEvent(line: string, where: string): EventEnvelope {
   const refuse = (field: string): CliError =>
-    usageError(`${where}${field === '' ? '' : `: ${field}`} is not an event.`, {
+    usageError(`${where} is not an event${field === '' ? '' : `: ${field} is missing or not valid`}.`, {
       why: 'a recording has one event on each line, as JSON: asp session export, or asp tail.',
     });
   const event = EventEnvelope.safeParse(parseIfJson(line));
