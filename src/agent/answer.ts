@@ -317,7 +317,7 @@ async function notify(
     return earlier === undefined ? notify(answering, event, why, 'notice') : { kind: 'answered', reply: earlier };
   }
   const what = notice?.kind === 'done' ? 'the sender is notified.' : 'no reply was sent.';
-  await context.output.note(`${event.event_id}: ${why}; ${what}`);
+  await context.output.note(`${event.event_id}: ${why.replace(/\.$/, '')}; ${what}`);
   return notice;
 }
 

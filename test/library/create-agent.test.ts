@@ -231,6 +231,9 @@ describe('an agent of the library', () => {
       'TypeError: The handler returned a reply that cannot be sent: "0.text" must be of type string.',
       'RangeError: The handler returned a reply larger than 256 KiB.',
     ]);
+    expect(notes.at(-1)).toMatch(
+      /^evt_\S+: The handler returned a reply larger than 256 KiB; the sender is notified\.$/,
+    );
   });
 
   it('notifies the sender if the service refuses the reply, and says so only if that is true', async () => {
