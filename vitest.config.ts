@@ -111,8 +111,8 @@ export default defineConfig({
     // Loading the sources anew for each file would cost half a second each time.
     isolate: false,
     sequence: { sequencer: ProgramsFirst },
-    // Most of a test's time is spent waiting for disks, sockets and other processes.
-    maxWorkers: Math.max(6, availableParallelism()),
+    // Half of a test's time is spent waiting. Two cores are no faster with six.
+    maxWorkers: Math.max(4, availableParallelism()),
     // Two hundred rounds take longer than one.
     testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
     hookTimeout: 60_000,

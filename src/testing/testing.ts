@@ -302,7 +302,12 @@ function readFault(fault: TestFault | TestStreamFault): Fault {
   if (fault.kind === 'drop') return { kind: fault.kind, rate };
   const operation = fault.on;
   if (operation !== undefined) endpointRow(operation);
-  if (fault.kind === 'delay') return { kind: 'delay', delayMs: readMs('delay', fault.for), rate, operation };
+  if (fault.kind === 'delay') {
+    // A program in JavaScript may leave it out.
+    if ((fault.for as unknown) === undefined)
+      throw new TypeError("A delay needs a duration: { kind: 'delay', for: '200ms' }.");
+    return { kind: 'delay', delayMs: readMs('delay', fault.for), rate, operation };
+  }
   if (fault.kind === 'lost' || fault.kind === 'cut') return { kind: fault.kind, rate, operation };
   if (STATUSES.includes(fault.kind)) return { kind: 'refuse', status: fault.kind, rate, operation };
   throw new TypeError(`'${fault.kind}' is not a fault: use lost, cut, delay, drop or one of ${STATUSES.join(', ')}.`);

@@ -326,7 +326,7 @@ describe('a recording with a mistake', () => {
     [`${line}\n\n# order\n`, ':3 is not an event.'],
     ['{"type":"session.ended"}\n', ':1 is not an event: session_id is missing or not valid.'],
     [`${line.replace('"sender":"@t.you",', '')}\n`, ':1 is not an event: payload.sender is missing or not valid.'],
-    ['', 'takes no part in this recording'],
+    ['', 'This recording has no messages.'],
     [`${JSON.stringify(later)}\n${line}\n`, `:2 is not in order: event 1 of ${SESSION} comes after event 2.`],
     [`${line}\n`, `it has ${YOU}: name one with --as.`],
   ];

@@ -168,6 +168,7 @@ describe('a service for tests', () => {
     );
     expect(() => service.clock.advance('soon')).toThrow("advance 'soon' is not a duration: write 500ms, 30s");
     expect(() => service.inject({ kind: 'delay', for: '-1' })).toThrow("delay '-1' is not a duration");
+    expect(() => service.inject({ kind: 'delay' } as never)).toThrow("A delay needs a duration: { kind: 'delay', for");
     expect(() => service.inject({ kind: 500, times: 1, chance: 0.5 })).toThrow('one of times, every and chance');
     expect(() => service.inject({ kind: 500, chance: 2 })).toThrow('chance 2 is not between 0 and 1.');
     expect(() => service.inject({ kind: 500, times: 0 })).toThrow('0 is not a number of calls');

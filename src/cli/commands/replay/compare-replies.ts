@@ -326,9 +326,8 @@ async function* listTurns(
   const requirePresence = (): void => {
     if (isThere) return;
     const handles = [...seen].slice(0, HANDLES_SHOWN).join(', ');
-    throw usageError(`${me} takes no part in this recording.`, {
-      why: handles === '' ? 'it is empty.' : `it has ${handles}: name one with --as.`,
-    });
+    if (handles === '') throw usageError('This recording has no messages.');
+    throw usageError(`${me} takes no part in this recording.`, { why: `it has ${handles}: name one with --as.` });
   };
   for await (const event of events) {
     count += 1;
