@@ -4,39 +4,41 @@ import { fileFault, isFileError } from '../kit/private-file.js';
 import type { Context } from './context/context.js';
 import { CliError, usageError } from './errors.js';
 
-/** What the error for an unusable input adds if the input would have been sent. */
-export const NOTHING_SENT = ' Nothing was sent.';
-type Fate = typeof NOTHING_SENT | '';
+/** Reads what a command is about to send. The error for input that cannot be used says that nothing was sent. */
+export async function readToSend<Value>(read: () => Promise<Value>): Promise<Value> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    throw new CliError(error.code, { ...error, message: `${error.message} Nothing was sent.`, cause: error.cause });
+  }
+}
 
 /** All of standard input. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
-export async function readStdin(
-  { streams }: Pick<Context, 'streams'>,
-  maxBytes: number,
-  fate: Fate = '',
-): Promise<Buffer> {
+export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const bytes of streams.stdin.read()) {
     parts.push(bytes);
     size += bytes.byteLength;
-    if (size > maxBytes) throw tooLarge('Standard input', maxBytes, fate);
+    if (size > maxBytes) throw tooLarge('Standard input', maxBytes);
   }
   return Buffer.concat(parts);
 }
 
 /** The bytes of a file named by the user. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
-export async function readNamedFile(path: string, maxBytes: number, fate: Fate = ''): Promise<Buffer> {
+export async function readNamedFile(path: string, maxBytes: number): Promise<Buffer> {
   try {
     const parts: Uint8Array[] = [];
     let size = 0;
     for await (const bytes of createReadStream(path)) {
       parts.push(bytes as Uint8Array);
       size += (bytes as Uint8Array).byteLength;
-      if (size > maxBytes) throw tooLarge(path, maxBytes, fate);
+      if (size > maxBytes) throw tooLarge(path, maxBytes);
     }
     return Buffer.concat(parts);
   } catch (error) {
-    throw fileFailure(path, error, fate);
+    throw fileFailure(path, error);
   }
 }
 
@@ -75,16 +77,16 @@ export function decodeText(bytes: Uint8Array, name: string, why?: string): strin
   return text;
 }
 
-export function tooLarge(name: string, maxBytes: number, fate: Fate = ''): CliError {
+export function tooLarge(name: string, maxBytes: number): CliError {
   const limit = maxBytes >= 1024 * 1024 ? `${maxBytes / (1024 * 1024)} MiB` : `${maxBytes / 1024} KiB`;
-  return new CliError('ASP_FILE_TOO_LARGE', { message: `${name} is larger than ${limit}.${fate}` });
+  return new CliError('ASP_FILE_TOO_LARGE', { message: `${name} is larger than ${limit}.` });
 }
 
 /** Why a file named by the user cannot be read. */
-export function fileFailure(path: string, error: unknown, fate: Fate = ''): unknown {
-  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`${path} does not exist.${fate}`);
-  if (isFileError(error, 'EACCES', 'EPERM')) return usageError(`${path} cannot be read by this user.${fate}`);
-  if (isFileError(error, 'EISDIR')) return usageError(`${path} is a folder.${fate}`);
+export function fileFailure(path: string, error: unknown): unknown {
+  if (isFileError(error, 'ENOENT', 'ENOTDIR')) return usageError(`${path} does not exist.`);
+  if (isFileError(error, 'EACCES', 'EPERM')) return usageError(`${path} cannot be read by this user.`);
+  if (isFileError(error, 'EISDIR')) return usageError(`${path} is a folder.`);
   return error;
 }
 

@@ -8,7 +8,7 @@ import { chosenKey } from '../context/calls.js';
 import type { Context } from '../context/context.js';
 import { explain } from '../context/explain.js';
 import { usageError } from '../errors.js';
-import { fileFailure, NOTHING_SENT, readStdin, tooLarge } from '../input.js';
+import { fileFailure, readStdin, readToSend, tooLarge } from '../input.js';
 
 const PATH = {
   usage: '<path>',
@@ -146,7 +146,7 @@ async function toRequest(context: Context, options: ApiOptions): Promise<RawRequ
   const idempotencyKey = isRead ? undefined : await chosenKey(context, endpoint);
   const body =
     input !== undefined
-      ? await readInput(context, input)
+      ? await readToSend(() => readInput(context, input))
       : isRead || fields.length === 0
         ? undefined
         : JSON.stringify(Object.fromEntries(fields));
@@ -163,16 +163,16 @@ function withQuery(path: string, fields: ApiOptions['fields']): string {
 }
 
 async function readInput(context: Context, source: string): Promise<Buffer> {
-  if (source === '-') return readStdin(context, INPUT_MAX_BYTES, NOTHING_SENT);
+  if (source === '-') return readStdin(context, INPUT_MAX_BYTES);
   try {
     const facts = await promises.stat(source);
     if (!facts.isFile()) throw usageError(`${source} is not a regular file.`);
-    if (facts.size > INPUT_MAX_BYTES) throw tooLarge(source, INPUT_MAX_BYTES, NOTHING_SENT);
+    if (facts.size > INPUT_MAX_BYTES) throw tooLarge(source, INPUT_MAX_BYTES);
     const parts: Buffer[] = [];
     for await (const bytes of createReadStream(source)) parts.push(bytes as Buffer);
     return Buffer.concat(parts);
   } catch (error) {
-    throw fileFailure(source, error, NOTHING_SENT);
+    throw fileFailure(source, error);
   }
 }
 

@@ -13,7 +13,7 @@ import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
-import { fileFailure, NOTHING_SENT, readStdin, unusableFile } from '../../input.js';
+import { fileFailure, readStdin, readToSend, unusableFile } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
 import { unseenAttachment } from './references.js';
 
@@ -37,21 +37,20 @@ export async function prepareUpload(context: Context, path: string, { filename, 
       throw usageError('Standard input needs a name with an extension, which determines its type.', {
         why: 'use --filename <name>, or --as-text for plain text.',
       });
-    const bytes = await readStdin(context, ATTACHMENT_MAX_BYTES, NOTHING_SENT);
+    const bytes = await readStdin(context, ATTACHMENT_MAX_BYTES);
     return check(name, bytes.byteLength, bytes.subarray(0, HEAD_BYTES), isAsText, async function* () {
       yield bytes;
     });
   }
   try {
     const facts = await stat(path);
-    if (!facts.isFile())
-      throw usageError(`${path} is ${facts.isDirectory() ? 'a folder' : 'not a regular file'}.${NOTHING_SENT}`);
+    if (!facts.isFile()) throw usageError(`${path} is ${facts.isDirectory() ? 'a folder' : 'not a regular file'}.`);
     const file = await open(path, 'r');
     const head = Buffer.alloc(HEAD_BYTES);
     const { bytesRead } = await file.read(head, 0, HEAD_BYTES, 0).finally(() => file.close());
     return check(basename(path), facts.size, head.subarray(0, bytesRead), isAsText, () => createReadStream(path));
   } catch (error) {
-    throw fileFailure(path, error, NOTHING_SENT);
+    throw fileFailure(path, error);
   }
 }
 
@@ -62,13 +61,13 @@ function check(
   isAsText: boolean,
   openBytes: () => AsyncIterable<Uint8Array>,
 ): Upload {
-  if (size === 0) throw usageError(`${filename} is empty.${NOTHING_SENT}`);
+  if (size === 0) throw usageError(`${filename} is empty.`);
   const found = recognizeFile({ filename, size, head, otherwise: isAsText ? 'text/plain' : undefined });
   if (typeof found === 'string') return { filename, contentType: found, size, open: openBytes };
   const { code, message } = found;
   const isUnsupported = attachmentTypeOfName(filename) === undefined;
   const why = isUnsupported && !isAsText ? `${found.why} To send it as plain text, add --as-text.` : found.why;
-  throw new CliError(code, { message: `${message}${NOTHING_SENT}`, why });
+  throw new CliError(code, { message, why });
 }
 
 /**
@@ -181,7 +180,7 @@ interface UploadOptions extends UploadAs {
 /** Every file is checked before the first byte is sent. */
 export async function uploadAll(context: Context, { paths, ...uploadAs }: UploadOptions): Promise<void> {
   const files: Upload[] = [];
-  for (const path of paths) files.push(await prepareUpload(context, path, uploadAs));
+  for (const path of paths) files.push(await readToSend(() => prepareUpload(context, path, uploadAs)));
   if (context.globals.isDryRun) return printFiles(context, files);
   const items: (Attachment & { readonly idempotency_key: string | null })[] = [];
   try {

@@ -21,7 +21,7 @@ import type { Message } from '../../../wire/schemas/message.js';
 import { Content, JsonObject, type Part } from '../../../wire/schemas/requests.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
-import { NOTHING_SENT, readNamedFile } from '../../input.js';
+import { readNamedFile } from '../../input.js';
 import { partTypeOf, prepareUpload } from '../attachment/transfer.js';
 import { toShownText } from './line-process.js';
 
@@ -126,7 +126,7 @@ export function createExchange({ findRelation, readRecent, attach }: JsonSources
         for (const path of files) parts.push(await attach(event, path, signal));
       } catch (error) {
         if (!(error instanceof CliError) || signal.aborted) throw error;
-        return failed(exitCode, error.message.replace(NOTHING_SENT, '').replace(/\.$/, ''));
+        return failed(exitCode, error.message.replace(/\.$/, ''));
       }
       return { kind: 'printed', exitCode, text, content: parts, ...rest };
     },

@@ -4,7 +4,7 @@ import type { Content, Part } from '../../../wire/schemas/requests.js';
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
-import { decodeText, linesOf, NOTHING_SENT, readNamedFile, readStdin, tooLarge } from '../../input.js';
+import { decodeText, linesOf, readNamedFile, readStdin, readToSend, tooLarge } from '../../input.js';
 import type { SendOptions, TextSource } from './send.js';
 
 /** The content of a message, and the files that were uploaded for it. */
@@ -14,8 +14,6 @@ interface Built {
   /** False if the same command line would not send the same again. */
   readonly isRepeatable: boolean;
 }
-
-const NOT_TEXT = 'send it as a file: --file.';
 
 /** What the content of a message is made from. */
 type Contents = Omit<SendOptions, 'metadata'>;
@@ -60,34 +58,34 @@ export function readGivenText(context: Context, text: string): Promise<string> {
 }
 
 /** The text of a message; one line feed at the end of a file or stream is not part of it. */
-async function readText(context: Context, source: TextSource): Promise<string> {
-  if (source.kind === 'given') return checkText(source.text);
-  const isStdin = source.kind === 'stdin';
-  const bytes = isStdin
-    ? await readStdin(context, MESSAGE_BODY_MAX_BYTES, NOTHING_SENT)
-    : await readNamedFile(source.path, MESSAGE_BODY_MAX_BYTES, NOTHING_SENT);
-  return checkText(decodeText(bytes, isStdin ? 'Standard input' : source.path, NOT_TEXT).replace(/\r?\n$/, ''));
+function readText(context: Context, source: TextSource): Promise<string> {
+  return readToSend(async () => {
+    if (source.kind === 'given') return checkText(source.text);
+    const text = await readTextFrom(context, source.kind === 'stdin' ? undefined : source.path);
+    return checkText(text.replace(/\r?\n$/, ''));
+  });
+}
+
+/** The text of a file; undefined is standard input. */
+async function readTextFrom(context: Context, path: string | undefined): Promise<string> {
+  const bytes =
+    path === undefined
+      ? await readStdin(context, MESSAGE_BODY_MAX_BYTES)
+      : await readNamedFile(path, MESSAGE_BODY_MAX_BYTES);
+  return decodeText(bytes, path ?? 'Standard input', 'send it as a file: --file.');
 }
 
 function checkText(text: string): string {
-  if (text === '') throw usageError('The message is empty. Nothing was sent.');
-  if (Buffer.byteLength(text) > MESSAGE_BODY_MAX_BYTES)
-    throw tooLarge('The message', MESSAGE_BODY_MAX_BYTES, NOTHING_SENT);
+  if (text === '') throw usageError('The message is empty.');
+  if (Buffer.byteLength(text) > MESSAGE_BODY_MAX_BYTES) throw tooLarge('The message', MESSAGE_BODY_MAX_BYTES);
   return text;
 }
 
 /** A value given as JSON, as `@file`, or `-` for standard input. */
 async function readJson(context: Context, option: string, value: string): Promise<unknown> {
-  const text =
-    value === '-'
-      ? decodeText(await readStdin(context, MESSAGE_BODY_MAX_BYTES, NOTHING_SENT), 'Standard input', NOT_TEXT)
-      : value.startsWith('@')
-        ? decodeText(
-            await readNamedFile(value.slice(1), MESSAGE_BODY_MAX_BYTES, NOTHING_SENT),
-            value.slice(1),
-            NOT_TEXT,
-          )
-        : value;
+  const isGiven = value !== '-' && !value.startsWith('@');
+  const path = value === '-' ? undefined : value.slice(1);
+  const text = isGiven ? value : await readToSend(() => readTextFrom(context, path));
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -130,7 +128,7 @@ async function uploadFiles(
   if (files.length === 0) return [];
   const { partTypeOf, prepareUpload, uploadFile } = await import('../attachment/transfer.js');
   const prepared: Upload[] = [];
-  for (const path of files) prepared.push(await prepareUpload(context, path, uploadAs));
+  for (const path of files) prepared.push(await readToSend(() => prepareUpload(context, path, uploadAs)));
   const uploads: Uploaded[] = [];
   for (const [index, file] of prepared.entries()) {
     const type = partTypeOf(file);
