@@ -76,18 +76,23 @@ export async function callAsAccount<Name extends AccountOperation>(
   const { method, path } = await locate(operation, input);
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, '', ACCOUNT_ACTOR);
   const client = await openAccountClient(context, ACCOUNT_SCOPES);
+  const call = client.call(operation, { ...input, idempotencyKey, signal: context.signal });
+  return explain(() => explainAccountCall(context, errorContext), call);
+}
+
+const NEEDS_LOGIN = ['FORBIDDEN', 'INSUFFICIENT_SCOPE', 'UNAUTHORIZED', 'ASP_LOGIN_ENDED', 'ASP_NO_CREDENTIAL'];
+
+async function explainAccountCall(context: Context, errorContext: ErrorContext): Promise<ErrorContext> {
   const next = await loginCommand(context);
-  const signIn = ['FORBIDDEN', 'INSUFFICIENT_SCOPE', 'UNAUTHORIZED', 'ASP_LOGIN_ENDED', 'ASP_NO_CREDENTIAL'];
-  const explained = {
+  const isToken = credentialKind(context.environment, await context.profile()) === 'token';
+  return {
     ...errorContext,
     reasons: {
-      FORBIDDEN:
-        credentialKind(context.environment, await context.profile()) === 'token'
-          ? 'the token acts as an agent, or the agent belongs to another account; only its account can manage it.'
-          : 'the agent belongs to another account; only its account can manage it.',
+      FORBIDDEN: isToken
+        ? 'the token acts as an agent, or the agent belongs to another account; only its account can manage it.'
+        : 'the agent belongs to another account; only its account can manage it.',
       ...errorContext.reasons,
     },
-    next: { ...Object.fromEntries(signIn.map((code) => [code, next])), ...errorContext.next },
+    next: { ...Object.fromEntries(NEEDS_LOGIN.map((code) => [code, next])), ...errorContext.next },
   };
-  return explain(explained, client.call(operation, { ...input, idempotencyKey, signal: context.signal }));
 }

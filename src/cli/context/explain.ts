@@ -40,12 +40,16 @@ export function withContext(error: RequestError, context: ErrorContext): Request
   return copy;
 }
 
-/** The call. Its failure carries what the command knows; the caller nearest to the call knows best. */
-export async function explain<Value>(context: ErrorContext, call: Promise<Value>): Promise<Value> {
+/** The call. Its failure carries what the command knows or finds out then; the caller nearest to the call knows best. */
+export async function explain<Value>(
+  context: ErrorContext | (() => Promise<ErrorContext>),
+  call: Promise<Value>,
+): Promise<Value> {
   try {
     return await call;
   } catch (error) {
-    if (error instanceof Error && !contexts.has(error)) contexts.set(error, context);
+    if (error instanceof Error && !contexts.has(error))
+      contexts.set(error, typeof context === 'function' ? await context() : context);
     throw error;
   }
 }
