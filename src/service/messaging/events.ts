@@ -395,7 +395,7 @@ export interface AccountView {
   readonly through: number;
   /** Beyond that: whether one of its agents was invited, which shows it the ends of the session. */
   readonly invited: readonly Range[];
-  /** It is shown no event after this one. */
+  /** The account is shown no event after this one. The view of one agent has no such end. */
   readonly end: number;
   /** One of its agents, if only what this agent sees by its current status is to be shown. */
   readonly agent?: OwnParticipationRow;
@@ -497,13 +497,13 @@ export function lastVisibleTo({ participations, through, invited, end, agent }: 
 /** The last event that the account may see, and never a hidden one after it; 0 if there is none. */
 export async function findLastVisibleTo(
   query: Query,
-  { participations, through, agent }: AccountView,
+  { participations, through, end, agent }: AccountView,
 ): Promise<number> {
   if (agent !== undefined) return findLastVisible(query, agent);
-  const end = participations[0].last_sequence;
-  let last = Math.min(through, end);
-  if (last === end) return last;
-  for (const one of participations.filter(isOutsider)) last = Math.max(last, await findLastVisible(query, one));
+  const lastOfAll = Math.min(participations[0].last_sequence, end);
+  let last = Math.min(through, lastOfAll);
+  if (last === lastOfAll) return last;
+  for (const one of participations.filter(isOutsider)) last = Math.max(last, await findLastVisible(query, one, end));
   return last;
 }
 
