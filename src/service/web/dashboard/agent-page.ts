@@ -1,21 +1,19 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { encode } from 'uqr';
 import { isHandle } from '../../../wire/handle.js';
 import { getPublicPath, parseSkills } from '../../agents/agents.js';
 import { signPicture } from '../../attachments/agent-picture.js';
 import type { Addresses, ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
-import { hasCode } from '../../core/errors.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { redirect } from '../api-scope.js';
 import { COPY_SCRIPT } from '../assets.js';
-import { describeDuration } from '../form.js';
 import { type Html, html, renderAgentFace, renderName, strangersLines, strangersText } from '../html.js';
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
-import type { PageBounds, StrangerLimit } from './page-bounds.js';
+import { answerStranger, type PageBounds } from './page-bounds.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
 /** In place of the letter, but only where one agent is shown on its own: its owner chose the picture. */
@@ -103,26 +101,6 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
       showPicture(request.params.handle, reply),
     ),
   );
-}
-
-/** Answers someone who may not be signed in, or says that they have opened too many pages. */
-export async function answerStranger(
-  { context }: AuthorizationServer,
-  bounds: PageBounds,
-  { limit, request, reply }: { limit: StrangerLimit; request: FastifyRequest; reply: FastifyReply },
-  work: () => Promise<FastifyReply>,
-): Promise<FastifyReply> {
-  try {
-    return await bounds.forStranger(limit, request, work);
-  } catch (error) {
-    if (!hasCode(error, 'RATE_LIMITED')) throw error;
-    const waitS = error.options.retryAfterS ?? 1;
-    return sendErrorPage(reply.header('retry-after', String(waitS)), context, error.status, {
-      title: 'Too many pages',
-      message: `You opened too many pages. Try again in ${describeDuration(waitS)}.`,
-      code: error.code,
-    });
-  }
 }
 
 function sendUnknown(reply: FastifyReply, context: ServiceContext): FastifyReply {

@@ -1,15 +1,18 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type OwnRateLimitName, REQUEST_WAIT_MAX_MS } from '../../../wire/limit.js';
 import type { ServiceContext } from '../../core/context.js';
+import { hasCode } from '../../core/errors.js';
 import { createSemaphore } from '../../core/semaphore.js';
 import { toNetwork } from '../../oauth/attempts.js';
-import { takeForAddress } from '../../oauth/server.js';
+import { type AuthorizationServer, takeForAddress } from '../../oauth/server.js';
+import { describeDuration } from '../form.js';
+import { sendErrorPage } from '../layout.js';
 
 /** Pages that one viewer gets at the same time; the others wait. */
 const AT_ONCE = { max: 2, waitingMax: 200, refusal: 'Too many pages are being opened.' } as const;
 
 /** The limits of pages for people who are not signed in. */
-export type StrangerLimit = Extract<OwnRateLimitName, 'viewAgentPage' | 'viewSharedSession'>;
+type StrangerLimit = Extract<OwnRateLimitName, 'viewAgentPage' | 'viewSharedSession'>;
 
 /**
  * Limits what one viewer may have rendered. A page of strangers' Markdown and code takes a hundred times as long as
@@ -39,4 +42,24 @@ export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits
     },
     forNews: (accountId, work) => viewers.use(accountId, () => work(() => take(accountId))),
   };
+}
+
+/** Answers someone who may not be signed in, or says that they have opened too many pages. */
+export async function answerStranger(
+  { context }: AuthorizationServer,
+  bounds: PageBounds,
+  { limit, request, reply }: { limit: StrangerLimit; request: FastifyRequest; reply: FastifyReply },
+  work: () => Promise<FastifyReply>,
+): Promise<FastifyReply> {
+  try {
+    return await bounds.forStranger(limit, request, work);
+  } catch (error) {
+    if (!hasCode(error, 'RATE_LIMITED')) throw error;
+    const waitS = error.options.retryAfterS ?? 1;
+    return sendErrorPage(reply.header('retry-after', String(waitS)), context, error.status, {
+      title: 'Too many pages',
+      message: `You opened too many pages. Try again in ${describeDuration(waitS)}.`,
+      code: error.code,
+    });
+  }
 }

@@ -25,7 +25,6 @@ import { hidden, renderMistakes } from '../form.js';
 import { CAUTION, type Html, html, untrustedText } from '../html.js';
 import { readLook, sendErrorPage } from '../layout.js';
 import { renderDeadline, renderTime } from '../time.js';
-import { answerStranger } from './agent-page.js';
 import { type EntryContext, prepareEntries, toEntries } from './entries.js';
 import {
   readerHeaders,
@@ -39,7 +38,7 @@ import {
   renderTrail,
   type View,
 } from './frame.js';
-import type { PageBounds } from './page-bounds.js';
+import { answerStranger, type PageBounds } from './page-bounds.js';
 import { pathOfSession, renderTopic } from './sessions.js';
 import { letShowSecret, takeSecret } from './shown-secret.js';
 import {
