@@ -333,6 +333,14 @@ describe('A link to a session', () => {
     expect(await share(session)).not.toBe('no link');
   });
 
+  it('is not made for a session of which its owner sees nothing', async () => {
+    const session = await mine.mustCreate({ topic: 'Empty' });
+    const refused = await ada.press(linksPath(session), CREATE);
+    expect([refused.answer.status, linkIn(refused.answer.text)]).toEqual([400, 'no link']);
+    expect(refused.text).toContain('There is nothing to share yet.');
+    expect(bodyOf(await ada.open(LIST))).toContain('No links');
+  });
+
   it('an unknown and a revoked one get the same answer', async () => {
     const session = await openSession();
     const link = await share(session);

@@ -103,7 +103,7 @@ const OPTIONS = [
   },
   {
     flags: '--share-links <on|off>',
-    about: 'let people make links that let anyone read a copy of a session (default on)',
+    about: 'let people share a copy of a session with a link that anyone can open (default on)',
     choices: ['on', 'off'],
   },
   {
