@@ -485,7 +485,7 @@ async function stopAll(running: Running): Promise<void> {
     realtime.stop,
     async () => running.webPush?.stop(),
     async () => running.webhooks?.stop(),
-    inboxes.stop,
+    () => inboxes.stop(),
     health.stop,
     stopHousekeeping,
     operator.close,

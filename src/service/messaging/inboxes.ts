@@ -1,4 +1,4 @@
-import type { Inboxes, ServiceContext, Settings } from '../core/context.js';
+import type { Inboxes, Progress, ServiceContext, Settings } from '../core/context.js';
 import { type Database, isShared, type Transaction } from '../core/database.js';
 import { isOutage } from '../core/errors.js';
 import {
@@ -50,124 +50,167 @@ interface PushSetting {
  * again.
  */
 export function createInboxes(context: InboxesContext): InboxKeeper {
-  const { clock, database, bus, log } = context;
-  const deliveries = new Map<string, DeliveryRow>();
-  /** Until the first check it is unknown what an earlier process left behind. */
-  let mayBeBehind = true;
-  let running: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-  let cancel: (() => void) | undefined;
-  let stopListening = (): void => {};
-  let stopWatchingEpochs = (): void => {};
-  let isStopped = false;
+  return new Keeper(context);
+}
 
-  const arm = (delayMs = LAG_MS): void => {
-    if (isStopped) return;
-    cancel ??= clock.schedule(
+class Keeper implements InboxKeeper {
+  readonly #context: InboxesContext;
+  readonly #deliveries: UnwrittenDeliveries;
+  /** Until the first check it is unknown what an earlier process left behind. */
+  #mayBeBehind = true;
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #cancel: (() => void) | undefined;
+  #stopListening = (): void => {};
+  #stopWatchingEpochs = (): void => {};
+  #isStopped = false;
+
+  constructor(context: InboxesContext) {
+    this.#context = context;
+    this.#deliveries = new UnwrittenDeliveries(context);
+  }
+
+  start(): void {
+    const { bus, database } = this.#context;
+    this.#stopListening = bus.listen((signal) => {
+      if (signal.kind !== 'events' || signal.events === undefined) return;
+      this.#mayBeBehind = true;
+      this.#arm();
+    });
+    // Delivered events may be gone, and their numbers may be used again.
+    if (isShared(database)) this.#stopWatchingEpochs = database.onNewEpoch(() => this.#deliveries.clear());
+    this.#arm();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#stopListening();
+    this.#cancel?.();
+    await this.settle();
+    this.#stopWatchingEpochs();
+  }
+
+  delivered(agentId: string, sessionId: string, { sent, readThrough }: Progress): void {
+    this.#deliveries.add({ agent_id: agentId, session_id: sessionId, sent, read_through: readThrough });
+    this.#arm();
+  }
+
+  async settleFor(agentId: string): Promise<void> {
+    await this.#deliveries.writeFor(agentId);
+    await this.#spreadTo({ first: agentId, last: agentId });
+  }
+
+  settleForAccount(accountId: string): Promise<void> {
+    return this.#spreadTo({ accountId });
+  }
+
+  /** A run that begins after this call. */
+  settle(): Promise<void> {
+    if (this.#running === undefined) {
+      this.#running = this.#run().finally(() => {
+        this.#running = undefined;
+      });
+      return this.#running;
+    }
+    this.#next ??= this.#running
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined;
+        return this.settle();
+      });
+    return this.#next;
+  }
+
+  #arm(delayMs = LAG_MS): void {
+    if (this.#isStopped) return;
+    this.#cancel ??= this.#context.clock.schedule(
       delayMs,
       () => {
-        cancel = undefined;
-        run().catch((error) => {
+        this.#cancel = undefined;
+        this.settle().catch((error) => {
           // An outage is reported once, by the code that notices it.
-          if (!isOutage(error)) log.error('inboxes_failed', error);
-          arm(RETRY_MS);
+          if (!isOutage(error)) this.#context.log.error('inboxes_failed', error);
+          this.#arm(RETRY_MS);
         });
       },
       true,
     );
-  };
-  const work = async (): Promise<void> => {
-    await writeDeliveries();
-    if (!mayBeBehind && bus.isReliable) return;
-    mayBeBehind = false;
+  }
+
+  async #run(): Promise<void> {
+    await this.#deliveries.writeAll();
+    if (!this.#mayBeBehind && this.#context.bus.isReliable) return;
+    this.#mayBeBehind = false;
     try {
-      await spreadAll(context);
+      await spreadAll(this.#context);
     } catch (error) {
-      mayBeBehind = true;
+      this.#mayBeBehind = true;
       throw error;
     }
-  };
-  const writeDeliveries = async (): Promise<void> => {
-    while (deliveries.size > 0) {
-      const rows = [...deliveries.values()].slice(0, inboxesPerStep(database));
-      await database.behind.write(advanceTo(rows));
-      noteWritten(rows);
+  }
+
+  /** Resolves once the inboxes of these agents contain every event that was committed before the call. */
+  async #spreadTo(members: Members): Promise<void> {
+    const { database, bus } = this.#context;
+    if (!this.#mayBeBehind && bus.isReliable && this.#running === undefined) return;
+    const { pageRows } = database;
+    const rows = await database.read((query) => listUnspreadFor(query, members, pageRows));
+    // So far behind that the rest of the page would have to be looked through, too.
+    if (rows.length === pageRows) return this.settle();
+    const theirs = rows.filter((row) => row.is_theirs === 1);
+    if (theirs.length === 0) return;
+    await database.write((transaction) => spreadToInboxes(transaction, toReaches(theirs), members));
+  }
+}
+
+/** How far the sockets of this process are ahead of the stored delivery cursors. */
+class UnwrittenDeliveries {
+  readonly #context: Pick<ServiceContext, 'database' | 'bus'>;
+  readonly #rows = new Map<string, DeliveryRow>();
+
+  constructor(context: Pick<ServiceContext, 'database' | 'bus'>) {
+    this.#context = context;
+  }
+
+  add(row: DeliveryRow): void {
+    const known = this.#rows.get(toKey(row));
+    this.#rows.set(toKey(row), known === undefined ? row : further(known, row));
+  }
+
+  clear(): void {
+    this.#rows.clear();
+  }
+
+  async writeAll(): Promise<void> {
+    const { database } = this.#context;
+    while (this.#rows.size > 0) {
+      const rows = [...this.#rows.values()].slice(0, inboxesPerStep(database));
+      await database.behind.write(this.#advanceTo(rows));
+      this.#noteWritten(rows);
     }
-  };
+  }
+
+  async writeFor(agentId: string): Promise<void> {
+    const rows = [...this.#rows.values()].filter((row) => row.agent_id === agentId);
+    if (rows.length === 0) return;
+    await this.#context.database.write(this.#advanceTo(rows));
+    this.#noteWritten(rows);
+  }
+
   /** A write can wait for a failover, after which its numbers may mean other events. */
-  const advanceTo = (rows: readonly DeliveryRow[]): ((transaction: Transaction) => Promise<void>) => {
+  #advanceTo(rows: readonly DeliveryRow[]): (transaction: Transaction) => Promise<void> {
+    const { database } = this.#context;
     const { token } = database.epoch();
     return async (transaction) => {
       if (database.epoch().token === token) await advanceDeliveries(transaction, rows);
     };
-  };
-  const noteWritten = (rows: readonly DeliveryRow[]): void => {
-    for (const row of rows) if (deliveries.get(toKey(row)) === row) deliveries.delete(toKey(row));
-    for (const sessionId of new Set(rows.map((row) => row.session_id))) bus.notify({ kind: 'progress', sessionId });
-  };
-  /** Resolves once the inboxes of these agents contain every event that was committed before the call. */
-  const spreadTo = async (members: Members): Promise<void> => {
-    if (!mayBeBehind && bus.isReliable && running === undefined) return;
-    const { pageRows } = database;
-    const rows = await database.read((query) => listUnspreadFor(query, members, pageRows));
-    // So far behind that the rest of the page would have to be looked through, too.
-    if (rows.length === pageRows) return run();
-    const theirs = rows.filter((row) => row.is_theirs === 1);
-    if (theirs.length === 0) return;
-    await database.write((transaction) => spreadToInboxes(transaction, toReaches(theirs), members));
-  };
-  /** A run that begins after this call. */
-  const run = (): Promise<void> => {
-    if (running === undefined) {
-      running = work().finally(() => {
-        running = undefined;
-      });
-      return running;
-    }
-    next ??= running
-      .catch(() => {})
-      .then(() => {
-        next = undefined;
-        return run();
-      });
-    return next;
-  };
+  }
 
-  return {
-    settle: run,
-    async settleFor(agentId) {
-      const own = [...deliveries.values()].filter((row) => row.agent_id === agentId);
-      if (own.length > 0) {
-        await database.write(advanceTo(own));
-        noteWritten(own);
-      }
-      await spreadTo({ first: agentId, last: agentId });
-    },
-    settleForAccount: (accountId) => spreadTo({ accountId }),
-    delivered(agentId, sessionId, { sent, readThrough }) {
-      const row = { agent_id: agentId, session_id: sessionId, sent, read_through: readThrough };
-      const known = deliveries.get(toKey(row));
-      deliveries.set(toKey(row), known === undefined ? row : further(known, row));
-      arm();
-    },
-    start() {
-      stopListening = bus.listen((signal) => {
-        if (signal.kind !== 'events' || signal.events === undefined) return;
-        mayBeBehind = true;
-        arm();
-      });
-      // Delivered events may be gone, and their numbers may be used again.
-      if (isShared(database)) stopWatchingEpochs = database.onNewEpoch(() => deliveries.clear());
-      arm();
-    },
-    async stop() {
-      isStopped = true;
-      stopListening();
-      cancel?.();
-      await run();
-      stopWatchingEpochs();
-    },
-  };
+  #noteWritten(rows: readonly DeliveryRow[]): void {
+    for (const row of rows) if (this.#rows.get(toKey(row)) === row) this.#rows.delete(toKey(row));
+    const sessionIds = new Set(rows.map((row) => row.session_id));
+    for (const sessionId of sessionIds) this.#context.bus.notify({ kind: 'progress', sessionId });
+  }
 }
 
 function toKey({ agent_id, session_id }: DeliveryRow): string {

@@ -26,13 +26,13 @@ import type { Browser } from './browser.js';
 import { hidden } from './form.js';
 import { type Html, html } from './html.js';
 
-/** The host that passkeys belong to, or the reason why there can be none. */
-export type PasskeyPlace =
+/** The host that passkeys belong to (Web Authentication calls it the relying party), or the reason why there can be none. */
+export type RelyingParty =
   | { readonly kind: 'usable'; readonly host: string; readonly origin: string }
   | { readonly kind: 'unusable'; readonly why: Html };
 
 /** Browsers use passkeys at host names only, over https or on this machine (Web Authentication Level 3 §5.1.3). */
-export function findPasskeyPlace(webUrl: string): PasskeyPlace {
+export function findRelyingParty(webUrl: string): RelyingParty {
   const { protocol, hostname, origin, port } = new URL(webUrl);
   if (isIP(hostname.replace(/^\[|\]$/g, '')) !== 0) {
     const advice = isLoopbackHost(hostname)
@@ -88,7 +88,7 @@ async function takeChallenge(
 }
 
 export interface PasskeyForm {
-  readonly place: Extract<PasskeyPlace, { kind: 'usable' }>;
+  readonly relyingParty: Extract<RelyingParty, { kind: 'usable' }>;
   readonly challenge: string;
   readonly path: string;
   readonly label: string;
@@ -102,11 +102,11 @@ export interface PasskeyForm {
 
 /** A form for the script `passkey.js`, which shows it if the browser supports passkeys. */
 export function renderPasskeyForm(form: PasskeyForm): Html {
-  const { place, challenge, path, label, kind, values, fields, isPrimary = true, account, passkeys = [] } = form;
+  const { relyingParty, challenge, path, label, kind, values, fields, isPrimary = true, account, passkeys = [] } = form;
   const options = {
     kind,
     challenge,
-    rp: { id: place.host, name: `asp at ${place.host}` },
+    rp: { id: relyingParty.host, name: `asp at ${relyingParty.host}` },
     ...(account !== undefined && {
       user: { id: account.id, name: account.username, displayName: account.display_name },
       algorithms: ALGORITHMS,
@@ -182,9 +182,9 @@ export async function checkPasskey(
     fail('wrong', 'too_many');
     return { kind: 'refused', waitS };
   }
-  const place = findPasskeyPlace(context.settings.addresses.webUrl);
+  const relyingParty = findRelyingParty(context.settings.addresses.webUrl);
   const credential = Credential.safeParse(parseIfJson(text)).data;
-  if (place.kind === 'unusable' || credential === undefined) return fail('wrong', 'malformed_passkey');
+  if (relyingParty.kind === 'unusable' || credential === undefined) return fail('wrong', 'malformed_passkey');
   const { passkey, account } = await context.database.read(async (query) => {
     const found = await findPasskey(query, credential.id);
     return { passkey: found, account: found && (await findAccountById(query, found.account_id)) };
@@ -198,8 +198,8 @@ export async function checkPasskey(
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response: toResponse(credential),
       expectedChallenge,
-      expectedOrigin: place.origin,
-      expectedRPID: place.host,
+      expectedOrigin: relyingParty.origin,
+      expectedRPID: relyingParty.host,
       requireUserVerification: true,
       // The counter is compared when it is stored, so that two answers at once cannot both pass.
       credential: { id: passkey.credential_id, publicKey: Buffer.from(passkey.public_key, 'base64url'), counter: 0 },
@@ -267,16 +267,16 @@ export async function addPasskey(
   account: AccountRow,
   { text, name }: { readonly text: string; readonly name: string },
 ): Promise<PasskeyAddition> {
-  const place = findPasskeyPlace(context.settings.addresses.webUrl);
+  const relyingParty = findRelyingParty(context.settings.addresses.webUrl);
   const credential = Credential.safeParse(parseIfJson(text)).data;
-  if (place.kind === 'unusable' || credential === undefined) return 'wrong';
+  if (relyingParty.kind === 'unusable' || credential === undefined) return 'wrong';
   const challenged = { context, browser, purpose: 'create' } as const;
   const made = await verify(challenged, async ({ verifyRegistrationResponse }, expectedChallenge) => {
     const { registrationInfo } = await verifyRegistrationResponse({
       response: toResponse(credential),
       expectedChallenge,
-      expectedOrigin: place.origin,
-      expectedRPID: place.host,
+      expectedOrigin: relyingParty.origin,
+      expectedRPID: relyingParty.host,
       requireUserVerification: true,
       supportedAlgorithmIDs: ALGORITHMS,
     });

@@ -45,7 +45,7 @@ import {
 import { describeDuration, type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from './form.js';
 import { type Html, html, renderName, strangersText } from './html.js';
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from './layout.js';
-import { checkPasskey, createChallenge, findPasskeyPlace, renderPasskeyForm } from './passkeys.js';
+import { checkPasskey, createChallenge, findRelyingParty, renderPasskeyForm } from './passkeys.js';
 import { checkPassword, findPasswordMistake, hashPassword, setPassword } from './passwords.js';
 
 interface SignInPage {
@@ -526,16 +526,16 @@ export async function sendSignInPage(
     return_to: shown.returnTo,
     csrf: shown.browser.csrfFor(shown.waiting?.id),
   };
-  const place = findPasskeyPlace(server.context.settings.addresses.webUrl);
+  const relyingParty = findRelyingParty(server.context.settings.addresses.webUrl);
   const page = renderSignInPage({
     look: readLook(server.context, reply.request),
     clientName: shown.waiting?.clientName,
     values,
     passkeyForm:
-      place.kind === 'unusable'
+      relyingParty.kind === 'unusable'
         ? undefined
         : renderPasskeyForm({
-            place,
+            relyingParty,
             challenge: createChallenge(server.context, shown.browser, 'sign-in'),
             path: PATH.passkey,
             label: 'Sign in with a passkey',
@@ -550,7 +550,7 @@ export async function sendSignInPage(
     filled: {},
     ...correction,
   });
-  return reply.headers(pageHeaders([], place.kind === 'usable' ? PASSKEY_SCRIPT : undefined)).send(page);
+  return reply.headers(pageHeaders([], relyingParty.kind === 'usable' ? PASSKEY_SCRIPT : undefined)).send(page);
 }
 
 /** Signs in the browser that brings an unused link from the operator. */

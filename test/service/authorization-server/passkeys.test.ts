@@ -10,7 +10,7 @@ import {
   markPasskeyUsed,
   type PasskeyRow,
 } from '../../../src/service/store/passkeys.js';
-import { findPasskeyPlace, removePasskey } from '../../../src/service/web/passkeys.js';
+import { findRelyingParty, removePasskey } from '../../../src/service/web/passkeys.js';
 import { openStage } from '../sessions/stage.js';
 
 describe('The address of a service decides whether there are passkeys', () => {
@@ -19,7 +19,7 @@ describe('The address of a service decides whether there are passkeys', () => {
     ['http://localhost:8744', 'localhost'],
     ['https://asp.example.org:8443', 'asp.example.org'],
   ])('%s has passkeys for %s', (url, host) => {
-    expect(findPasskeyPlace(url)).toEqual({ kind: 'usable', host, origin: url });
+    expect(findRelyingParty(url)).toEqual({ kind: 'usable', host, origin: url });
   });
 
   it.each([
@@ -31,7 +31,7 @@ describe('The address of a service decides whether there are passkeys', () => {
     ['https://192.0.2.1', /IP address 192\.0\.2\.1\. The operator can set one with <code>--public-url<\/code>\.$/],
     ['http://asp.example.org', /need https/],
   ])('%s has none, and says why', (url, why) => {
-    expect(findPasskeyPlace(url)).toEqual({ kind: 'unusable', why: { markup: expect.stringMatching(why) } });
+    expect(findRelyingParty(url)).toEqual({ kind: 'unusable', why: { markup: expect.stringMatching(why) } });
   });
 });
 

@@ -10,7 +10,7 @@ import { type Html, html, strangersText } from '../html.js';
 import {
   addPasskey,
   createChallenge,
-  findPasskeyPlace,
+  findRelyingParty,
   PASSKEY_NAME_MAX_LENGTH,
   PASSKEYS_MAX,
   type PasskeyAddition,
@@ -72,7 +72,7 @@ export async function showNewPasskey(visit: Visit): Promise<DashboardAnswer> {
 
 async function newPasskeyView(visit: Visit, { mistakes }: Refusal, name = ''): Promise<View> {
   const { context, account, browser } = visit;
-  const place = findPasskeyPlace(context.settings.addresses.webUrl);
+  const relyingParty = findRelyingParty(context.settings.addresses.webUrl);
   const title = 'Add a passkey';
   const toView = (content: Html, script?: string): View => ({
     title: toTitle(title, mistakes),
@@ -81,14 +81,14 @@ async function newPasskeyView(visit: Visit, { mistakes }: Refusal, name = ''): P
 ${content}</div>`,
     ...(script !== undefined && { script }),
   });
-  if (place.kind === 'unusable') return toView(html`<p class="card">${place.why}</p>`);
+  if (relyingParty.kind === 'unusable') return toView(html`<p class="card">${relyingParty.why}</p>`);
   const { isConfirmed, passkeys } = await context.database.read(async (query) => ({
     isConfirmed: await isConfirmedNow(visit, query),
     passkeys: await listPasskeys(query, account.id, PASSKEYS_MAX),
   }));
-  if (!isConfirmed) return toView(renderConfirmation(visit, place, passkeys, mistakes), PASSKEY_SCRIPT);
+  if (!isConfirmed) return toView(renderConfirmation(visit, relyingParty, passkeys, mistakes), PASSKEY_SCRIPT);
   const form = renderPasskeyForm({
-    place,
+    relyingParty,
     challenge: createChallenge(context, browser, 'create'),
     path: `${PATH}/new`,
     label: 'Create passkey',
@@ -107,7 +107,7 @@ const NO_SCRIPT = html`<noscript><p>Passkeys need JavaScript, and this browser d
 /** Access to an unattended browser must not be enough to add a way in. */
 function renderConfirmation(
   { context, account, browser, csrf }: Visit,
-  place: Extract<ReturnType<typeof findPasskeyPlace>, { kind: 'usable' }>,
+  relyingParty: Extract<ReturnType<typeof findRelyingParty>, { kind: 'usable' }>,
   passkeys: readonly PasskeyRow[],
   mistakes: readonly Mistake[],
 ): Html {
@@ -119,7 +119,7 @@ ${renderField(CURRENT_PASSWORD, mistakes)}<div class="actions single"><button cl
   const byPasskey =
     passkeys.length > 0 &&
     renderPasskeyForm({
-      place,
+      relyingParty,
       challenge: createChallenge(context, browser, 'confirm'),
       path: `${PATH}/confirm`,
       label: 'Use a passkey',

@@ -19,7 +19,7 @@ import { DENSITIES, HOURS, type Preferences, preferencesCookie, readPreferences,
 import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick, toTitle } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
 import { layOut, readLook } from '../layout.js';
-import { findPasskeyPlace, PASSKEYS_MAX } from '../passkeys.js';
+import { findRelyingParty, PASSKEYS_MAX } from '../passkeys.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
 import { CURRENT_PASSWORD, DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
@@ -67,7 +67,7 @@ async function settingsView(visit: Visit, form: SentForm): Promise<View> {
   const { context, account, csrf, note } = visit;
   const { mistakes } = form;
   const now = context.clock.now();
-  const place = findPasskeyPlace(context.settings.addresses.webUrl);
+  const relyingParty = findRelyingParty(context.settings.addresses.webUrl);
   const { passkeys, push, browsers } = await context.database.read(async (view) => ({
     passkeys: await listPasskeys(view, account.id, PASSKEYS_MAX),
     push: await readPush(visit, view),
@@ -82,7 +82,7 @@ async function settingsView(visit: Visit, form: SentForm): Promise<View> {
 ${renderNameForm(visit, form)}
 ${renderPreferences(visit)}
 ${account.password_hash === null ? NO_PASSWORD : renderPasswordForm(visit, form)}
-${renderPasskeys(passkeys, place.kind === 'unusable' ? place.why : undefined, now)}
+${renderPasskeys(passkeys, relyingParty.kind === 'unusable' ? relyingParty.why : undefined, now)}
 ${renderBrowsers(visit, browsers, now)}
 ${push && renderPush(push, { csrf, now })}
 <section class="card stack-tight" aria-labelledby="activity"><h2 id="activity">Activity</h2>
