@@ -213,6 +213,8 @@ export function missingData(why: string): OperatorError {
 /** A step that a database needs, and how much it works on. */
 export interface PlannedStep extends Pick<Step, 'what' | 'table' | 'kind'> {
   readonly to: number;
+  /** Whether an earlier step creates the table, or this one does. */
+  readonly is_new: boolean;
   /** In the table, as far as the database knows. */
   readonly rows: number | null;
 }
@@ -227,10 +229,10 @@ export async function planSteps(query: Query, pending: readonly Migration[]): Pr
   const planned: PlannedStep[] = [];
   for (const { to, steps } of pending)
     for (const { what, table, kind } of steps) {
-      // An earlier step may create its table.
       const exists = query.dialect === 'postgres' || (await query.get(HAS_TABLE, table)) !== undefined;
       const row = exists ? await query.get<{ rows: number | null }>(COUNT[query.dialect](table)) : undefined;
-      planned.push({ to, what, table, kind, rows: row?.rows ?? null });
+      const isNew = row === undefined;
+      planned.push({ to, what, table, kind, is_new: isNew, rows: isNew ? 0 : row.rows });
     }
   return planned;
 }

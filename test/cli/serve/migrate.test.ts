@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { SCHEMA_VERSION } from '../../../src/service/store/migrations.js';
+import { loadSqlite } from '../../../src/service/store/sqlite-driver.js';
 import { createHome, type Home, json, startServe } from '../../acceptance/program.js';
 
 describe('asp serve migrate', () => {
@@ -31,6 +32,18 @@ describe('asp serve migrate', () => {
     expect(json(done.stdout), done.stderr).toEqual({ data, ...facts, is_plan: false });
     const { stdout } = await home.asp(['serve', 'migrate', '--plan', '--data', data]);
     expect(stdout).toBe(`There is nothing to do: the data has schema version ${SCHEMA_VERSION}.\n`);
+  });
+
+  it('says which tables are new', async () => {
+    await (await startServe(home)).stop();
+    const connection = (await loadSqlite())(join(data, 'asp.sqlite'));
+    connection.exec('DROP TABLE share_link; UPDATE schema_version SET version = 36');
+    connection.close();
+    const { status, stdout } = await home.asp(['serve', 'migrate', '--plan', '--data', data]);
+    expect({ status, first: stdout.split('\n')[0] }).toEqual({
+      status: 0,
+      first: '37  add share_link (share_link: new table)',
+    });
   });
 
   it.each([

@@ -87,7 +87,7 @@ describe('the data in a folder', () => {
       target: NEXT_VERSION,
       inTheWay: 0,
       steps: [
-        { to: NEXT_VERSION, what: 'add event.day', table: 'event', kind: 'change', rows: event.count },
+        { to: NEXT_VERSION, what: 'add event.day', table: 'event', kind: 'change', is_new: false, rows: event.count },
         { kind: 'index' },
         { kind: 'fill' },
       ],
@@ -101,6 +101,7 @@ describe('the data in a folder', () => {
     expect(await ask('SELECT 1 FROM event WHERE day IS NULL OR day <> created_at / 86400000')).toEqual([]);
     expect(await ask("SELECT name FROM sqlite_master WHERE name = 'event_by_day'")).toHaveLength(1);
     expect(await planMigration({ directory }, [NEXT])).toMatchObject({ version: NEXT_VERSION, steps: [] });
+    expect((await planMigration({ directory }, [NEXT, AFTER_NEXT])).steps).toMatchObject([{ is_new: true, rows: 0 }]);
     const after = await startTestService({ data: { directory } });
     await openSession(after);
     await after.stop();

@@ -234,7 +234,7 @@ const migrated = shape({
   target_version: count,
   is_plan: yes,
   in_the_way: count,
-  steps: z.array(shape({ to: count, what: text, table: text, kind: text, rows: z.nullable(count) })),
+  steps: z.array(shape({ to: count, what: text, table: text, kind: text, is_new: yes, rows: z.nullable(count) })),
 });
 const loginStart = shape({ login_id: text, authorize_url: text, expires_at: count, next: texts });
 const dryRun = shape({ method: text, url: text, idempotency_key: maybe, body: z.unknown() });

@@ -258,7 +258,8 @@ function describeMigration(plan: Migration, isShared: boolean): string {
   if (steps.length === 0) return `There is nothing to do: the data has schema version ${version}.`;
   const size = (rows: number | null): string => (rows === null ? 'unknown size' : formatQuantity(rows, 'row'));
   const effect = ({ kind }: PlannedStep): string => (isShared ? `, ${ON_POSTGRES[kind]}` : '');
-  const lines = steps.map((step) => `${step.to}  ${step.what} (${step.table}: ${size(step.rows)}${effect(step)})`);
+  const about = (step: PlannedStep): string => (step.is_new ? 'new table' : `${size(step.rows)}${effect(step)}`);
+  const lines = steps.map((step) => `${step.to}  ${step.what} (${step.table}: ${about(step)})`);
   const needed = isShared ? 'Run asp serve migrate. ' : 'asp serve does this when it starts. ';
   const blocked =
     inTheWay > 0

@@ -120,6 +120,11 @@ describe('the data in PostgreSQL', () => {
       inTheWay: 0,
       steps: [{ kind: 'change', rows: expect.toSatisfy((rows) => rows >= 5_000) }, { kind: 'index' }, { kind: 'fill' }],
     });
+    const { steps: planned } = await planMigration(place(), [NEXT, AFTER_NEXT]);
+    expect(planned.map(({ is_new: isNew, rows }) => [isNew, rows])).toEqual([
+      ...NEXT.steps.map(() => [false, expect.any(Number)]),
+      [true, 0],
+    ]);
     const sending = keepSending(alice, sessionId);
     const steps: string[] = [];
     await until('the first messages', async () => sending.count() > 5);
