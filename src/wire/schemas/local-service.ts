@@ -18,6 +18,8 @@ const OneRecord = z.looseObject({
   process_start: z.optional(z.string()),
   version: z.string(),
   data: z.string(),
+  /** The home directory of the user who started it: one user can have several, such as in tests. */
+  home: z.optional(z.string()),
   /** The other options that start it again, from any folder, and the names of the variables that also set something. */
   options: z.optional(z.array(z.string())),
   variables: z.optional(z.array(z.string())),

@@ -512,6 +512,14 @@ const TABLE: Table = {
       return (jsonOf(await asNobody([line, typed], { environment })) as { opened: unknown }).opened;
     }),
   },
+  'serve stop': {
+    url: shown('http://127.0.0.1:1', true, async (scene, typed) =>
+      serving(scene, [MEMORY], async ({ home }) => {
+        const { err } = await scene.startElsewhere(home, ['serve stop --timeout 2s', typed]).ended;
+        return err.includes('No local service at http://127.0.0.1:1 is running.');
+      }),
+    ),
+  },
   'serve logs': {
     '--last': shown('--last 1', 'two\n', async ({ asNobody, home }, typed) => {
       writeFileSync(join(home, `run/asp-cli/serve/${process.pid}.log`), 'one\ntwo\n', { mode: 0o600 });

@@ -261,6 +261,45 @@ describe('asp serve starts', () => {
     expect(existsSync(recordFile(home))).toBe(false);
   });
 
+  it('serve stop stops only the service of its own home directory, and one of several only by its URL', async () => {
+    const neighbor = createHome({ XDG_RUNTIME_DIR: join(home.directory, 'run') });
+    const begin = async (where: Home): Promise<{ url: string; pid: number }> => {
+      const running = where.start(['serve', '--port', '0', '--data', 'memory']);
+      const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);
+      return { url, pid: running.pid };
+    };
+    const first = await begin(home);
+    const other = await begin(neighbor);
+    const stop = (...words: string[]) => home.asp(['serve', 'stop', ...words]);
+    expect(await stop()).toMatchObject({ status: 0, stdout: `${first.url}\n` });
+
+    const again = await stop('--json');
+    expect(again.status).toBe(9);
+    expect(failureOf(again.stderr)).toMatchObject({
+      code: 'ASP_LOCAL_NOT_RUNNING',
+      message: 'No local service from this home directory is running.',
+      hint: `others are, and were left alone: ${other.url} (process ${other.pid}, data memory).`,
+    });
+
+    const own = [await begin(home), await begin(home)];
+    const unclear = await stop('--json');
+    expect(unclear.status).toBe(2);
+    expect(failureOf(unclear.stderr)).toMatchObject({
+      code: 'ASP_USAGE',
+      message: 'Several local services are running: name the one to stop.',
+    });
+    for (const { url } of own) expect(unclear.stderr).toContain(url);
+    const [one = other] = own;
+    expect(await stop(one.url)).toMatchObject({ status: 0, stdout: `${one.url}\n` });
+    expect((await stop(one.url)).status).toBe(9);
+    expect((await stop('nonsense')).stderr).toContain("'nonsense' is not a URL");
+    expect(isAlive(other.pid)).toBe(true);
+    // The rest of this home is one service, so it is clear again.
+    expect((await stop()).status).toBe(0);
+    expect(isAlive(other.pid)).toBe(true);
+    await neighbor.dispose();
+  });
+
   it('--detach says why it did not start, with the exit code of the service', async () => {
     const running = serve();
     const [, url = ''] = await running.until('stdout', /^(http:\S+)$/m);

@@ -1,11 +1,13 @@
 import { wait } from '../../../kit/clock.js';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
+import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import { forget } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import type { OperatorInput } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
+import { listRunningServices, localNotRunning } from '../../profile/local-service.js';
 import { showProgress } from '../../terminal/progress.js';
 import { isoSeconds } from '../../terminal/relative-time.js';
 import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
@@ -105,18 +107,55 @@ export const serveRetention = command({
 
 const STOP_POLL_MS = 50;
 
+/** A service with that URL, or else the only one of this home directory. Never one that is merely the latest. */
+async function findServiceToStop(context: Context, url: string | undefined): Promise<LocalServiceRecord> {
+  const { machine, paths } = context;
+  const running = await listRunningServices(paths, machine);
+  const isMeant = (record: LocalServiceRecord): boolean =>
+    url === undefined
+      ? record.home === undefined || record.home === machine.homeDirectory
+      : [record.url, record.operator_url].some((own) => new URL(own).origin === new URL(url).origin);
+  const [meant, ...more] = running.filter(isMeant);
+  if (meant !== undefined && more.length === 0) return meant;
+  if (running.length === 0) throw localNotRunning(await context.endedService());
+  const list = running.map(({ url: at, pid, data }) => `${at} (process ${pid}, data ${data})`).join(', ');
+  if (meant !== undefined)
+    throw usageError('Several local services are running: name the one to stop.', {
+      why: `running: ${list}.`,
+      next: ['asp', 'serve', 'stop', meant.url],
+    });
+  const where = url === undefined ? 'from this home directory' : `at ${url}`;
+  throw new CliError('ASP_LOCAL_NOT_RUNNING', {
+    message: `No local service ${where} is running.`,
+    why: `others are, and were left alone: ${list}.`,
+    next: ['asp', 'serve'],
+    isRetryable: true,
+  });
+}
+
 export const serveStop = command({
   path: 'serve stop',
   summary: 'stop the local service and wait until it is gone',
+  details: [
+    'Without a URL, it stops the one service that was started from this home directory. If several are running, it stops',
+    'none and lists them.',
+  ].join('\n'),
+  arguments: [{ usage: '[url]', about: 'the service to stop, such as http://127.0.0.1:8744' }],
   examples: [
     { line: 'asp serve stop', about: 'finishes open requests first' },
+    { line: 'asp serve stop http://127.0.0.1:8745', about: 'one of several' },
     { line: 'asp serve stop --timeout 5s', about: 'exit 8 if it takes longer' },
   ],
   effect: 'local',
   stdout: 'the base URL',
-  async run(context) {
-    const { callOperator, requireLocalService } = await import('../../context/operator.js');
-    const record = await requireLocalService(context);
+  parse(args) {
+    const url = args.argument('url');
+    if (url === undefined || (/^https?:/i.test(url) && URL.canParse(url))) return { url };
+    throw usageError(`'${url}' is not a URL.`, { why: 'the URL of a local service looks like http://127.0.0.1:8744.' });
+  },
+  async run(context, { url }) {
+    const { callOperator } = await import('../../context/operator.js');
+    const record = await findServiceToStop(context, url);
     await callOperator(context, record, 'stopService');
     const gone = async (): Promise<void> => {
       while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);

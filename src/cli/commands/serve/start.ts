@@ -447,6 +447,7 @@ function toRecord(
     process_start: context.machine.processStart(processId),
     version: context.version,
     data: describeData(context, settings),
+    home: context.machine.homeDirectory,
     options: [...options],
     variables: [...variables],
     started_at: service.startedAt,
