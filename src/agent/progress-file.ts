@@ -3,9 +3,8 @@ import * as z from 'zod/mini';
 import { RequestError } from '../client/client.js';
 import { holdProcessLock } from '../client/credentials/process-lock.js';
 import { putLast } from '../kit/bounded-map.js';
-import { messageOf } from '../kit/format.js';
 import { parseIfJson } from '../kit/parse-json.js';
-import { isFileError, readIfPresent } from '../kit/private-file.js';
+import { fileFault, isFileError, readIfPresent } from '../kit/private-file.js';
 import { createSavedFile } from '../kit/saved-file.js';
 import { isMessageEvent } from '../wire/event.js';
 import { AWAITS_REPLY, findChoice, findInReplyTo, listChoices, textPartsOf } from '../wire/message.js';
@@ -151,9 +150,9 @@ export async function openProgress(path: string | undefined, nowMs: () => Promis
 }
 
 function unwritable(path: string | undefined, error: unknown): unknown {
-  if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR', 'EEXIST')) return error;
-  const why = messageOf(error);
-  return new RequestError({ code: 'ASP_CONFIG', message: `Cannot write ${path}: ${why}`, cause: error });
+  const why = isFileError(error, 'ENOENT') ? 'there is no such folder (ENOENT)' : fileFault(error);
+  if (why === undefined) return error;
+  return new RequestError({ code: 'ASP_CONFIG', message: `Cannot write ${path}: ${why}.`, cause: error });
 }
 
 interface Found {

@@ -1,4 +1,5 @@
 import type { OwnErrorCode as ClientErrorCode, Outcome } from '../client/http/request-error.js';
+import { fileFault, isFileError, isUnsafeFile } from '../kit/private-file.js';
 import { hidePasswords } from '../kit/sanitize.js';
 
 /** Codes of failures that arise on this side, those of the client among them, and their exit codes. */
@@ -83,21 +84,9 @@ export function isUsageError(error: unknown): error is CliError {
   return error instanceof CliError && error.code === 'ASP_USAGE';
 }
 
-const FILE_REASON: Readonly<Record<string, string>> = {
-  ENOSPC: 'the disk is full.',
-  EACCES: 'this user cannot write there.',
-  EPERM: 'this user cannot write there.',
-  EEXIST: 'it, or a folder above it, is a file.',
-  EISDIR: 'it is a folder.',
-  ENOENT: 'it cannot be created there.',
-  ENAMETOOLONG: 'its path is too long.',
-  ELOOP: 'its path contains a loop of links.',
-  EROFS: 'the disk is read-only.',
-  ENOTDIR: 'it, or a folder above it, is a file.',
-};
-
 /** Why a file or folder of the user's choice cannot be written; undefined if the system gave no such reason. */
 export function explainUnwritable(error: unknown): string | undefined {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return Object.hasOwn(FILE_REASON, code) ? FILE_REASON[code] : undefined;
+  if (isUnsafeFile(error)) return undefined;
+  const fault = isFileError(error, 'ENOENT') ? 'it cannot be created there (ENOENT)' : fileFault(error);
+  return fault && `${fault}.`;
 }

@@ -39,17 +39,28 @@ export function isFileError(error: unknown, ...codes: readonly string[]): boolea
 }
 
 /** Failures that the user's disk or rights cause. A missing file is not among them: that can be a mistake of ours. */
-const MACHINE_FAULTS = [
-  ...['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EMFILE', 'ENFILE'],
-  ...['ENOTDIR', 'EISDIR', 'EEXIST', 'ELOOP', 'ENAMETOOLONG'],
-];
+const MACHINE_FAULT: Readonly<Record<string, string>> = {
+  EACCES: 'this user has no access',
+  EPERM: 'the system does not allow it',
+  EROFS: 'the disk is read-only',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota of this user is used up',
+  EFBIG: 'it is larger than a file can be',
+  EIO: 'the disk does not work correctly',
+  EMFILE: 'this process has too many files open',
+  ENFILE: 'the system has too many files open',
+  ENOTDIR: 'it, or a folder above it, is a file',
+  EISDIR: 'it is a folder',
+  EEXIST: 'it, or a folder above it, is a file',
+  ELOOP: 'its path contains a loop of links',
+  ENAMETOOLONG: 'its path is too long',
+};
 
-/** The reason why a file could not be used, from the system or from a check; undefined for every other error. */
+/** The reason why a file could not be used, with the system's code, or from a check; undefined for every other error. */
 export function fileFault(error: unknown): string | undefined {
   if (isUnsafeFile(error)) return error.message;
-  if (!isFileError(error, ...MACHINE_FAULTS) || !(error instanceof Error)) return undefined;
-  // Without the call and the path, which is often that of a temporary file.
-  return error.message.replace(/, \w+(?: '.*')?$/s, '');
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return Object.hasOwn(MACHINE_FAULT, code) ? `${MACHINE_FAULT[code]} (${code})` : undefined;
 }
 
 /** The text of a file, even one that others can read, or undefined if there is none. */

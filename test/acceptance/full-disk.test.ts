@@ -97,7 +97,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     const refused = await install();
     expect(refused).toMatchObject({ status: 2, stdout: '' });
     expect(refused.stderr).toContain(`asp cannot read or write ${file}.`);
-    expect(refused.stderr).toContain('no space left on device. Nothing was changed.');
+    expect(refused.stderr).toContain('the disk is full (ENOSPC). Nothing was changed.');
     expect(existsSync(file)).toBe(false);
     rmSync(join(disk, 'filler'));
     expect(await install()).toMatchObject({ status: 0 });
@@ -121,7 +121,49 @@ describe.skipIf(reason !== undefined)(`a home directory on a read-only disk ${re
       environment: { HOME: disk.directory },
     });
     expect(status).toBe(2);
-    expect(stderr).toContain('read-only file system');
+    expect(stderr).toContain('the disk is read-only (EROFS)');
+  });
+});
+
+describe.skipIf(reason !== undefined)(`a sign-in whose home directory is on a read-only disk ${reason ?? ''}`, () => {
+  let disk: Home;
+  let home: Home;
+  let service: ServiceProcess;
+
+  beforeAll(async () => {
+    home = createHome();
+    service = await startServe(home, ['--seed', 'me.bot']);
+    disk = createHome({ XDG_RUNTIME_DIR: home.environment['XDG_RUNTIME_DIR'], ASP_TOKEN_STORE: undefined });
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', disk.directory]);
+  });
+  afterAll(async () => {
+    execFileSync('umount', ['-l', disk.directory], { stdio: 'ignore' });
+    await disk.dispose();
+    await service.stop();
+    await home.dispose();
+  });
+
+  it.each([['--yes'], ['--no-browser'], ['--start'], ['--yes', '--store', 'keychain'], ['--yes', '--store', 'file']])(
+    'asp login %s says that the disk is read-only and where else a login can be stored',
+    async (...words) => {
+      const { status, stderr } = await disk.asp(['login', '@me.bot', ...words]);
+      expect(status).toBe(4);
+      expect(stderr).toContain('the disk is read-only (EROFS). You were not signed in.');
+      expect(stderr).toContain('set XDG_STATE_HOME to a folder');
+      expect(stderr).not.toContain('try:');
+    },
+  );
+
+  it('a command of an agent that never signed in says so and does not mention the keychain', async () => {
+    const { status, stderr } = await disk.asp(['session', 'list', '--as', '@me.bot']);
+    expect(status).toBe(4);
+    expect(stderr).toContain('@me.bot is not signed in');
+    expect(stderr).not.toContain('keychain');
+  });
+
+  it('doctor names both reasons why a login cannot be stored', async () => {
+    const { stdout } = await disk.asp(['doctor']);
+    expect(stdout).toMatch(/^store\tproblem\t.*no keychain.*the disk is read-only \(EROFS\)/m);
   });
 });
 
@@ -169,6 +211,12 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
     { words: () => ['alias', 'set', 'up', '--', 'whoami'], names: 'config.json' },
     { words: () => ['login', '@you.bot', '--yes', '--store', 'file'], names: '.json' },
     { words: () => ['skill', 'install', 'claude-code'], names: 'connect.json' },
+    {
+      words: (at) => ['session', 'export', session, '--output', join(at, 'talk.jsonl')],
+      names: 'talk.jsonl',
+      elsewhere: true,
+      isOutput: true,
+    },
     { words: () => ['completion', 'bash', '--install'], names: 'completions/asp', isOutput: true },
     {
       words: (at) => ['doctor', '--bundle', join(at, 'bundle.json')],
@@ -204,7 +252,7 @@ describe.skipIf(reason !== undefined)(`a command whose output goes to a full dis
       expect(ended.status === 1).toBe(isOutput);
       expect(ended.stderr).toMatch(/^error: /m);
       expect(ended.stderr).toContain(names);
-      expect(ended.stderr).toMatch(/ENOSPC|the disk is full/);
+      expect(ended.stderr).toContain('the disk is full');
       expect(ended.stderr).not.toContain('change may have been made');
       expect(filesOn()).toEqual([]);
       expect(existsSync(join(disk, 'data', '.restoring'))).toBe(false);

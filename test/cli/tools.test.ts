@@ -288,12 +288,12 @@ describe('doctor', () => {
     const { out } = await run('doctor --json');
     const { items } = JSON.parse(out) as { items: { check: string; says: string; fix: string[] | null }[] };
     expect(items.find(({ check }) => check === 'store')).toMatchObject({
-      says: expect.stringMatching(/^Could not use the login file \S+\.json: E\w+: /),
+      says: expect.stringMatching(/^Could not use the login file \S+\.json: .+ \(E\w+\)\.$/),
       fix: null,
     });
     const login = await run('login demo.you --yes --store file --json');
     const { error } = JSON.parse(login.err.trim().split('\n').at(-1) ?? '') as { error: { message: string } };
-    expect(error.message).toMatch(/^Could not use the login file \S+\.json: E\w+: .*\. You were not signed in\.$/);
+    expect(error.message).toMatch(/^Could not use the login file \S+\.json: .+ \(E\w+\)\. You were not signed in\.$/);
     expect(error).not.toHaveProperty('next');
   });
 

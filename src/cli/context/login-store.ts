@@ -60,6 +60,18 @@ export async function createLoginContext(context: Context, requested?: StoreKind
   };
 }
 
+/** Why logins cannot be stored in files either; undefined if they can. */
+export async function findFileStoreFault(context: Context): Promise<Error | undefined> {
+  const { openLogins } = await import('../../client/credentials/open-logins.js');
+  try {
+    await openLogins(await createLoginContext(context, 'file')).probe();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ASP_STORE_UNAVAILABLE') return error;
+    throw error;
+  }
+}
+
 /** The stored logins; empty if they cannot be stored. */
 export async function openStoredLogins(context: Context): Promise<Logins> {
   const { openLogins } = await import('../../client/credentials/open-logins.js');

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 import { isObject, parseIfJson } from '../../kit/parse-json.js';
 import { isFileError, isUnsafeFile, readTrustedFile, replaceFile } from '../../kit/private-file.js';
-import { CliError } from '../errors.js';
+import { CliError, explainUnwritable } from '../errors.js';
 import { parseHandle } from '../values.js';
 import { PROFILE_NAME } from './config.js';
 import type { Host } from './paths.js';
@@ -73,7 +73,8 @@ export async function changeProjectFile(path: string, change: (before: Choice) =
   try {
     await replaceFile(path, `${JSON.stringify({ profile, agent }, null, 2)}\n`, { mode: 0o644 });
   } catch (error) {
-    if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOSPC')) throw error;
-    throw new CliError('ASP_CONFIG', { message: `Could not write ${path}.`, cause: error });
+    const why = explainUnwritable(error);
+    if (why === undefined) throw error;
+    throw new CliError('ASP_CONFIG', { message: `Could not write ${path}.`, why, cause: error });
   }
 }

@@ -73,7 +73,12 @@ async function requireLogin(
 ): Promise<{ store: SecretStore; item: LoginItem; login: Login | undefined }> {
   const login = await openLoginRecords(context).find(key);
   const store = await openStore(context, login?.store ?? context.kind);
-  const item = await readItem(store, key);
+  const item = await readItem(store, key).catch((error: unknown) => {
+    // Nobody signed in here, so a machine without a keychain is not the reason.
+    const isAbsent = error instanceof RequestError && error.code === 'ASP_STORE_UNAVAILABLE';
+    if (login === undefined && store.kind === 'keychain' && isAbsent) return undefined;
+    throw error;
+  });
   if (login?.ended != null && (item === undefined || digest(item.rt) === login.ended.digest))
     throw loginEnded(login.ended.error);
   if (item !== undefined) return { store, item, login };

@@ -92,7 +92,7 @@ describe('asp serve logs', () => {
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     expect(json<{ error: object }>(stderr).error).toMatchObject({
       message: 'Could not write the ready file /proc/asp/ready.',
-      hint: 'it cannot be created there.',
+      hint: 'it cannot be created there (ENOENT).',
     });
   });
 

@@ -37,7 +37,7 @@ import {
   splitScope,
 } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
-import { createLoginContext, rememberStore } from '../../context/login-store.js';
+import { createLoginContext, findFileStoreFault, rememberStore } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';
@@ -296,29 +296,37 @@ async function probeStore(
     const { prompts, globals, environment } = context;
     const isNamed = requested !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
     const mayUseFile = isAbsent && loginContext.kind === 'keychain' && (globals.isYes ? !isNamed : prompts.canAsk);
-    if (!mayUseFile) throw isAbsent ? withoutStore(context, loginContext.kind, wish, error) : error;
+    if (!mayUseFile) throw isAbsent ? await withoutStore(context, loginContext.kind, wish, error) : error;
     const question = 'This machine has no keychain. Store logins in a file that only you can read?';
-    if (!(await prompts.confirm(question, '--store file'))) throw withoutStore(context, 'keychain', wish, error);
+    if (!(await prompts.confirm(question, '--store file'))) throw await withoutStore(context, 'keychain', wish, error);
     const inFile = await createLoginContext(context, 'file');
-    await openLogins(inFile).probe();
+    const fault = await findFileStoreFault(context);
+    if (fault !== undefined) throw await withoutStore(context, 'file', wish, fault);
     await rememberStore(context, 'file');
     return inFile;
   }
 }
 
+const NOT_SIGNED_IN = 'You were not signed in.';
+
 /** Nothing can be stored: without a keychain, the same sign-in with the other store can succeed. */
-function withoutStore(
-  { globals }: Context,
+async function withoutStore(
+  context: Context,
   kind: StoreKind,
   { handle, scopes }: SignInWish,
-  cause: RequestError,
-): CliError {
-  const message = `${cause.message} You were not signed in.`;
-  if (kind === 'file') return new CliError('ASP_STORE_UNAVAILABLE', { message, cause });
+  cause: Error,
+): Promise<CliError> {
+  const fault = kind === 'file' ? cause : await findFileStoreFault(context);
+  if (fault !== undefined)
+    return new CliError('ASP_STORE_UNAVAILABLE', {
+      message: `${kind === 'file' ? '' : `${cause.message} `}${fault.message} ${NOT_SIGNED_IN}`,
+      why: 'a login needs a place: set XDG_STATE_HOME to a folder on a disk with space that you can write to, or use ASP_CLIENT_ID and ASP_CLIENT_SECRET.',
+      cause,
+    });
   return new CliError('ASP_STORE_UNAVAILABLE', {
-    message,
+    message: `${cause.message} ${NOT_SIGNED_IN}`,
     why: 'without a keychain, a login can be stored in a file that only you can read.',
-    next: [...loginArgs(handle, scopes), ...(globals.isYes ? ['--yes'] : []), '--store', 'file'],
+    next: [...loginArgs(handle, scopes), ...(context.globals.isYes ? ['--yes'] : []), '--store', 'file'],
     cause,
   });
 }

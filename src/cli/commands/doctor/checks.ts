@@ -8,7 +8,7 @@ import { messageOf } from '../../../kit/format.js';
 import { isFileError, isUnsafeFile, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
-import { createLoginContext, loginsAt } from '../../context/login-store.js';
+import { createLoginContext, findFileStoreFault, loginsAt } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import { unusableFile } from '../../input.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
@@ -245,17 +245,9 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
     }
     return findings;
   } catch (error) {
-    const hasOther = !isFile && (await canStoreInFile(context));
-    return [problem('store', messageOf(error), hasOther ? ['asp', 'login', '--store', 'file'] : undefined)];
-  }
-}
-
-async function canStoreInFile(context: Context): Promise<boolean> {
-  try {
-    await openLogins(await createLoginContext(context, 'file')).probe();
-    return true;
-  } catch {
-    return false;
+    const fault = isFile ? undefined : await findFileStoreFault(context).catch(() => undefined);
+    if (fault !== undefined) return [problem('store', `${messageOf(error)} ${fault.message}`)];
+    return [problem('store', messageOf(error), isFile ? undefined : ['asp', 'login', '--store', 'file'])];
   }
 }
 

@@ -2,10 +2,10 @@ import { dirname } from 'node:path';
 import type * as z from 'zod/mini';
 
 import { BegunEvents, type Cursor, CursorsJson, cursorsFromJson, cursorsToJson } from '../../../agent/cursors.js';
-import { isFileError, makeDirectory, readIfPresent } from '../../../kit/private-file.js';
+import { makeDirectory, readIfPresent } from '../../../kit/private-file.js';
 import { createSavedFile } from '../../../kit/saved-file.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
-import { CliError, usageError } from '../../errors.js';
+import { CliError, explainUnwritable, usageError } from '../../errors.js';
 
 /** How far each session was read; written after the events, never before them. */
 export interface CursorFile {
@@ -76,8 +76,8 @@ export async function openCursorFile(path: string): Promise<CursorFile> {
 }
 
 function unwritable(path: string, error: unknown): unknown {
-  if (!isFileError(error, 'EACCES', 'EROFS', 'EPERM', 'ENOENT', 'ENOTDIR', 'ENOSPC', 'EISDIR')) return error;
-  const why = error instanceof Error ? error.message : undefined;
+  const why = explainUnwritable(error);
+  if (why === undefined) return error;
   return new CliError('ASP_CONFIG', { message: `Cannot write ${path}.`, why, cause: error });
 }
 
