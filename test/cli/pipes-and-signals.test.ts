@@ -230,6 +230,28 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
 });
 
 describe('signals', () => {
+  it.each([
+    { words: ['ask', '--wait', '5m'], says: 'Your question stays open.', more: ' --timeout 5m' },
+    { words: ['send', '--wait'], says: 'Your message was sent.', more: '' },
+  ])('Ctrl-C while asp $words.0 waits names the command that continues waiting', async ({ words, says, more }) => {
+    const bob = await service.createAgent('bob');
+    const [name = '', ...options] = words;
+    const child = startProgram([name, bob.handle, 'Which region?', ...options], environment);
+    const ended = collect(child);
+    let seen = '';
+    child.stderr?.on('data', (text: string) => {
+      seen += text;
+    });
+    await until('it waits', async () => seen.includes('Waiting for a reply'));
+    const { sessions } = (await bob.get('/sessions')).json as { sessions: { id: string }[] };
+    child.kill('SIGINT');
+    const { signal, out, err } = await ended;
+    expect({ signal, out }).toEqual({ signal: 'SIGINT', out: '' });
+    const next = `asp session wait ${sessions[0]?.id} --for reply --after 2${more}`;
+    expect(err).toContain(`${says} To keep waiting for the reply:\n  ${next}\n`);
+    expect(err).not.toContain('error:');
+  });
+
   for (const [signal, code] of [
     ['SIGINT', 130],
     ['SIGTERM', 143],

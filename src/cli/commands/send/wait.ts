@@ -5,8 +5,9 @@ import { findChoice, isFailureNotice } from '../../../wire/message.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
-import { explain, notFound } from '../../context/explain.js';
+import { explain, notFound, withScopeOptions } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
+import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
@@ -56,7 +57,33 @@ export async function waitForReply(context: Context, sent: Sent, options: Waitin
   const { question } = options;
   const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
   await noteWaiting(context, `Waiting for a reply in ${sent.session_id}${choices}.`);
-  return showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
+  try {
+    return await showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
+  } catch (error) {
+    if (isStoppedBySignal(context)) await tellHowToWait(context, sent, options);
+    throw error;
+  }
+}
+
+const isStoppedBySignal = ({ signal, deadline, clock }: Context): boolean =>
+  signal.aborted && (deadline === undefined || clock.monotonic() < deadline.atMs);
+
+/** A signal ends the command without an error, which would name the command. */
+async function tellHowToWait(context: Context, sent: Sent, options: Waiting): Promise<void> {
+  const what = options.question === undefined ? 'Your message was sent.' : 'Your question stays open.';
+  await context.output.note(`${what} To keep waiting for the reply:`);
+  const words = withScopeOptions(wordsThatWait(context, sent, options), context.globals);
+  await context.output.note(`  ${quoteArgs(words)}`);
+}
+
+/** The command that continues waiting for the reply. */
+function wordsThatWait({ globals }: Context, sent: Sent, { question, isFenced }: Waiting): readonly string[] {
+  const timeoutMs = question?.waitMs ?? globals.timeoutMs;
+  return [
+    ...['asp', 'session', 'wait', sent.session_id, '--for', 'reply', '--after', String(sent.sequence ?? 0)],
+    ...(isFenced ? ['--fence'] : []),
+    ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
+  ];
 }
 
 /** The answer is printed already; this is the exit code. */
@@ -74,14 +101,9 @@ const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown:
 
 /** Waits for the reply without announcing it. */
 export async function listen(context: Context, sent: Sent, waiting: Waiting): Promise<Message> {
-  const { question, isFenced } = waiting;
+  const { question } = waiting;
   const { session_id: sessionId } = sent;
-  const timeoutMs = question?.waitMs ?? context.globals.timeoutMs;
-  const next = [
-    ...['asp', 'session', 'wait', sessionId, '--for', 'reply', '--after', String(sent.sequence ?? 0)],
-    ...(isFenced ? ['--fence'] : []),
-    ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
-  ];
+  const next = wordsThatWait(context, sent, waiting);
   const notInTime = (): CliError =>
     new CliError('ASP_TIMEOUT', {
       message: `${sessionId}: no reply arrived in time. Your message was sent.`,
