@@ -257,6 +257,20 @@ describe('asp reply', () => {
     expect((await messagesOf(id)).map(({ content }) => content)).toEqual(['hello', 'hi']);
   });
 
+  it('--last takes a later invitation for the latest session, and does not answer an older one instead', async () => {
+    const older = await shared('an old question');
+    const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'a new question' } });
+    const refused = await asBob(['reply', '--last', 'yes']);
+    expect(refused.code).toBe(3);
+    expect(refused.err).toContain(`You are invited to ${id} and have not joined.`);
+    expect(refused.err).toContain(`try:  asp session join ${id}`);
+    expect(await messagesOf(older)).toHaveLength(1);
+    expect((await asBob(['reply', '--last', 'yes', '--join'])).code).toBe(0);
+    expect((await messagesOf(id)).map(({ content }) => content)).toEqual(['a new question', 'yes']);
+    expect((await asBob(['reply', '--last', 'late'])).code).toBe(0);
+    expect((await messagesOf(older)).map(({ content }) => content)).toEqual(['an old question', 'late']);
+  });
+
   it('takes its text from standard input', async () => {
     const id = await shared('one');
     expect((await asBob(['reply', id], { stdin: 'from a pipe\n' })).code).toBe(0);

@@ -73,16 +73,18 @@ async function findLatest(context: Context, sessionId: string, me: string): Prom
 }
 
 /**
- * The most recently changed session whose last message is from another agent; a notice that a command failed needs no
- * answer.
+ * The most recently changed session whose last message is from another agent, or which this agent is invited to: what is
+ * in it cannot be seen before. A notice that a command failed needs no answer.
  */
 async function findSessionToAnswer(context: Context, me: string): Promise<string> {
   const query = { state: 'active', limit: LIST_LIMIT_MAX } as const;
   const { sessions } = await read(context, 'listSessions', { query });
-  const joined = sessions.filter(({ participants }) =>
-    participants.some(({ handle, status }) => handle === me && status === 'joined'),
-  );
-  for (const { id, last_sequence: last } of joined.slice(0, SESSIONS_MAX)) {
+  const mine = sessions.flatMap(({ id, last_sequence: last, participants }) => {
+    const status = participants.find(({ handle }) => handle === me)?.status;
+    return status === 'joined' || status === 'invited' ? [{ id, last, status }] : [];
+  });
+  for (const { id, last, status } of mine.slice(0, SESSIONS_MAX)) {
+    if (status === 'invited') return id;
     const message = (await readLastMessages(context, id, last)).at(-1);
     if (message !== undefined && message.sender !== me && !isFailureNotice(message)) return id;
   }

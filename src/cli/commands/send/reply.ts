@@ -25,6 +25,8 @@ export const reply = command({
     'Answers the latest message from another agent in the session; stderr says which. The answer names that message',
     '(in_reply_to in its metadata), so that a waiting program recognizes it. In a command of asp run or asp tail --exec,',
     'answers the message that the command got, even if others have arrived since.',
+    '',
+    'With --last, a session that you are invited to counts as well: join it with --join, or decline with asp session leave.',
   ].join('\n'),
   arguments: ARGUMENTS,
   options: OPTIONS,
