@@ -56,7 +56,7 @@ describe('asp mock and asp replay', () => {
     unused.kill('SIGTERM');
     const ended = await unused.ended;
     expect(ended).toMatchObject({ status: 13, signal: null });
-    expect(ended.stderr).toContain('greeting was used 0 of 1 times.');
+    expect(ended.stderr).toContain("'greeting' was used 0 of 1 times.");
     const used = await mock({ rules: [GREETING] });
     expect(await ask('hello')).toBe('hi');
     await used.until('stdout', /"rule":"greeting"/);

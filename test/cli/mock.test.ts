@@ -233,7 +233,7 @@ describe('asp mock', () => {
     const { code, err } = await one.ended;
     expect(code).toBe(13);
     expect(err).toContain('1 of 2 required rules');
-    expect(err).toContain('greeting was used 1 of 2 times.');
+    expect(err).toContain("'greeting' was used 1 of 2 times.");
     expect(err).not.toContain('farewell');
   });
 
@@ -248,7 +248,7 @@ describe('asp mock', () => {
     expect((await one.ended).code).toBe(0);
     expect((await messagesIn(session)).map(({ content }) => content)).toEqual(['hello', 'hi']);
     const late = begin([rules[1]], ['--until-met', '--timeout', '300ms']);
-    expect(await late.ended).toMatchObject({ code: 13, err: expect.stringContaining('was used 0 of 1 times') });
+    expect(await late.ended).toMatchObject({ code: 13, err: expect.stringMatching(/'\S+' was used 0 of 1 times/) });
     const unasked = begin([{ do: [] }], ['--until-met']);
     expect(await unasked.ended).toMatchObject({ code: 2, err: expect.stringContaining('--until-met needs a rule') });
     const timed = begin([{ do: [] }], ['--timeout', '300ms']);

@@ -265,6 +265,18 @@ describe('asp replay of a file', () => {
     });
   });
 
+  it('says that an agent program did not answer initialize, if the deadline passes before it does', async () => {
+    const path = fileOf(new Recorder().says(YOU, 'x').says(ME, 'pong').events);
+    const words = ['replay', path, '--as', ME, '--acp', 'sleep 60', '--timeout', '1s', '--json'];
+    const { code, err } = await runWords(words);
+    expect(code).toBe(8);
+    expect((JSON.parse(err) as { error: object }).error).toMatchObject({
+      code: 'ASP_TIMEOUT',
+      message: "The agent program of --acp did not answer 'initialize' before the deadline passed.",
+      hint: 'no message was given to it. --timeout or ASP_TIMEOUT set a deadline of 1s.',
+    });
+  });
+
   it('gives an agent program each message as a turn, keeps nothing, and grants only what --allow names', async () => {
     const folder = freshHome();
     const log = join(folder, 'agent.jsonl');

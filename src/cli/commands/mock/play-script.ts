@@ -85,7 +85,7 @@ export async function playScript(context: Context, options: MockOptions): Promis
   if (missing.length > 0)
     throw new CliError('ASP_NOT_AS_EXPECTED', {
       message: `${missing.length} of ${required.length} required rules of ${options.script} did not get their messages.`,
-      why: `${missing.map((rule) => `${rule.label} was used ${uses.get(rule) ?? 0} of ${rule.times ?? 1} times`).join(', ')}.`,
+      why: `${missing.map((rule) => `'${rule.label}' was used ${uses.get(rule) ?? 0} of ${rule.times ?? 1} times`).join(', ')}.`,
       outcome: 'applied',
     });
   if (end === 'timeout' && required.length === 0)

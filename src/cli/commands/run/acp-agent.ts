@@ -10,6 +10,7 @@ import { readHops } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import { durationText } from '../../values.js';
 import { messageText } from '../message/message-text.js';
 import type { HopsFile } from '../send/hops.js';
 import { type AcpEnded, type AcpProcess, AUTH_REQUIRED, startAcpProcess } from './acp-process.js';
@@ -23,7 +24,7 @@ import type { RunRules } from './run.js';
 const PROTOCOL_VERSION = 1;
 /** Some programs look for updates first, for half a minute where there is no network. */
 const START_WITHIN_MS = 120_000;
-const LATE = `the agent program did not answer within ${START_WITHIN_MS / 1000} s`;
+const LATE = `the agent program did not answer 'initialize' within ${START_WITHIN_MS / 1000} s`;
 const SLOW_START_MS = 5_000;
 const CANCEL_WITHIN_MS = 5_000;
 const FIRST_PAUSE_MS = 1_000;
@@ -255,7 +256,7 @@ class AcpAgent implements Responder {
       context.clock.schedule(SLOW_START_MS, () => {
         const limit = `at most ${START_WITHIN_MS / 1000} s`;
         void context.output.note(
-          `Waiting for the agent program to start, ${limit}: it has not answered initialize yet.`,
+          `Waiting for the agent program to start, ${limit}: it has not answered 'initialize' yet.`,
         );
       }),
     ];
@@ -504,6 +505,16 @@ const wantsSignIn = (why: string): CliError =>
     why: `it said: ${why}. Sign in with the program itself, then try again.`,
   });
 
+/** The deadline passed first. After a signal from outside, no one reads it. */
+function notInitialized({ deadline }: Context): CliError {
+  const given = deadline && ` --timeout or ASP_TIMEOUT set a deadline of ${durationText(deadline.afterMs)}.`;
+  return new CliError('ASP_TIMEOUT', {
+    message: "The agent program of --acp did not answer 'initialize' before the deadline passed.",
+    why: `no message was given to it.${given ?? ''}`,
+    isRetryable: true,
+  });
+}
+
 /** Starts the program at once: one that cannot be started is found before a message waits for it. */
 export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
   const agent = new AcpAgent(parts, await openKeptSessions(parts.context, parts.rules.command, parts.progressPath));
@@ -512,7 +523,7 @@ export async function startAcpAgent(parts: AcpAgentParts): Promise<Responder> {
     await orAborted(agent.connect(), parts.signal);
   } catch (error) {
     await agent.close();
-    throw error;
+    throw parts.signal.aborted ? notInitialized(parts.context) : error;
   }
   return agent;
 }
