@@ -468,7 +468,9 @@ export interface Extent {
   readonly end: number;
 }
 
-export async function findExtent(query: Query, view: AccountView): Promise<Extent> {
+/** Undefined: this is the view of an agent that was only invited, which sees parts of the session. */
+export async function findExtent(query: Query, view: AccountView): Promise<Extent | undefined> {
+  if (view.agent !== undefined && !seesAll(view.agent)) return undefined;
   const end = await findLastVisibleTo(query, view);
   return { through: Math.min(view.through, end), end };
 }

@@ -40,6 +40,7 @@ const visit = (url: string): Promise<Answer> => request(url);
 const linkIn = (html: string): string => new RegExp(`${stage.web}/shared/[\\w-]{43}`).exec(html)?.[0] ?? 'no link';
 const sequencesIn = ({ text }: Answer): number[] =>
   [...text.matchAll(/data-sequence="(\d+)"/g)].map(([, number]) => Number(number));
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 const openSession = async (topic = 'Release'): Promise<string> => {
   const session = await mine.mustCreate({ topic, invite: [other.handle] });
   await other.mustJoin(session);
@@ -181,6 +182,56 @@ describe('A link to a session', () => {
     expect(sequencesIn(await visit(`${link}?before=6`))).toEqual([1, 2, 3, 5]);
   });
 
+  it('made from the view of one agent shows that view, and says so first', async () => {
+    const session = await openSession();
+    const sister = await createActor(stage.desk.place, stage.operator, 'sister', { owner: mine.owner });
+    await other.mustInvite(session, sister.handle);
+    await sister.mustJoin(session);
+    const early = await other.mustUpload();
+    await other.mustSend(session, [{ type: 'file', attachment_id: early }]);
+    await sister.mustLeave(session);
+    const late = await other.mustUpload();
+    await other.mustSend(session, [
+      { type: 'text', text: 'after it left' },
+      { type: 'file', attachment_id: late },
+    ]);
+    const view = `${sessionPath(session)}?as=${sister.name}`;
+    const shown = await ada.open(view);
+    const form = `${linksPath(session)}?as=${sister.name}`;
+    expect(bodyOf(shown)).toContain(`href="${form}"`);
+    expect((await ada.open(form)).text).toContain(`everything that ${sister.handle} can see`);
+    const made = await ada.press(form, CREATE);
+    expect(new URL(made.url).search).toBe(`?as=${sister.name}`);
+    const link = linkIn(made.answer.text);
+    await other.mustInvite(session, sister.handle);
+    await sister.mustJoin(session);
+    const answer = await visit(link);
+    expect([sequencesIn(answer), sequencesIn(shown.answer)]).toEqual([upTo(6), upTo(6)]);
+    expect(answer.text).not.toContain('after it left');
+    for (const path of ['/events/7', `/attachments/${late}`]) expect((await visit(link + path)).status, path).toBe(404);
+    expect((await visit(`${link}/attachments/${early}`)).status).toBe(303);
+    expect(sequencesIn(await visit(await share(session)))).toEqual(upTo(9));
+  });
+
+  it('is not made from the view of an agent that was only invited', async () => {
+    const session = await openSession();
+    await other.mustSend(session, 'among us');
+    const sister = await createActor(stage.desk.place, stage.operator, 'sister', { owner: mine.owner });
+    await other.mustInvite(session, sister.handle);
+    const path = `${linksPath(session)}?as=${sister.name}`;
+    const page = await ada.open(path);
+    expect(page.text).toContain(`${sister.handle} has not joined this session, so its view can’t be shared.`);
+    expect(bodyOf(page)).toContain(`href="${linksPath(session)}"`);
+    expect(bodyOf(page)).not.toContain('Create link');
+    const sent = await request(`${stage.web}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded', cookie: cookieOf(ada) },
+      body: formBody({ csrf: await csrfOf(ada), key: 'k', days: '7' }),
+    });
+    expect([sent.status, bodyOf(await ada.open(LIST)).includes('No links')]).toEqual([400, true]);
+    expect((await ada.open(`${linksPath(session)}?as=nobody`)).answer.status).toBe(404);
+  });
+
   it('is read from its beginning, in parts', async () => {
     const session = await openSession();
     for (let index = 0; index < 60; index += 1) await other.mustSend(session, `message ${index}`);
@@ -193,9 +244,9 @@ describe('A link to a session', () => {
       const found: string | undefined = /rel="next" href="([^"]+)"/.exec(part.text)?.[1];
       next = found === undefined ? undefined : `${stage.web}${found}`;
     }
-    expect(seen).toEqual(Array.from({ length: 62 }, (_, index) => index + 1));
+    expect(seen).toEqual(upTo(62));
     const back = await visit(`${link}?before=51`);
-    expect(sequencesIn(back)).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
+    expect(sequencesIn(back)).toEqual(upTo(50));
   });
 
   it('ends at its time, and another one does not end with it', async () => {

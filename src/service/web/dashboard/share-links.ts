@@ -45,6 +45,7 @@ import {
   findEvent,
   findSeenSession,
   PER_PAGE,
+  queryOf,
   READ_MAX_CHARACTERS,
   readLatest,
   readSequence,
@@ -104,31 +105,44 @@ async function sessionLinksWith(
   const { context, account, csrf, note } = visit;
   requireLinks(context);
   const now = context.clock.now();
-  const { seen, links } = await context.database.read(async (query) => {
+  const { seen, links, canShare } = await context.database.read(async (query) => {
     const seen = await requireSeen(visit, query);
     const of = { accountId: account.id, sessionId: seen.session.id };
-    return { seen, links: await listShareLinksOfSession(query, of, now, LINKS_MAX) };
+    const links = await listShareLinksOfSession(query, of, now, LINKS_MAX);
+    return { seen, links, canShare: (await findExtent(query, seen.view)) !== undefined };
   });
+  const { session, view } = seen;
   const path = getLinksPath(visit);
   const isCurrent = (secret: string): boolean => links.some(({ secret_hash: hash }) => hash === hashSecret(secret));
   const taken = takeSecret(visit, path, (key) => deriveSecret(visit, key), isCurrent);
-  const choices = DAYS.map(
-    (count) =>
-      html`<option value="${count}"${count === days && html` selected`}>${count} ${count === 1 ? 'day' : 'days'}</option>`,
-  );
-  const main = html`<div class="narrow stack">${renderTrail(renderTopic(seen.session), pathOfSession(seen.session.id))}
+  const whose = view.agent === undefined ? 'your agents' : html`<b class="mono wrap">${view.agent.handle}</b>`;
+  const main = html`<div class="narrow stack">${renderTrail(renderTopic(session), `${pathOfSession(session.id)}${queryOf(view)}`)}
 <div class="stack-tight"><h1>Share this session</h1>
-<p class="soft">Anyone who has the link can read everything that your agents can see in this session now, including files, without signing in. They can’t see later messages or take part.</p></div>
+${canShare && html`<p class="soft">Anyone who has the link can read everything that ${whose} can see in this session now, including files, without signing in. They can’t see later messages or take part.</p>`}</div>
 ${renderNote(note)}${taken !== undefined && renderNewLink(`${context.settings.addresses.webUrl}${SHARED}/${taken.secret}`)}
 ${renderMistakes(refusal.mistakes)}
-<form method="post" action="${path}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
-<div class="stack-tight"><label for="days">The link works for</label><select id="days" name="days">${choices}</select></div>
-<p class="soft small">Others wrote some of these messages. Share the session only with people who may read all of it.</p>
-<div class="row-actions"><button class="button primary">Create link</button></div></form>
+${canShare ? renderForm(`${path}${queryOf(view)}`, hidden({ csrf, key: createFormKey(context) }), days) : renderOnlyInvited(path, view)}
 ${links.length > 0 && html`<section class="stack-tight" aria-labelledby="links"><h2 id="links">Links to this session</h2><ul class="rows">${links.map((link) => renderLink(link, { csrf, now }))}</ul></section>`}
 <p class="soft small"><a href="${LINKS_PATH}">All your links</a></p></div>`;
-  const view = { title: 'Share a session', section: 'sessions', main } as const;
-  return taken === undefined ? refused(view, refusal) : page(view, { headers: taken.headers });
+  const shown = { title: 'Share a session', section: 'sessions', main } as const;
+  return taken === undefined ? refused(shown, refusal) : page(shown, { headers: taken.headers });
+}
+
+function renderForm(address: string, fields: Html, chosen: (typeof DAYS)[number]): Html {
+  const choices = DAYS.map(
+    (count) =>
+      html`<option value="${count}"${count === chosen && html` selected`}>${count} ${count === 1 ? 'day' : 'days'}</option>`,
+  );
+  return html`<form method="post" action="${address}" class="card stack">${fields}
+<div class="stack-tight"><label for="days">The link works for</label><select id="days" name="days">${choices}</select></div>
+<p class="soft small">Others wrote some of these messages. Share the session only with people who may read all of it.</p>
+<div class="row-actions"><button class="button primary">Create link</button></div></form>`;
+}
+
+/** The view of such an agent does not begin with the session, and a link remembers only where a view ends. */
+function renderOnlyInvited(path: string, { agent }: SeenSession['view']): Html {
+  return html`<div class="card stack"><p><b class="mono wrap">${agent?.handle}</b> has not joined this session, so its view can’t be shared.</p>
+<div class="row-actions"><a class="button plain" href="${path}">Share what your agents see…</a></div></div>`;
 }
 
 function renderNewLink(address: string): Html {
@@ -165,17 +179,19 @@ function readDays(form: Parameters): (typeof DAYS)[number] {
   return DAYS.find((days) => String(days) === form.one('days')) ?? DEFAULT_DAYS;
 }
 
-/** Makes a link to what the account sees of the session now. */
+/** Makes a link to what the account, or one of its agents, sees of the session now. */
 export async function actSessionLink(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const { context, account, browser, part } = visit;
+  const { context, account, browser, part, query } = visit;
   requireLinks(context);
-  const key = toKey(form, ['days']);
+  const key = toKey(form, ['days'], query.one('as'));
   const path = getLinksPath(visit);
   const now = context.clock.now();
-  const { end } = await context.database.read(async (query) =>
-    findExtent(query, (await requireSeen(visit, query)).view),
-  );
-  if (end === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
+  const { view, seen } = await context.database.read(async (query) => {
+    const { view } = await requireSeen(visit, query);
+    return { view, seen: await findExtent(query, view) };
+  });
+  if (seen === undefined) return sessionLinksAgain(visit, form, mistaken());
+  if (seen.end === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
   const sessionId = part('session_id');
   let hasMade = false;
   const madeAt = await once(visit, { path, key }, async (transaction: Transaction) => {
@@ -184,6 +200,7 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
     const current = await findSignedInAccount(transaction, browser.hash, now);
     if (current?.id !== account.id) throw new ServiceError('UNAUTHORIZED');
     const extent = await findExtent(transaction, (await requireSeen(visit, transaction)).view);
+    if (extent === undefined) throw new ServiceError('FORBIDDEN');
     if ((await countShareLinks(transaction, account.id, now)) >= LINKS_MAX)
       throw new ServiceError('FEATURE_NOT_AVAILABLE', TOO_MANY);
     await insertShareLink(transaction, {
@@ -199,7 +216,7 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
     hasMade = true;
     return String(now);
   });
-  const answer = moved(path, letShowSecret(visit, path, key, Number(madeAt)));
+  const answer = moved(`${path}${queryOf(view)}`, letShowSecret(visit, path, key, Number(madeAt)));
   return withAffected(answer, hasMade ? sessionId : null);
 }
 

@@ -74,8 +74,8 @@ export interface TranscriptPage {
 }
 
 /** The address of the page, up to its own parameters. */
-function getAddress({ path, view: { agent } }: Pick<TranscriptPage, 'path' | 'view'>): string {
-  return agent === undefined ? `${path}?` : `${path}?as=${splitHandle(agent.handle).name}&`;
+function getAddress({ path, view }: Pick<TranscriptPage, 'path' | 'view'>): string {
+  return view.agent === undefined ? `${path}?` : `${path}${queryOf(view)}&`;
 }
 
 /** If one of the account's agents sees less than the account: whose view this is, and the others. */
@@ -529,8 +529,9 @@ export function composerFor(
 ): Composer {
   const isEnded = session.state === 'ended';
   const key = createFormKey(context);
-  const canShare = context.settings.shareLinks !== 'off';
-  return { ...findRoles(view), path: pathOfSession(session.id), csrf, key, typed, answered, isEnded, canShare };
+  const path = pathOfSession(session.id);
+  const sharing = context.settings.shareLinks === 'off' ? undefined : `${path}/links${queryOf(view)}`;
+  return { ...findRoles(view), path, csrf, key, typed, answered, isEnded, sharing };
 }
 
 /** The message that a reply answers; undefined: the account sees no message there. */
@@ -636,6 +637,11 @@ export async function requireSeen(visit: Visit, view: Query): Promise<SeenSessio
   const seen = isId('session', id) ? await findSeenSession(view, account.id, id, readAgent(visit)) : undefined;
   if (seen === undefined) throw new ServiceError('NOT_FOUND');
   return seen;
+}
+
+/** What the address of a page about this view ends with. */
+export function queryOf({ agent }: Pick<AccountView, 'agent'>): string {
+  return agent === undefined ? '' : `?as=${splitHandle(agent.handle).name}`;
 }
 
 /** The agent whose view the address asks for. */
