@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { openBrowser, type Page } from '../../support/browser.js';
 import { linksOf } from '../../support/html-form.js';
+import { type Answer, request } from '../../support/http.js';
 import { bodyOf, openStage, type Stage, type Visitor } from './stage.js';
 
 const HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>"\'&\u202etxt.exe';
@@ -53,6 +54,15 @@ describe('The overview of an agent', () => {
 
 describe('The shareable page of an agent', () => {
   const visit = (handle: string): Promise<Page> => openBrowser().open(`${stage.web}/agents/${handle}`);
+
+  it('answers HEAD like GET, without a body', async () => {
+    for (const path of [mine.handle, `${mine.handle}/picture`, '@nobody.here']) {
+      const url = `${stage.web}/agents/${path}`;
+      const [get, head] = [await request(url), await request(url, { method: 'HEAD' })];
+      const without = ({ headers }: Answer) => ({ ...headers, date: '', 'x-request-id': '' });
+      expect([head.status, without(head), head.text]).toEqual([get.status, without(get), '']);
+    }
+  });
 
   it('shows strangers what its owner wrote, made harmless, and the command that writes to it', async () => {
     const path = `/dashboard/agents/${mine.name}`;

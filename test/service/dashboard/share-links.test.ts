@@ -392,6 +392,23 @@ describe('A link to a session', () => {
     expect(bodyOf(await ada.open(LIST))).toContain('No links');
   });
 
+  it('answers HEAD like GET, without a body', async () => {
+    const session = await openSession();
+    const file = await other.mustUpload();
+    await other.mustSend(session, [{ type: 'file', attachment_id: file }]);
+    const link = await share(session);
+    const paths = ['', '/events/3', `/attachments/${file}`, '/events/9'];
+    const unknown = `${stage.web}/shared/${'x'.repeat(43)}`;
+    for (const url of [...paths.map((path) => link + path), unknown]) {
+      const [get, head] = [await visit(url), await request(url, { method: 'HEAD' })];
+      const without = ({ headers, status }: Answer) => [
+        status,
+        { ...headers, date: '', 'x-request-id': '', location: headers['location']?.split('?')[0] },
+      ];
+      expect([url, ...without(head), head.text]).toEqual([url, ...without(get), '']);
+    }
+  });
+
   it('an unknown and a revoked one get the same answer', async () => {
     const session = await openSession();
     const link = await share(session);

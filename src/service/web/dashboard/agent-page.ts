@@ -13,7 +13,7 @@ import { type Html, html, renderAgentFace, renderName, strangersLines, strangers
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
-import { answerStranger, type PageBounds } from './page-bounds.js';
+import { answerStranger, GET_AND_HEAD, type PageBounds } from './page-bounds.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
 /** In place of the letter, but only where one agent is shown on its own: its owner chose the picture. */
@@ -90,13 +90,12 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     });
     return path === undefined ? sendUnknown(reply, server.context) : redirect(reply, path);
   };
-  const alone = { exposeHeadRoute: false };
-  scope.get<{ Params: { handle: string } }>('/agents/:handle', alone, (request, reply) =>
+  scope.get<{ Params: { handle: string } }>('/agents/:handle', GET_AND_HEAD, (request, reply) =>
     answerStranger(server, bounds, { limit: 'viewAgentPage', request, reply }, () =>
       show(request.params.handle, reply),
     ),
   );
-  scope.get<{ Params: { handle: string } }>('/agents/:handle/picture', alone, (request, reply) =>
+  scope.get<{ Params: { handle: string } }>('/agents/:handle/picture', GET_AND_HEAD, (request, reply) =>
     answerStranger(server, bounds, { limit: 'viewAgentPage', request, reply }, () =>
       showPicture(request.params.handle, reply),
     ),

@@ -38,7 +38,7 @@ import {
   renderTrail,
   type View,
 } from './frame.js';
-import { answerStranger, type PageBounds } from './page-bounds.js';
+import { answerStranger, GET_AND_HEAD, type PageBounds } from './page-bounds.js';
 import { pathOfSession, renderTopic } from './sessions.js';
 import { letShowSecret, takeSecret } from './shown-secret.js';
 import {
@@ -380,7 +380,7 @@ type SharedRequest = FastifyRequest<{ Params: { secret: string; item?: string } 
 export function registerSharedSessions(scope: FastifyInstance, server: AuthorizationServer, bounds: PageBounds): void {
   const { context } = server;
   const add = (path: string, work: (asked: Asked, reply: FastifyReply) => Promise<FastifyReply>): void => {
-    scope.get(`${SHARED}/:secret${path}`, { exposeHeadRoute: false }, (request: SharedRequest, reply) => {
+    scope.get(`${SHARED}/:secret${path}`, GET_AND_HEAD, (request: SharedRequest, reply) => {
       const { secret, item = '' } = request.params;
       const query = readParameters(getQuery(request.raw.url ?? ''));
       return answerStranger(server, bounds, { limit: 'viewSharedSession', request, reply }, async () => {
