@@ -193,6 +193,7 @@ describe('The page that goes to others', () => {
       '/dashboard/new-client',
       '/dashboard/search?q=cred',
     ]);
+    expect(targetsIn(await go('shared ses'))[0]).toBe('/dashboard/links');
     expect(targetsIn(await go('new ses'))[0]).toBe('/dashboard/new-session');
     expect(targetsIn(await go(first.name.slice(0, 8)))).toContain(`/dashboard/agents/${first.name}`);
     expect(targetsIn(await go('terly fig'))).toContain(`/dashboard/sessions/${session}`);

@@ -450,7 +450,8 @@ describe('Without links', () => {
       expect((await visit(running.web + shared)).status).toBe(404);
       const visitor = await running.enterLocally(owner.owner);
       expect(bodyOf(await visitor.open(sessionPath(session)))).not.toContain(linksPath(session));
-      expect(bodyOf(await visitor.open('/dashboard/settings'))).not.toContain(LIST);
+      for (const path of ['/dashboard/settings', '/dashboard/go'])
+        expect(bodyOf(await visitor.open(path)), path).not.toContain(LIST);
       for (const path of [linksPath(session), LIST]) expect((await visitor.open(path)).answer.status).toBe(404);
       const late = await request(`${running.web}${linksPath(session)}`, {
         method: 'POST',

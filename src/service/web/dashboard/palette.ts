@@ -6,6 +6,7 @@ import { renderField } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { GO_PATH, listPlaces, renderHeading } from './frame.js';
 import { NEW_SESSION_PATH, pathOfSession, renderTopic } from './sessions.js';
+import { LINKS_PATH } from './share-links.js';
 import { type DashboardAnswer, page, type Visit } from './visit.js';
 
 /** Agents and sessions that one page offers. */
@@ -29,6 +30,7 @@ const ACTIONS: readonly (Offer & { readonly label: string })[] = [
   { label: 'Add a passkey', kind: 'Action', path: '/dashboard/settings/passkeys/new' },
   { label: 'Activity log', kind: 'Page', path: '/dashboard/settings/activity' },
   { label: 'Traffic and refusals', kind: 'Page', path: '/dashboard/traffic' },
+  { label: 'Shared sessions', kind: 'Page', path: LINKS_PATH },
 ];
 
 /**
@@ -56,10 +58,11 @@ export async function showPlaces(visit: Visit): Promise<DashboardAnswer> {
 }
 
 /** Pages and actions, in which every typed word begins a word. */
-function listFixed({ account }: Visit, q: string): Offer[] {
+function listFixed({ account, context }: Visit, q: string): Offer[] {
   const typed = q.toLowerCase().split(/\s+/);
   const pages = listPlaces(account).map(({ label, path }) => ({ label, kind: 'Page', path }));
-  return [...pages, ...ACTIONS].filter(({ label }) => {
+  const actions = ACTIONS.filter(({ path }) => path !== LINKS_PATH || context.settings.shareLinks !== 'off');
+  return [...pages, ...actions].filter(({ label }) => {
     const words = label.toLowerCase().split(/[\s,]+/);
     return typed.every((one) => words.some((word) => word.startsWith(one)));
   });
