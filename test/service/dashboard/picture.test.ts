@@ -1,3 +1,7 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import { openBrowser, type Page } from '../../support/browser.js';
@@ -161,6 +165,30 @@ describe('The picture of an agent', () => {
     // The address names an agent of the account that sends the form.
     await upload(JPEG_WITH_COMMENT, eve, String(values['csrf']));
     expect((await follow(address())).headers['content-type']).toBe('image/png');
+  });
+
+  it('is not changed by a browser that was signed out while the file was on its way', async () => {
+    await upload(PNG);
+    const late = await stage.enterLocally(mine.owner);
+    const { values } = mustFindForm(await late.open(profile()), /^upload picture$/i);
+    const { type, body } = multipart([
+      { name: 'picture', filename: 'me.jpg', type: 'image/jpeg', bytes: JPEG_WITH_COMMENT },
+    ]);
+    const boundary = type.slice(type.indexOf('=') + 1);
+    const sent = httpRequest(`${stage.web}/dashboard/agents/${mine.name}/picture`, {
+      method: 'POST',
+      headers: { cookie: cookieOf(late), 'content-type': type, 'sec-fetch-site': 'same-origin' },
+    });
+    sent.write(`--${boundary}\r\ncontent-disposition: form-data; name="csrf"\r\n\r\n${values['csrf']}\r\n`);
+    sent.write(body.subarray(0, -60));
+    await pause(500);
+    const bytes = await bytesUsed();
+    await ada.press('/dashboard/settings', /^sign out others$/i);
+    sent.end(body.subarray(-60));
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    answer.resume();
+    expect([answer.statusCode, answer.headers.location?.split('?')[0]]).toEqual([303, '/oauth/sign-in']);
+    expect([(await follow(address())).headers['content-type'], await bytesUsed()]).toEqual(['image/png', bytes]);
   });
 
   it('cannot be fetched or sent as an attachment', async () => {

@@ -2,15 +2,21 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SharedDatabase, Transaction } from '../../../../src/service/core/database.js';
 import { type RunningService, startService } from '../../../../src/service/service.js';
 import { markAccountSuspended } from '../../../../src/service/store/accounts.js';
+import { deleteAccountSessions } from '../../../../src/service/store/browser-sessions.js';
 import { accountLock, agentLock } from '../../../../src/service/store/lock-names.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { markSocketsRevoked } from '../../../../src/service/store/processes.js';
-import { type Actor, callApi, createActor, type Operator } from '../../../support/actors.js';
+import { deleteShareLinksOfAccount, insertShareLink } from '../../../../src/service/store/share-links.js';
+import { type Actor, callApi, createActor, type Operator, operate } from '../../../support/actors.js';
+import { openBrowser, toCookieHeader } from '../../../support/browser.js';
 import { mustGetCode, mustGrant } from '../../../support/grants.js';
-import type { Answer } from '../../../support/http.js';
+import { type Answer, formBody, request } from '../../../support/http.js';
 import { field } from '../../../support/json.js';
 import { connect, type Tools, tokenFor } from '../../../support/mcp-tools.js';
+import { multipart } from '../../../support/multipart.js';
 import { discover, type Place, redeemCode, refresh, revoke } from '../../../support/oauth.js';
+import { mustFindForm } from '../../../support/person.js';
+import { drawPng } from '../../../support/pictures.js';
 import { createSchema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
 
@@ -272,6 +278,133 @@ describe('Two simultaneous changes of one session:', () => {
         description: `about ${round}`,
       });
     }
+  });
+});
+
+describe('The dashboard at two services', () => {
+  const webs = (): readonly [string, string] => [one.webUrl, `http://127.0.0.1:${two.port}`];
+  const enter = async (): Promise<{ cookie: string; csrf: string }> => {
+    const link = await operate(operator, 'POST', '/sign-in-links', { account: alice.owner });
+    const browser = openBrowser();
+    await browser.open(String(field(link, 'url')));
+    const page = await browser.open(`${one.webUrl}/dashboard/new-agent`);
+    const { values } = mustFindForm(page, /^create agent$/i);
+    return { cookie: toCookieHeader(browser.cookies), csrf: String(values['csrf']) };
+  };
+  const openSession = async (): Promise<string> => {
+    const session = await alice.mustCreate({ topic: 'Shared' });
+    await alice.mustSend(session, 'to be shared');
+    return session;
+  };
+  const linksPath = (session: string): string => `/dashboard/sessions/${session}/links`;
+  const post = (url: string, cookie: string, fields: Record<string, string>): Promise<Answer> =>
+    request(url, {
+      method: 'POST',
+      headers: { cookie, 'content-type': 'application/x-www-form-urlencoded' },
+      body: formBody(fields),
+    });
+  const upload = (url: string, { cookie, csrf }: { cookie: string; csrf: string }, side: number): Promise<Answer> => {
+    const picture = { name: 'picture', filename: 'me.png', type: 'image/png', bytes: drawPng(side, side) };
+    const { type, body } = multipart([picture]);
+    const boundary = type.slice(type.indexOf('=') + 1);
+    const first = `--${boundary}\r\ncontent-disposition: form-data; name="csrf"\r\n\r\n${csrf}\r\n`;
+    return request(`${url}/dashboard/agents/${alice.name}/picture`, {
+      method: 'POST',
+      headers: { cookie, 'content-type': type },
+      body: Buffer.concat([Buffer.from(first), body]),
+    });
+  };
+  /** The page that a form leads to, with the cookies that its answer set. */
+  const follow = (answer: Answer, cookie: string, web: string): Promise<Answer> => {
+    const set = answer.setCookies.map((one) => one.split(';')[0]);
+    return request(`${web}${answer.headers['location']}`, { headers: { cookie: [cookie, ...set].join('; ') } });
+  };
+  const pathIn = ({ text }: Answer): string => /\/shared\/[\w-]{43}/.exec(text)?.[0] ?? 'no link';
+  const countLinks = async (): Promise<number> =>
+    withDatabase(async (database) => {
+      const rows = await database.read((query) => query.all('SELECT id FROM share_link'));
+      return rows.length;
+    });
+
+  it('makes one link if its form arrives at both, which both show and answer, until one revokes it', async () => {
+    const { cookie, csrf } = await enter();
+    const session = await openSession();
+    const fields = { csrf, key: 'both', days: '7' };
+    const sent = await Promise.all(webs().map((web) => post(`${web}${linksPath(session)}`, cookie, fields)));
+    const pages = await Promise.all(sent.map((answer, index) => follow(answer, cookie, webs()[index] ?? '')));
+    const [path = ''] = pages.map(pathIn);
+    expect([pages.map(pathIn), await countLinks()]).toEqual([[path, path], 1]);
+    for (const web of webs()) expect((await request(web + path)).text).toContain('to be shared');
+    const id = /name="id" value="(\w+)"/.exec(pages[0]?.text ?? '')?.[1] ?? '';
+    expect((await post(`${webs()[1]}/dashboard/links/revoke`, cookie, { csrf, id })).status).toBe(303);
+    for (const web of webs()) expect((await request(web + path)).status).toBe(404);
+  });
+
+  it('makes no more than a hundred links if forms arrive at both', async () => {
+    const { cookie, csrf } = await enter();
+    const sessions = await Promise.all(Array.from({ length: 12 }, openSession));
+    const { account_id: accountId } = await findAlice();
+    const row = {
+      account_id: accountId,
+      session_id: sessions[0] ?? '',
+      through_sequence: 1,
+      last_sequence: 1,
+      created_at: 1,
+    };
+    await withDatabase((database) =>
+      database.write(async (transaction) => {
+        for (let made = 0; made < 95; made += 1) {
+          const own = { id: `made ${made}`, secret_hash: `made ${made}`, expires_at: Date.now() + 600_000 };
+          await insertShareLink(transaction, { ...row, ...own });
+        }
+      }),
+    );
+    const sent = await Promise.all(
+      sessions.map((session, index) =>
+        post(`${webs()[index % 2]}${linksPath(session)}`, cookie, { csrf, key: `form ${index}`, days: '1' }),
+      ),
+    );
+    const statuses = sent.map(({ status }) => status).sort();
+    expect([statuses, await countLinks()]).toEqual([[...Array(5).fill(303), ...Array(7).fill(403)], 100]);
+    await withDatabase((database) =>
+      database.write((transaction) => deleteShareLinksOfAccount(transaction, accountId)),
+    );
+  });
+
+  it('makes no link for a browser that is signed out at the same time', async () => {
+    const { cookie, csrf } = await enter();
+    const session = await openSession();
+    const { account_id: accountId } = await findAlice();
+    const signOut: Change = (transaction) => deleteAccountSessions(transaction, accountId, undefined);
+    const answer = await askDuring([accountLock(accountId), signOut], () =>
+      post(`${webs()[1]}${linksPath(session)}`, cookie, { csrf, key: 'late', days: '7' }),
+    );
+    expect([answer.status, answer.headers['location']?.split('?')[0], await countLinks()]).toEqual([
+      303,
+      '/oauth/sign-in',
+      0,
+    ]);
+  });
+
+  it('keeps one picture of an agent if two arrive, and none for an agent that is removed at the same time', async () => {
+    const signedIn = await enter();
+    const [{ id }] = (await withDatabase((database) =>
+      database.read((query) => query.all('SELECT id FROM agent WHERE handle = $1', alice.handle)),
+    )) as [{ id: string }];
+    const pictures = () =>
+      withDatabase((database) =>
+        database.read((query) => query.all<{ id: string }>('SELECT id FROM attachment WHERE session_id = $1', id)),
+      );
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const sent = await Promise.all([8, 9, 10, 11].map((side) => upload(webs()[side % 2] ?? '', signedIn, side)));
+      expect(sent.map(({ status }) => status)).toEqual([303, 303, 303, 303]);
+      expect(await pictures()).toHaveLength(1);
+    }
+    const before = await pictures();
+    const remove: Change = (transaction, at) =>
+      transaction.run('UPDATE agent SET removed_at = $2 WHERE id = $1', id, at);
+    const answer = await askDuring([agentLock(alice.handle), remove], () => upload(webs()[1], signedIn, 12));
+    expect([answer.status, await pictures()]).toEqual([404, before]);
   });
 });
 
