@@ -201,6 +201,42 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('continues on its own once the same account has signed in again in another tab, with every message and the draft', {
+    timeout: 120_000,
+  }, async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.evaluate('window.hasStayed = true');
+      const other = await page.context().newPage();
+      const signIn = async (actor: Actor): Promise<void> => {
+        const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+        const link = await operate(operator, 'POST', '/sign-in-links', { account: actor.owner });
+        await other.goto(text(link, 'url'));
+      };
+      const isOut = page.locator('#live[data-state="signed-out"]');
+      await page.context().clearCookies();
+      await page.locator('#text').fill('a draft');
+      await bob.mustSend(session, 'said meanwhile');
+      await isOut.waitFor();
+      await signIn(bob);
+      // The first answer may have been on its way before.
+      for (let answers = 0; answers < 2; answers += 1)
+        await page.waitForResponse((answer) => answer.url().includes('/live?account') && answer.status() === 401);
+      expect([await page.getByText('said meanwhile').count(), await isOut.count()]).toEqual([0, 1]);
+      await page.context().clearCookies();
+      await signIn(alice);
+      await untilSaid(page, 'said meanwhile');
+      await page.locator('#live[data-state="on"]').waitFor();
+      await bob.mustSend(session, 'said later');
+      await untilSaid(page, 'said later');
+      expect(await page.locator('#text').inputValue()).toBe('a draft');
+      await page.getByRole('button', { name: 'Send' }).click();
+      await untilSaid(page, 'a draft');
+      expect(await sequencesOn(page)).toEqual(upTo(5));
+      expect(await page.evaluate('window.hasStayed')).toBe(true);
+    });
+  });
+
   it('says what to do when a message is refused because the sign-in has ended, and keeps its text', {
     timeout: 120_000,
   }, async () => {

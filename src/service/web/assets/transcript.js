@@ -14,6 +14,7 @@
   const TOGETHER = 100;
   const FIRST_WAIT = 1000,
     LONGEST_WAIT = 30000,
+    SIGNED_OUT_WAIT = 5000,
     PATIENCE = 10000;
   const WHY = { 401: 'signed-out', 404: 'gone' };
   const log = document.getElementById('log');
@@ -140,7 +141,8 @@
     wait = FIRST_WAIT,
     turn = 0,
     refusals = 0,
-    isOver = false;
+    isOver = false,
+    isSignedOut = false;
   let source, leave, asked, timer;
   let isStreaming = false,
     isSharing = false,
@@ -278,10 +280,16 @@
     const own = receipt.firstElementChild?.dataset.own;
     return `${log.dataset.live}after=${after}${own ? `&own=${own}` : ''}`;
   };
+  // Someone may sign in again in another tab.
   const finish = (why) => {
-    isOver = true;
+    isSignedOut = why === 'signed-out';
+    isOver = !isSignedOut;
     close();
     say(why);
+    if (isSignedOut && !document.hidden) timer = setTimeout(open, SIGNED_OUT_WAIT);
+  };
+  const renewForms = (csrf) => {
+    for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = csrf;
   };
   // An EventSource does not see why it was refused. A plain request does, and it also gets the news.
   const poll = async () => {
@@ -300,6 +308,12 @@
       wait = FIRST_WAIT;
       show(found);
       showWaiting();
+      if (isSignedOut) {
+        isSignedOut = false;
+        refusals = 0;
+        renewForms(found.csrf);
+        return open();
+      }
       if (isStreaming) say('on');
       else if (!isSharing) say('slow');
       // The stream opens while the first answer is on its way.
@@ -359,12 +373,14 @@
   const open = () => {
     close();
     if (isOver || document.hidden) return;
+    if (isSignedOut) return poll();
     if (window.follow) return shareStream();
     if (refusals === 0 && !isFull()) return stream();
     refusals = Math.max(0, refusals - 1);
     poll();
   };
   document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
+  addEventListener('focus', () => isSignedOut && open());
   addEventListener('pagehide', close);
   addEventListener('pageshow', (event) => event.persisted && open());
   say('off');

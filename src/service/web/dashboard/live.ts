@@ -245,6 +245,9 @@ export function createLiveTranscripts(server: AuthorizationServer, bounds: PageB
     async open(request, reply) {
       const visit = await readAsker(server, request);
       const viewer = toViewer(visit);
+      // The view of another account does not belong on the page of this one.
+      if ((visit.query.one('account') ?? viewer.username) !== viewer.username)
+        throw new ServiceError('UNAUTHORIZED', 'Another account is signed in.');
       const { accountId, sessionId } = viewer;
       const after = readStart(request, visit);
       if (request.headers.accept === 'application/json')
@@ -294,7 +297,9 @@ async function answerPoll(
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
   await markSeen(server.context, viewer.accountId, viewer.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-  return reply.send({ ...(await renderStep(server, found, viewer)), ...renderStatus(server, found, viewer) });
+  const news = { ...(await renderStep(server, found, viewer)), ...renderStatus(server, found, viewer) };
+  // The sign-in may be newer than the forms of the page.
+  return reply.send({ ...news, csrf: viewer.browser.csrfFor(undefined) });
 }
 
 function toViewer(visit: Visit): Viewer {

@@ -91,7 +91,7 @@ function renderTranscript(transcript: TranscriptPage): View {
   const { session, path, entries, isNewest } = transcript;
   const last = entries.at(-1)?.event;
   const address = getAddress(transcript);
-  const live = html` data-live="${address.replace('?', '/live?')}" data-after="${last?.sequence ?? 0}"`;
+  const live = html` data-live="${address.replace('?', `/live?account=${transcript.username}&`)}" data-after="${last?.sequence ?? 0}"`;
   const main = html`<div class="stack transcript">${renderTrail('Sessions', '/dashboard/sessions')}
 ${isNewest && html`<noscript><a href="#end">Go to the newest message</a></noscript>`}<div id="head">${renderSessionHead(session, transcript, transcript.now)}</div>
 ${renderViews(transcript)}<div id="managing">${transcript.managing}</div>
