@@ -15,6 +15,7 @@ type Asset =
   | 'palette.js'
   | 'passkey.js'
   | 'picker.js'
+  | 'print.js'
   | 'push.js'
   | 'streams.js'
   | 'tabs.js'
@@ -53,6 +54,9 @@ export const PASSKEY_SCRIPT = ASP_ASSETS['passkey.js'];
 
 /** Narrows the list of agents on the consent page. */
 export const PICKER_SCRIPT = ASP_ASSETS['picker.js'];
+
+/** Prints a session. */
+export const PRINT_SCRIPT = ASP_ASSETS['print.js'];
 
 /** Subscribes the browser to push notifications. */
 export const PUSH_SCRIPT = ASP_ASSETS['push.js'];

@@ -75,8 +75,10 @@ export interface Composer extends Roles {
   readonly typed: Typed;
   readonly answered?: Answered | undefined;
   readonly isEnded: boolean;
-  /** Where the person makes links that let anyone read the session; undefined: this service has none. */
-  readonly sharing: string | undefined;
+  /** Whether this service has links that let anyone read a session. */
+  readonly canShare: boolean;
+  /** What the addresses of pages about the same view end with. */
+  readonly viewQuery: string;
 }
 
 /** What a person can do next in a session: write, answer an invitation, or reopen it. It has one kind for each set of forms. */
@@ -165,7 +167,7 @@ const ACTIONS = new Intl.ListFormat('en', { type: 'disjunction' });
 
 /** A fold with the members of the session, and what a participant can change about it. */
 export function renderManage(composer: Composer, count: string, people: Html): Html {
-  const { writers, joined, path, csrf, key, typed, sharing } = composer;
+  const { writers, joined, path, csrf, key, typed, canShare, viewQuery } = composer;
   const mistakes = typed.mistakes?.filter(({ field }) => field === 'handles') ?? [];
   const invite = html`<form method="post" action="${path}/invite" class="add">${hidden({ csrf, key })}${renderField(
     {
@@ -182,7 +184,8 @@ export function renderManage(composer: Composer, count: string, people: Html): H
   const isWriting = writers.length > 0;
   const actions = [
     isWriting && 'invite',
-    sharing !== undefined && 'share',
+    canShare && 'share',
+    'print',
     'download',
     isWriting && 'end',
     joined.length > 0 && 'leave',
@@ -190,5 +193,5 @@ export function renderManage(composer: Composer, count: string, people: Html): H
   const summary = `${count}, ${ACTIONS.format(actions.filter((action) => action !== false))}`;
   return html`<details class="fold" id="manage"${mistakes.length > 0 && html` open`}><summary>${summary}</summary><div class="card stack">${people}
 ${isWriting && invite}
-<p class="row-actions">${sharing !== undefined && html`<a class="button plain small-button" href="${sharing}">Share a link…</a>`}<a class="button plain small-button" href="${path}/download" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;
+<p class="row-actions">${canShare && html`<a class="button plain small-button" href="${path}/links${viewQuery}">Share a link…</a>`}<a class="button plain small-button" href="${path}/print${viewQuery}">Print…</a><a class="button plain small-button" href="${path}/download" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;
 }

@@ -16,6 +16,7 @@ import { describeDuration, hiddenEntries } from '../form.js';
 import { html } from '../html.js';
 import { layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { describeVisitor } from '../sign-in.js';
+import { useTwelveHours } from '../time.js';
 import {
   accessAgain,
   actAccess,
@@ -70,6 +71,7 @@ import { createPageBounds, type PageBounds } from './page-bounds.js';
 import { showPlaces } from './palette.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
 import { actPicture, fetchPicture } from './picture.js';
+import { showPrint } from './print.js';
 import { actPushOff, actPushOn, RENEWAL_PATH, renewPush, sendWorker, WORKER_PATH } from './push-settings.js';
 import { showSearch } from './search.js';
 import { NEW_SESSION_PATH, showSessions } from './sessions.js';
@@ -134,6 +136,7 @@ import {
   type PageRow,
   type PostedForm,
   page,
+  REST,
   readPostedForm,
   readVisit,
   signedOutCookie,
@@ -252,6 +255,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: `${SESSION}/end`, show: showEnd, act: actEnd },
   { path: `${SESSION}/reopen`, act: actReopen },
   { path: `${SESSION}/download`, show: showSessionDownload },
+  { path: `${SESSION}/print`, show: showPrint },
   {
     path: `${SESSION}/links`,
     show: showSessionLinks,
@@ -435,10 +439,11 @@ function registerRow(
 async function showInTurn(bounds: PageBounds, visit: Visit, show: Required<PageRow>['show']): Promise<DashboardAnswer> {
   let hasBegun = false;
   try {
-    return await bounds.forAccount(visit.account.id, () => {
+    const answer = await bounds.forAccount(visit.account.id, () => {
       hasBegun = true;
       return show(visit);
     });
+    return answer.kind === 'streamed' ? { ...answer, texts: inTurn(bounds, visit.account.id, answer.texts) } : answer;
   } catch (error) {
     if (hasBegun || !hasCode(error, 'RATE_LIMITED')) throw error;
     const waitS = error.options.retryAfterS ?? 1;
@@ -448,6 +453,20 @@ async function showInTurn(bounds: PageBounds, visit: Visit, show: Required<PageR
       main: html`<div class="stack"><div class="head"><h1>Too many pages</h1></div><p>You opened too many pages. Try again in ${describeDuration(waitS)}.</p></div>`,
     };
     return page(view, { status: 429, headers: { 'retry-after': String(waitS) } });
+  }
+}
+
+/** The same texts, with each rendered as soon as the account may have another page. */
+async function* inTurn(bounds: PageBounds, accountId: string, texts: AsyncIterable<string>): AsyncGenerator<string> {
+  const source = texts[Symbol.asyncIterator]();
+  try {
+    while (true) {
+      const next = await bounds.forNews(accountId, () => source.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    await source.return?.();
   }
 }
 
@@ -618,6 +637,7 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
 async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Promise<FastifyReply> {
   if (answer.kind === 'sheet') return sendSheet(reply, answer);
   if (answer.kind === 'download') return sendDownload(reply, answer);
+  if (answer.kind === 'streamed') return sendStreamed(reply, await readFrame(visit), answer);
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
   const { view, status = 200, headers = {} } = answer;
   if (visit.note !== undefined) reply.header('set-cookie', noNoteCookie(visit.context.settings.addresses.webUrl));
@@ -653,6 +673,21 @@ function sendDownload(
     ['referrer-policy', 'no-referrer'],
   ] as const;
   return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts });
+}
+
+function sendStreamed(
+  reply: FastifyReply,
+  frame: Frame,
+  { view, texts }: Extract<DashboardAnswer, { kind: 'streamed' }>,
+): FastifyReply {
+  const [start = '', end = ''] = renderFrame(view, frame).split(REST.markup);
+  const forReader = frame.look.preferences.hours === '12' ? useTwelveHours : String;
+  async function* write(): AsyncGenerator<string> {
+    for await (const text of texts) yield forReader(text);
+    yield end;
+  }
+  const headers = Object.entries(frameHeaders(view));
+  return sendAnswer(reply, { status: 200, headers, body: start, more: write() });
 }
 
 function answerFailure({ context }: AuthorizationServer, thrown: unknown, reply: FastifyReply): FastifyReply {

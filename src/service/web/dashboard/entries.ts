@@ -230,7 +230,7 @@ export interface EntryContext {
    * invitation.
    */
   readonly through: number;
-  /** The viewer's agents that can write now. */
+  /** The viewer's agents that can write now. Undefined: no one can write on this page. */
   readonly writers?: readonly string[];
   /** The messages on the same page that another agent has answered there. */
   readonly answered?: ReadonlySet<string>;
@@ -325,16 +325,12 @@ function renderBubble({ sequence }: EventEnvelope, message: Message, where: Entr
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
 }
 
-/** Buttons for the possible answers, of a form that is in the composer. Someone without an account gets only the words. */
-function renderChoices(
-  sequence: number,
-  message: Message,
-  { username, writers = [], answered }: EntryContext,
-): Html | undefined {
+/** Buttons for the possible answers, of a form that is in the composer. A page without it has only the words. */
+function renderChoices(sequence: number, message: Message, { writers, answered }: EntryContext): Html | undefined {
   const choices = listChoices(message);
-  if (username === undefined && choices.length > 0)
+  if (writers === undefined && choices.length > 0)
     return html`<p class="offered soft small">Choices: ${choices.map((choice, index) => html`${index > 0 && ', '}${strangersText(choice)}`)}</p>`;
-  const answerer = writers.find((handle) => handle !== message.sender);
+  const answerer = writers?.find((handle) => handle !== message.sender);
   if (choices.length === 0 || answerer === undefined || answered?.has(message.id) === true) return undefined;
   const buttons = choices.map(
     (choice, index) =>

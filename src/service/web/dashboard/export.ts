@@ -38,7 +38,7 @@ export interface ExportSource {
 }
 
 /** Reads only while the browser is signed in: a download ends with its sign-in. */
-function fromBrowser({ context, account, browser }: Visit): ExportSource {
+export function fromBrowser({ context, account, browser }: Visit): ExportSource {
   return {
     context,
     account,

@@ -165,10 +165,13 @@ export function renderManaging(seen: SeenSession, composer: Composer, online: Re
 
 const FOLDED_INVITATIONS_MIN = 3;
 
+export const renderEntries = (entries: readonly Entry[]): Html =>
+  html`<ol class="entries">${renderItems(entries)}</ol>`;
+
 /** Each day begins with its date. Many invitations in a row are one entry that unfolds. */
-export function renderEntries(entries: readonly Entry[]): Html {
+export function renderItems(entries: readonly Entry[], previous?: EventEnvelope): Html[] {
   const items: Html[] = [];
-  let before: EventEnvelope | undefined;
+  let before = previous;
   for (let index = 0; index < entries.length; ) {
     const entry = entries[index];
     if (entry === undefined) break;
@@ -181,7 +184,7 @@ export function renderEntries(entries: readonly Entry[]): Html {
     index += isFolded ? invitations.length : 1;
     before = entries[index - 1]?.event;
   }
-  return html`<ol class="entries">${items}</ol>`;
+  return items;
 }
 
 /** The invitations from there on that one agent sent in a row, on one day. */
@@ -530,8 +533,8 @@ export function composerFor(
   const isEnded = session.state === 'ended';
   const key = createFormKey(context);
   const path = pathOfSession(session.id);
-  const sharing = context.settings.shareLinks === 'off' ? undefined : `${path}/links${queryOf(view)}`;
-  return { ...findRoles(view), path, csrf, key, typed, answered, isEnded, sharing };
+  const canShare = context.settings.shareLinks !== 'off';
+  return { ...findRoles(view), path, csrf, key, typed, answered, isEnded, canShare, viewQuery: queryOf(view) };
 }
 
 /** The message that a reply answers; undefined: the account sees no message there. */

@@ -14,6 +14,7 @@ import type { AccountRow } from '../../store/accounts.js';
 import { type PagedList, type Position, readPage } from '../../store/cursor.js';
 import { type Browser, findAccountOf, readBrowser } from '../browser.js';
 import { describeDuration, type Mistake } from '../form.js';
+import type { Html } from '../html.js';
 import { checkPasskey } from '../passkeys.js';
 import { checkPassword } from '../passwords.js';
 import {
@@ -102,6 +103,8 @@ export type DashboardAnswer =
       /** The affected object, for the activity log. Null: nothing changed. Undefined: the object in the address. */
       readonly affected?: string | null;
     }
+  /** A page whose texts take the place of `REST`, read and rendered while it is sent. */
+  | { readonly kind: 'streamed'; readonly view: View; readonly texts: AsyncIterable<string> }
   /** A page outside the dashboard, for a visitor who has left it. */
   | { readonly kind: 'sheet'; readonly html: string; readonly status?: number }
   | {
@@ -110,6 +113,8 @@ export type DashboardAnswer =
       readonly type: string;
       readonly texts: AsyncIterable<string>;
     };
+/** Text of others is escaped, so only the page itself can contain this. */
+export const REST: Html = { markup: '<!--rest-->' };
 export type AnswerHeaders = Readonly<Record<string, string | string[]>>;
 
 /** A form that was sent. Its files come after its fields, and are read one by one. */
@@ -210,9 +215,9 @@ export function withAffected(answer: DashboardAnswer, affected: string | null): 
 }
 
 export function withHeaders(answer: DashboardAnswer, headers: AnswerHeaders): DashboardAnswer {
-  return answer.kind === 'download' || answer.kind === 'sheet'
-    ? answer
-    : { ...answer, headers: { ...answer.headers, ...headers } };
+  return answer.kind === 'page' || answer.kind === 'moved'
+    ? { ...answer, headers: { ...answer.headers, ...headers } }
+    : answer;
 }
 
 /**
