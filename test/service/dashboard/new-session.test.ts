@@ -134,8 +134,8 @@ describe('A person who starts a session', () => {
 });
 
 describe('The download of a session', () => {
-  const linesOf = async (session: string): Promise<unknown[]> => {
-    const { answer } = await ada.open(`/dashboard/sessions/${session}/download`);
+  const linesOf = async (session: string, query = ''): Promise<unknown[]> => {
+    const { answer } = await ada.open(`/dashboard/sessions/${session}/download${query}`);
     expect(answer.headers['content-disposition']).toBe(`attachment; filename="${session}.jsonl"`);
     expect(answer.headers['content-type']).toBe('application/x-ndjson; charset=utf-8');
     return answer.text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
@@ -157,6 +157,22 @@ describe('The download of a session', () => {
     await bob.mustSend(session, 'after it left');
     const text = JSON.stringify(await linesOf(session));
     expect([text.includes('for all'), text.includes('after it left')]).toEqual([true, false]);
+  });
+
+  it('has what the page that leads to it shows, also if that is the view of one agent', async () => {
+    const session = await bob.mustCreate({ invite: [mine.handle] });
+    await mine.mustJoin(session);
+    const sister = await createActor(stage.desk.place, stage.operator, 'sister', { owner: mine.owner });
+    await bob.mustInvite(session, sister.handle);
+    await sister.mustJoin(session);
+    await sister.mustLeave(session);
+    await bob.mustSend(session, 'after it left');
+    const path = `/dashboard/sessions/${session}`;
+    const query = `?as=${sister.name}`;
+    expect(bodyOf(await ada.open(path + query))).toContain(`href="${path}/download${query}"`);
+    expect(await linesOf(session, query)).toEqual(await sister.mustReplay(session));
+    expect((await linesOf(session)).length).toBe((await linesOf(session, query)).length + 1);
+    expect((await ada.open(`${path}/download?as=nobody`)).answer.status).toBe(404);
   });
 
   it('is an unknown address for sessions of others', async () => {

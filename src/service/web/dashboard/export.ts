@@ -20,7 +20,7 @@ import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { listPushSubscriptions, type PushSubscriptionRow } from '../../store/push.js';
 import { listShareLinksOfAccount, type ShareLinkRow } from '../../store/share-links.js';
 import { PASSKEYS_MAX } from '../passkeys.js';
-import { findSeenSession, requireSeen } from './transcript.js';
+import { findSeenSession, readAgent, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
 
 const ROWS_PER_QUERY = 200;
@@ -216,12 +216,12 @@ async function* writeSession(source: ExportSource, sessionId: string): Text {
   if (isBegun) yield ']}';
 }
 
-/** Reads the events of a session that the account may see, one part at a time. */
-async function* eachPiece(source: ExportSource, sessionId: string) {
+/** Reads the events of a session that the account, or one of its agents, may see, one part at a time. */
+async function* eachPiece(source: ExportSource, sessionId: string, agent?: string) {
   let after = 0;
   for (let hasMore = true; hasMore; ) {
     const piece = await source.read(async (query) => {
-      const seen = await findSeenSession(query, source.account.id, sessionId);
+      const seen = await findSeenSession(query, source.account.id, sessionId, agent);
       // Its time was over (--retention).
       if (seen === undefined) return undefined;
       const page = await readAccountRows(query, seen.view, after, PIECE_MAX_EVENTS, PIECE_MAX_CHARACTERS);
@@ -234,7 +234,7 @@ async function* eachPiece(source: ExportSource, sessionId: string) {
   }
 }
 
-/** The events of a session that the account may see, one JSON document per line, as `asp session export` writes them. */
+/** The events of a session that the page shows, one JSON document per line, as `asp session export` writes them. */
 export async function showSessionDownload(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const { session } = await context.database.read((query) => requireSeen(visit, query));
@@ -243,6 +243,6 @@ export async function showSessionDownload(visit: Visit): Promise<DashboardAnswer
 }
 
 async function* writeLines(visit: Visit, sessionId: string): Text {
-  for await (const { events } of eachPiece(fromBrowser(visit), sessionId))
+  for await (const { events } of eachPiece(fromBrowser(visit), sessionId, readAgent(visit)))
     if (events.length > 0) yield `${events.map(envelopeText).join('\n')}\n`;
 }
