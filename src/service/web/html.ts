@@ -1,3 +1,4 @@
+import { replaceUnsafe } from '../../kit/json-line.js';
 import { toShownName } from '../../wire/handle.js';
 
 /** Markup that is safe to send: all outside text in it was escaped. */
@@ -22,7 +23,8 @@ function render(value: HtmlValue): string {
   return value.map(render).join('');
 }
 
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu;
+/** What browsers show in ways of their own, besides what no one sees; joiners that were kept are text. */
+const ODD = /(?![\u200c\u200d])[\p{Cf}\p{Co}]/gu;
 const SHOWN_LENGTH_MAX = 80;
 const NAME_LENGTH_MAX = 100;
 
@@ -38,8 +40,13 @@ export function renderName(name: string, handle: string): Html {
 
 /** The same as `strangersText` where markup is not possible: in the title of a tab. */
 export function untrustedText(text: string, maxLength = SHOWN_LENGTH_MAX): string {
-  const visible = [...text.replace(/\s+/g, ' ').replace(INVISIBLE, '').trim()];
-  return visible.length > maxLength ? `${visible.slice(0, maxLength).join('')}…` : visible.join('');
+  const line = text.replace(/\s+/g, ' ').replace(ODD, '');
+  const visible = [...replaceUnsafe(line, () => '').trim()];
+  if (visible.length <= maxLength) return visible.join('');
+  return `${visible
+    .slice(0, maxLength)
+    .join('')
+    .replace(/[\u200c\u200d]+$/, '')}…`;
 }
 
 /** Characters that reverse, hide or join text; joiners of scripts and emoji are kept. */

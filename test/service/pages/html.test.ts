@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DASHBOARD_STYLE, STYLE } from '../../../src/service/web/assets.js';
-import { html, strangersText } from '../../../src/service/web/html.js';
+import { html, strangersText, untrustedText } from '../../../src/service/web/html.js';
 
 describe('Markup', () => {
   it('escapes every value', () => {
@@ -25,10 +25,32 @@ describe('Markup', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (value) => {
         const inside = strangersText(value).markup.replace(/^<bdi>|<\/bdi>$/g, '');
-        expect(inside).not.toMatch(/[\p{Cc}\p{Cf}\p{Cs}<>]/u);
+        expect(inside).not.toMatch(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Co}\p{Cs}<>]/u);
         expect([...inside.replaceAll(/&[#\w]+;/g, 'x')].length).toBeLessThanOrEqual(81);
       }),
     );
+  });
+});
+
+describe('A name or a topic', () => {
+  it.each([
+    ['a family', '\u{1f468}\u200d\u{1f469}\u200d\u{1f467}'],
+    ['a heart', '\u2764\ufe0f'],
+    ['Persian words', '\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645'],
+  ])('keeps the joiners that make %s', (_what, text) => {
+    expect(untrustedText(text)).toBe(text);
+  });
+
+  it.each([
+    ['Latin letters', 'pay\u200dpal', 'paypal'],
+    ['a letter and the end', 'alice\u200c', 'alice'],
+    ['nothing', '\u200d\u200d', ''],
+  ])('loses joiners between %s, where no one sees them', (_what, text, shown) => {
+    expect(untrustedText(text)).toBe(shown);
+  });
+
+  it('does not end with a joiner when it is shortened', () => {
+    expect(untrustedText('\u{1f468}\u200d\u{1f469}', 2)).toBe('\u{1f468}…');
   });
 });
 
