@@ -28,7 +28,8 @@ export interface DocumentParts {
   readonly look: Look;
   /** For the browser's tab; a problem comes first, so that screen readers announce it first. */
   readonly title: string;
-  readonly style: string;
+  /** Its policy must allow it. */
+  readonly style: Html;
   /** Runs before any of the body exists. */
   readonly script?: string;
   readonly body: Html;
@@ -39,7 +40,6 @@ const BAR_COLOR = { light: '#fffefb', dark: '#1a1d1a' } as const;
 
 /** A complete document. */
 export function renderDocument({ look, title, style, script, body }: DocumentParts): string {
-  const sheet: Html = { markup: `<style>${style}</style>` };
   const { theme, hours, zone, density } = look.preferences;
   const inUtc = zone === 'utc' && html` data-zone="utc"`;
   const document = html`<!doctype html>
@@ -51,7 +51,7 @@ export function renderDocument({ look, title, style, script, body }: DocumentPar
 ${Object.entries(BAR_COLOR).map(([name, color]) => (theme === 'system' ? html`<meta name="theme-color" content="${color}" media="(prefers-color-scheme: ${name})">` : theme === name && html`<meta name="theme-color" content="${color}">`))}
 <title>${title} · ${look.name}</title>
 <link rel="icon" href="${TAB_ICON}">
-${sheet}${script !== undefined && renderScript(script)}
+${script !== undefined && renderScript(script)}${style}
 </head>
 ${body}
 </html>
@@ -73,18 +73,13 @@ export function toPolicyHash(text: string): string {
 }
 
 /**
- * The headers of pages with this style: nothing runs, frames, loads or is cached unless it is allowed, and no referrer
- * is sent.
+ * The headers of a page: nothing runs, frames, loads or is cached unless it is allowed, and no referrer is sent.
+ * `styleSource` is the source of its style, as its policy names it.
  */
-export function headersFor(style: string): (allowed?: Allowance) => Record<string, string> {
-  const styleHash = toPolicyHash(style);
-  return (allowed = {}) => documentHeaders(styleHash, allowed);
-}
-
-function documentHeaders(styleHash: string, allowed: Allowance): Record<string, string> {
+export function documentHeaders(styleSource: string, allowed: Allowance = {}): Record<string, string> {
   const directives: Allowance = {
     'default-src': ["'none'"],
-    'style-src': [styleHash],
+    'style-src': [styleSource],
     'img-src': ['data:'],
     'form-action': ["'self'"],
     'frame-ancestors': ["'none'"],
@@ -106,7 +101,8 @@ function documentHeaders(styleHash: string, allowed: Allowance): Record<string, 
 /** Headers that an answer without a page needs too: it may carry a code. */
 export const HEADERS_OF_REDIRECTS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' } as const;
 
-const headersWith = headersFor(STYLE);
+const INLINE_STYLE: Html = { markup: `<style>${STYLE}</style>` };
+const STYLE_HASH = toPolicyHash(STYLE);
 
 export interface Page {
   readonly look: Look;
@@ -124,7 +120,7 @@ export function layOut({ look, title, main, below, script }: Page): string {
 <main class="sheet">${main}</main>
 ${below !== undefined && html`<footer class="below">${below}</footer>`}${script !== undefined && renderScript(script)}
 </body>`;
-  return renderDocument({ look, title, style: STYLE, body });
+  return renderDocument({ look, title, style: INLINE_STYLE, body });
 }
 
 /**
@@ -137,7 +133,10 @@ export function pageHeaders(
   more: Allowance = {},
 ): Record<string, string> {
   const allowed = { ...more, 'form-action': ["'self'", ...formTargets] };
-  return headersWith(script === undefined ? allowed : { ...allowed, 'script-src': [toPolicyHash(script)] });
+  return documentHeaders(
+    STYLE_HASH,
+    script === undefined ? allowed : { ...allowed, 'script-src': [toPolicyHash(script)] },
+  );
 }
 
 interface ErrorPage {

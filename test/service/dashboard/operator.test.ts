@@ -88,7 +88,7 @@ describe('The operator’s area', () => {
   it.each(showing)('%s runs only the script named by its policy, and only its own styles', async (path) => {
     const { answer } = await olga.open(filled(path));
     const policy = answer.headers['content-security-policy'] ?? '';
-    expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self';/);
+    expect(policy).toMatch(/^default-src 'none'; style-src 'self'; img-src data:; form-action 'self';/);
     const scripts = [...answer.text.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, script = '']) => script);
     const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
     expect(/; script-src ([^;]+); connect-src 'self'$/.exec(policy)?.[1]).toBe(hashes.join(' '));

@@ -98,6 +98,7 @@ import {
   showLinks,
   showSessionLinks,
 } from './share-links.js';
+import { STYLESHEET_ROUTE, sendStylesheet } from './stylesheet.js';
 import {
   actAnswer,
   actDecline,
@@ -376,6 +377,7 @@ export function registerDashboard(
       await renewPush(visit, readParameters(getBody(request)));
       return reply.code(204).send();
     });
+    scope.get(STYLESHEET_ROUTE, GET_ALONE, sendStylesheet);
     scope.get(WORKER_PATH, GET_ALONE, async (_request, reply) => sendWorker(server, reply));
     scope.get('/', GET_ALONE, async (_request, reply) => redirect(reply, PATH.dashboard));
     scope.get(

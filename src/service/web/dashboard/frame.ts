@@ -1,12 +1,14 @@
 import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { PATH } from '../../oauth/metadata.js';
 import type { AccountRow } from '../../store/accounts.js';
-import { DASHBOARD_STYLE, FRAME_SCRIPT, READER_SCRIPT } from '../assets.js';
+import { FRAME_SCRIPT, READER_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { GLASS, type Html, html, MARK, renderFace, renderName, TICK } from '../html.js';
-import { headersFor, type Look, renderDocument, renderScript, toPolicyHash } from '../layout.js';
+import { type Allowance, documentHeaders, type Look, renderDocument, renderScript, toPolicyHash } from '../layout.js';
+import { STYLESHEET_PATH } from './stylesheet.js';
 
-const headersWith = headersFor(DASHBOARD_STYLE);
+const STYLE_LINK = html`<link rel="stylesheet" href="${STYLESHEET_PATH}">`;
+const headersWith = (allowed: Allowance): Record<string, string> => documentHeaders("'self'", allowed);
 
 /** The sections of the dashboard, in the order of its navigation. The key G and then `key` go to one. */
 const SECTIONS = {
@@ -83,7 +85,7 @@ ${renderAccountMenu(frame, section)}
 <footer class="foot"><span class="mono">${look.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
 ${look.preferences.hasShortcuts && html`${OVERVIEW}${PALETTE}`}
 </body>`;
-  return renderDocument({ look, title, style: DASHBOARD_STYLE, script: FRAME_SCRIPT, body });
+  return renderDocument({ look, title, style: STYLE_LINK, script: FRAME_SCRIPT, body });
 }
 
 /** A page without the dashboard around it, for someone who may not be signed in. It says whose service it is. */
@@ -96,7 +98,7 @@ export function renderReaderPage(
 <main id="main" class="page">${main}</main>
 <footer class="foot"><span class="mono">${look.host}</span></footer>
 </body>`;
-  return renderDocument({ look, title, style: DASHBOARD_STYLE, script: READER_SCRIPT, body });
+  return renderDocument({ look, title, style: STYLE_LINK, script: READER_SCRIPT, body });
 }
 
 export const readerHeaders = (): Record<string, string> =>
