@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { createHome, startServe } from '../../acceptance/program.js';
 import { operate } from '../../support/actors.js';
+import { newPerson, openBrowser } from '../../support/browser.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { localHome } from '../acting.js';
 import { runWords } from '../captured-run.js';
+import { approve, startLogin } from './signed-in-home.js';
 
 let service: TestService;
 beforeAll(async () => {
@@ -99,5 +102,35 @@ describe('a logout without a login', () => {
     const { code, err } = await runWords('logout', { environment: { ASP_TOKEN_STORE: 'file' } });
     expect(code).toBe(4);
     expect(err).toContain('error: Not signed in here.\n');
+  });
+});
+
+describe('two local services of one user', () => {
+  it('a login in the browser at the first one signs in there, while "local" means the second', async () => {
+    const home = createHome();
+    const first = await startServe(home, ['--seed', 'me.one']);
+    const second = await startServe(home, ['--seed', 'me.two', '--data', 'memory']);
+    const browser = openBrowser();
+    const person = newPerson('gina');
+
+    const { login: started, url } = await startLogin(home, ['-p', first.url]);
+    expect(new URL(url).origin).toBe(new URL(first.url).origin);
+    await browser.open(await approve(browser, url, person));
+    const signedIn = await started.ended;
+    expect(signedIn).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+    expect(signedIn.stderr).toContain(`Signed in at ${first.url}.`);
+
+    const whoami = (...words: string[]) => home.run(['whoami', '--short', ...words]);
+    expect(await whoami('-p', first.url)).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+    expect(await home.run(['session', 'list', '-p', first.url])).toMatchObject({ status: 0 });
+    // The login is for the first service only, and none of its tokens go to the second.
+    expect(await home.run(['session', 'list'])).toMatchObject({ status: 4 });
+    expect(await home.run(['login', '@me.two', '--yes'])).toMatchObject({ status: 0, stdout: '@me.two\n' });
+    expect(await whoami()).toMatchObject({ stdout: '@me.two\n' });
+    expect(await whoami('-p', first.url)).toMatchObject({ stdout: `${person.handle}\n` });
+    await second.stop();
+    expect(await whoami()).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
+    await first.stop();
+    await home.dispose();
   });
 });
