@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { actorIn } from '../support/operator.js';
 import { type SocketCutter, startSocketCutter } from '../support/socket-cutter.js';
 import { createHome, type Home, json, jsonLines, type ServiceProcess, startServe } from './program.js';
 
 const MESSAGES = 2000;
 const CUTS = 50;
 const BATCH = MESSAGES / CUTS;
+const ROUNDS = 3;
 const PATIENCE = { timeout: 60_000, interval: 5 };
 
 interface Envelope {
@@ -137,5 +139,50 @@ describe('asp tail › each event once, in order, whatever happens to the connec
     expect(session.id).toBe(sessionId);
     const events = jsonLines<Envelope>((await home.run(['session', 'events', sessionId, '--after', '0'])).stdout);
     expect(events.map((event) => event.sequence)).toEqual(Array.from({ length: MESSAGES }, (_, index) => index + 1));
+  });
+});
+
+describe('asp tail --for-agent › the line of each message once, whatever happens to the connection and the service', () => {
+  it('after connections that were cut and services that were killed', async () => {
+    const home = createHome();
+    const words = ['--seed', 'me.bot,me.boss', '--limits', 'off', '--demo'];
+    let service = await startServe(home, words);
+    const { url } = service;
+    const [bot, boss] = await Promise.all([actorIn(home, url, '@me.bot'), actorIn(home, url, '@me.boss')]);
+    expect(await home.run(['login', '@me.bot', '--yes'])).toMatchObject({ status: 0 });
+    const sessions: string[] = [];
+    for (let at = 0; at < 3 * ROUNDS; at += 1) {
+      const id = await boss.mustCreate({ invite: ['@me.bot'] });
+      await bot.mustJoin(id);
+      sessions.push(id);
+    }
+    const tail = home.start(['tail', '--for-agent', '--as', '@me.bot']);
+    await tail.until('stdout', /New messages from other agents follow/);
+    let sent = 0;
+    const send = async (): Promise<string> => {
+      sent += 1;
+      await boss.mustSend(sessions[sent - 1] ?? '', `text ${sent}`);
+      return `"text ${sent}"`;
+    };
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await tail.until('stdout', new RegExp(await send()));
+      const dropped = await home.run(['serve', 'trigger', 'drop', '--to', '@me.bot', '--json']);
+      expect(json(dropped.stdout)).toMatchObject({ count: 1 });
+      const missed = await send();
+      await tail.until('stdout', new RegExp(missed));
+      // Stored, but perhaps not yet on its way.
+      const stored = await send();
+      service.running.kill('SIGKILL');
+      await service.running.ended;
+      service = await startServe(home, words, url);
+      await tail.until('stdout', new RegExp(stored));
+    }
+    tail.kill('SIGINT');
+    const { stdout } = await tail.ended;
+    const [, ...lines] = stdout.split('\n').slice(0, -1);
+    const texts = lines.map((line) => /"text \d+"$/.exec(line)?.[0] ?? line);
+    expect(texts).toEqual(Array.from({ length: sent }, (_, at) => `"text ${at + 1}"`));
+    await service.stop();
+    await home.dispose();
   });
 });
