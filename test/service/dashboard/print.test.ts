@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { OWN_RATE_LIMIT } from '../../../src/wire/limit.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
 import { request } from '../../support/http.js';
-import { bodyOf, cookieOf, openStage, type Stage, type Visitor } from './stage.js';
+import { bodyOf, cookieOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 const HOSTILE = '<script>alert(1)</script><!--rest--></ol><img src=x onerror=alert(2)>';
 
@@ -93,6 +94,21 @@ describe('The page for printing a session', () => {
     const second = await ada.open(rest?.[2] ?? 'no link');
     expect([...sequencesIn(first), ...sequencesIn(second)]).toEqual(upTo(30));
     expect(second.text).toContain('Complete up to event 30.');
+  });
+
+  it('counts as a download of the session', async () => {
+    const limited = await openStage({ areLimitsOn: true });
+    try {
+      const eve = await limited.enter('eve');
+      const second = await createActor(limited.desk.place, limited.operator, 'second');
+      const values = { agent: 'main', handles: second.handle, message: 'hello' };
+      const path = pathOf(await eve.press('/dashboard/new-session', /^start session$/i, values));
+      for (let count = 0; count < OWN_RATE_LIMIT.exportSession.count; count += 1)
+        expect((await eve.open(`${path}/${count % 2 === 0 ? 'print' : 'download'}`)).answer.status).toBe(200);
+      expect((await eve.open(`${path}/print`)).answer.status).toBe(429);
+    } finally {
+      await limited.close();
+    }
   });
 
   it('is an unknown address for sessions of others, and says that an empty one is empty', async () => {
