@@ -460,6 +460,12 @@ export function narrowTo(view: AccountView, handle: string): AccountView | undef
   return agent && { ...view, agent };
 }
 
+/** Up to this event, the view has messages as events of their own; after it, only those in invitations. */
+export function wholeThrough({ through, agent }: AccountView): number {
+  if (agent === undefined) return through;
+  return seesAll(agent) ? lastAllowed(agent) : 0;
+}
+
 /** How much of a session an account saw at some time. */
 export interface Extent {
   /** It saw every event up to this one; */

@@ -323,6 +323,7 @@ describe('A transcript', () => {
     expect(html).toContain(`<a href="${path}"><span class="mono">${late.handle}</span></a>`);
     const { text: shown } = await get(path);
     expect([sequencesOf(html), sequencesOf(shown)]).toEqual([[1, 2, 3, 4, 5], [4]]);
+    expect(shown).toContain(`<a href="${path}">Reload for new messages</a>`);
     expect(shown).not.toContain('not for the late one');
     const feed = await createFeed(`${stage.web}${pathOf(session)}/live?as=${late.name}&after=0`, {
       cookie: cookieOf(ada),
@@ -336,6 +337,23 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}?as=nobody`)).status).toBe(404);
     const jump = await get(`${path}&number=5`);
     expect(jump.headers['location']).toBe(`${path}&around=5#e5`);
+  });
+
+  it('as one of your agents shows the message in its invitation, also if another one of yours has joined', async () => {
+    const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
+    const session = await other.mustCreate({
+      invite: [mine.handle, late.handle],
+      initial_message: { content: 'all there is' },
+      end_after_send: true,
+    });
+    await other.mustReopen(session, { initial_message: { content: 'and more' } });
+    await mine.mustJoin(session);
+    const { text: shown } = await get(`${pathOf(session)}?as=${late.name}`);
+    expect([shown.includes('all there is'), shown.includes('and more')]).toEqual([true, false]);
+    const { text: printed } = await get(`${pathOf(session)}/print?as=${late.name}`);
+    expect(printed).toContain('all there is');
+    const { text: whole } = await get(pathOf(session));
+    expect(whole.match(/all there is/g)).toHaveLength(1);
   });
 
   it('shows who is connected, and who has received your last message', async () => {

@@ -1,5 +1,5 @@
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
-import { findLastVisibleTo, readAccountRows, toEnvelope } from '../../messaging/events.js';
+import { findLastVisibleTo, readAccountRows, toEnvelope, wholeThrough } from '../../messaging/events.js';
 import { PRINT_SCRIPT } from '../assets.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { renderDeadline } from '../time.js';
@@ -94,7 +94,12 @@ async function renderPiece(
   before: EventEnvelope | undefined,
 ): Promise<readonly Html[]> {
   const prepared = await prepareEntries(context, events);
-  const where = { path: pathOfSession(session.id), username: account.username, through: view.through, ...prepared };
+  const where = {
+    path: pathOfSession(session.id),
+    username: account.username,
+    through: wholeThrough(view),
+    ...prepared,
+  };
   return renderItems(toEntries(events, { ...where, isWhole: true }), before);
 }
 

@@ -20,6 +20,7 @@ import {
   readAccountRows,
   toEnvelope,
   toVisibleEvents,
+  wholeThrough,
 } from '../../messaging/events.js';
 import { viewSession } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
@@ -88,7 +89,7 @@ function renderViews({ path, view }: TranscriptPage): Html | undefined {
 }
 
 function renderTranscript(transcript: TranscriptPage): View {
-  const { session, path, entries, isNewest } = transcript;
+  const { session, entries, isNewest } = transcript;
   const last = entries.at(-1)?.event;
   const address = getAddress(transcript);
   const live = html` data-live="${address.replace('?', `/live?account=${transcript.username}&`)}" data-after="${last?.sequence ?? 0}"`;
@@ -102,7 +103,7 @@ ${entries.length === 0 && html`<p class="soft" id="nothing">${isNewest ? 'No mes
 </section>
 <div id="receipt">${isNewest && transcript.receipt}</div>
 <p id="end"></p>
-${isNewest ? renderLiveState(path) : renderLater(transcript)}
+${isNewest ? renderLiveState(address.slice(0, -1)) : renderLater(transcript)}
 ${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
   const title = untrustedText(session.topic ?? session.participants.map(({ handle }) => handle).join(', '));
   return { title, section: 'sessions', main, script: TRANSCRIPT_SCRIPT, hasPictures: true };
@@ -225,11 +226,11 @@ function renderLater(transcript: TranscriptPage): Html {
 }
 
 /** Without the script this says how to see new messages; the script chooses which of the other texts to show. */
-function renderLiveState(path: string): Html {
+function renderLiveState(address: string): Html {
   return html`<div class="live-bar"><a class="button primary jump" id="jump" href="#end" hidden></a>
-<p class="live" id="live" role="status"><span class="still"><a href="${path}">Reload for new messages</a></span>
+<p class="live" id="live" role="status"><span class="still"><a href="${address}">Reload for new messages</a></span>
 <span class="on">Live</span><span class="over">Ended. If someone reopens the session, this page shows it.</span><span class="slow">Updates every few seconds</span><span class="off">Connecting…</span>
-<span class="signed-out">Updates stopped because you are signed out. <a href="${path}">Sign in</a></span>
+<span class="signed-out">Updates stopped because you are signed out. <a href="${address}">Sign in</a></span>
 <span class="gone">Updates stopped because this session is no longer available.</span></p></div>`;
 }
 
@@ -375,7 +376,7 @@ export function toEntryContext({ session, view }: SeenSession, username: string)
   return {
     path: pathOfSession(session.id),
     username,
-    through: view.through,
+    through: wholeThrough(view),
     writers: findRoles(view).writers.map(({ handle }) => handle),
   };
 }
