@@ -72,10 +72,44 @@ describe('Pages, which may take long to render, are limited:', () => {
     expect((await visit()).status).toBe(404);
   });
 
-  it('a viewer gets two at a time, and the others wait without keeping anyone else waiting', async () => {
+  const createBounds = () => {
     const { clock } = stage.desk;
     const limits = { take: async () => {}, takeAll: async () => {} };
-    const bounds = createPageBounds({ clock, limits, settings: { isAddressShared: false } } as never);
+    return createPageBounds({ clock, limits, settings: { isAddressShared: false } } as never);
+  };
+
+  it('a page that is rendered while it is sent takes its turn for each part, and holds none between them', async () => {
+    const bounds = createBounds();
+    let isClosed = false;
+    async function* write(): AsyncGenerator<string> {
+      try {
+        for (const text of ['one', 'two', 'three']) yield text;
+      } finally {
+        isClosed = true;
+      }
+    }
+    const parts = bounds.inTurn('a', write())[Symbol.asyncIterator]();
+    expect((await parts.next()).value).toBe('one');
+    const finish: (() => void)[] = [];
+    const hold = () => bounds.forAccount('a', () => new Promise<void>((resolve) => finish.push(resolve)));
+    const pages = [hold(), hold()];
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(finish).toHaveLength(2);
+    let hasSecond = false;
+    const second = parts.next().finally(() => {
+      hasSecond = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(hasSecond).toBe(false);
+    for (const end of finish) end();
+    expect((await second).value).toBe('two');
+    await parts.return?.();
+    expect(isClosed).toBe(true);
+    await Promise.all(pages);
+  });
+
+  it('a viewer gets two at a time, and the others wait without keeping anyone else waiting', async () => {
+    const bounds = createBounds();
     const begun: string[] = [];
     const finish: (() => void)[] = [];
     const view = (account: string, name: string): Promise<void> =>

@@ -445,7 +445,7 @@ async function showInTurn(bounds: PageBounds, visit: Visit, show: Required<PageR
       hasBegun = true;
       return show(visit);
     });
-    return answer.kind === 'streamed' ? { ...answer, texts: inTurn(bounds, visit.account.id, answer.texts) } : answer;
+    return answer.kind === 'streamed' ? { ...answer, texts: bounds.inTurn(visit.account.id, answer.texts) } : answer;
   } catch (error) {
     if (hasBegun || !hasCode(error, 'RATE_LIMITED')) throw error;
     const waitS = error.options.retryAfterS ?? 1;
@@ -455,20 +455,6 @@ async function showInTurn(bounds: PageBounds, visit: Visit, show: Required<PageR
       main: html`<div class="stack"><div class="head"><h1>Too many pages</h1></div><p>You opened too many pages. Try again in ${describeDuration(waitS)}.</p></div>`,
     };
     return page(view, { status: 429, headers: { 'retry-after': String(waitS) } });
-  }
-}
-
-/** The same texts, with each rendered as soon as the account may have another page. */
-async function* inTurn(bounds: PageBounds, accountId: string, texts: AsyncIterable<string>): AsyncGenerator<string> {
-  const source = texts[Symbol.asyncIterator]();
-  try {
-    while (true) {
-      const next = await bounds.forNews(accountId, () => source.next());
-      if (next.done === true) return;
-      yield next.value;
-    }
-  } finally {
-    await source.return?.();
   }
 }
 

@@ -25,6 +25,8 @@ export interface PageBounds {
   forStranger<T>(limit: StrangerLimit, request: FastifyRequest, work: () => Promise<T>): Promise<T>;
   /** Reads news for an open page of an account. The page asks every few seconds, so only news that it renders counts. */
   forNews<T>(accountId: string, work: (mustRender: () => Promise<void>) => Promise<T>): Promise<T>;
+  /** The same texts of a page that is rendered while it is sent, each as soon as the account may have another page. */
+  inTurn(accountId: string, texts: AsyncIterable<string>): AsyncIterable<string>;
 }
 
 export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits' | 'settings'>): PageBounds {
@@ -41,6 +43,18 @@ export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits
       return viewers.use(toNetwork(request.ip), work);
     },
     forNews: (accountId, work) => viewers.use(accountId, () => work(() => take(accountId))),
+    async *inTurn(accountId, texts) {
+      const source = texts[Symbol.asyncIterator]();
+      try {
+        while (true) {
+          const next = await viewers.use(accountId, () => source.next());
+          if (next.done === true) return;
+          yield next.value;
+        }
+      } finally {
+        await source.return?.();
+      }
+    },
   };
 }
 
