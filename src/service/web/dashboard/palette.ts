@@ -29,8 +29,8 @@ const ACTIONS: readonly (Offer & { readonly label: string })[] = [
   { label: 'Change theme, times and shortcuts', kind: 'Action', path: '/dashboard/settings#preferences' },
   { label: 'Add a passkey', kind: 'Action', path: '/dashboard/settings/passkeys/new' },
   { label: 'Activity log', kind: 'Page', path: '/dashboard/settings/activity' },
-  { label: 'Traffic and refusals', kind: 'Page', path: '/dashboard/traffic' },
   { label: 'Shared sessions', kind: 'Page', path: LINKS_PATH },
+  { label: 'Traffic and refusals', kind: 'Page', path: '/dashboard/traffic' },
 ];
 
 /**
