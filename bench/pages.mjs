@@ -103,35 +103,31 @@ const settle = () => pause(400);
 
 const toKilobytes = (bytes) => `${(bytes / 1000).toFixed(1)} KB`;
 
-async function measureLoad(browser, { page, slowDown, takeBytes, keepFiles }, addresses) {
-  line(
-    'page',
-    'bytes, with an empty cache',
-    'with a filled one',
-    `largest paint, CPU ${SLOWDOWN} times slower`,
-    'the fastest',
-    'tasks while it loads, at full speed',
-  );
-  line('---', '---', '---', '---', '---', '---');
+/** Opens a page again and again, each time with an empty cache or each time with a filled one. */
+async function measurePaint({ page, slowDown, takeBytes, keepFiles }, address, isCached) {
+  const paints = [];
+  await keepFiles(isCached);
+  if (isCached) await page.goto(address, { waitUntil: 'load' });
+  await slowDown(SLOWDOWN);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    takeBytes();
+    await page.goto(address, { waitUntil: 'load' });
+    await settle();
+    paints.push(await page.evaluate(() => window.paint));
+  }
+  await slowDown(1);
+  return [toKilobytes(takeBytes()), ms(medianOf(paints)), ms(Math.min(...paints))];
+}
+
+async function measureLoad(browser, window, addresses) {
+  const { page } = window;
+  const columns = ['bytes', `largest paint, CPU ${SLOWDOWN} times slower`, 'the fastest'];
+  line('page', ...columns, ...columns.map((name) => `${name}, with a filled cache`), 'tasks, at full speed');
+  line('---', ...Array.from({ length: 7 }, () => '---'));
   for (const [name, address] of addresses) {
-    const [paints, tasks] = [[], []];
-    await slowDown(SLOWDOWN);
-    for (let round = 0; round < ROUNDS; round += 1) {
-      takeBytes();
-      await page.goto(address, { waitUntil: 'load' });
-      await settle();
-      paints.push(await page.evaluate(() => window.paint));
-    }
-    const bytes = takeBytes();
-    await slowDown(1);
-    await keepFiles(true);
-    for (let visit = 0; visit < 2; visit += 1) {
-      takeBytes();
-      await page.goto(address, { waitUntil: 'load' });
-      await settle();
-    }
-    const bytesAgain = takeBytes();
-    await keepFiles(false);
+    const first = await measurePaint(window, address, false);
+    const again = await measurePaint(window, address, true);
+    const tasks = [];
     for (let round = 0; round < ROUNDS; round += 1)
       tasks.push(
         ...(await recordTasks(browser, page, async () => {
@@ -139,14 +135,7 @@ async function measureLoad(browser, { page, slowDown, takeBytes, keepFiles }, ad
           await settle();
         })),
       );
-    line(
-      name,
-      toKilobytes(bytes),
-      toKilobytes(bytesAgain),
-      ms(medianOf(paints)),
-      ms(Math.min(...paints)),
-      describeTasks(tasks),
-    );
+    line(name, ...first, ...again, describeTasks(tasks));
   }
 }
 
