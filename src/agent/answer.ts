@@ -10,6 +10,7 @@ import {
   IN_REPLY_TO,
   isFailureNotice,
   readHops,
+  toText,
   type UnansweredReason,
 } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
@@ -61,11 +62,6 @@ export interface Handover {
   begin(): Promise<number>;
   /** Called once a handler has certainly received the message. */
   onTaken(): void;
-}
-
-/** The text that stands for a reply when replies are compared. */
-export function toText(content: Message['content'] | Content): string {
-  return typeof content === 'string' ? content : JSON.stringify(content);
 }
 
 /** What makes the reply to a message. */

@@ -6,6 +6,7 @@ import { parseIfJson } from '../kit/parse-json.js';
 import { readIfPresent } from '../kit/private-file.js';
 import { createSavedFile, type SavedFile } from '../kit/saved-file.js';
 import { readHops } from '../wire/message.js';
+import { isOver, nextRun, SAME_TEXT_MAX } from '../wire/reply-limit.js';
 import type { Message } from '../wire/schemas/message.js';
 
 /** How much an agent may do before a person has to take a look. Zero: no limit. */
@@ -81,8 +82,6 @@ export interface Limits {
 
 const HOUR_MS = 60 * 60_000;
 const SESSIONS_MAX = 1_000;
-/** The same text as an automatic reply to automatic replies this many times in a row is a loop. */
-const SAME_TEXT_MAX = 3;
 
 const CountsJson = z.looseObject({
   replies: z.record(z.string(), z.int().check(z.nonnegative())),
@@ -97,8 +96,6 @@ export async function openLimits(rules: LimitRules, clock: Clock, progressPath: 
   const { data } = CountsJson.safeParse(parseIfJson(path === undefined ? undefined : await readIfPresent(path)));
   return new Counts(rules, clock, path, data);
 }
-
-const isOver = (count: number, limit: number): boolean => limit > 0 && count >= limit;
 
 class Counts implements Limits {
   readonly #rules: LimitRules;
@@ -254,6 +251,7 @@ class Counts implements Limits {
   #nextText(message: Answered, text: string): { readonly hash: string; readonly count: number } {
     const hash = createHash('sha256').update(text).digest('base64url');
     const before = this.#texts.get(message.session_id);
-    return { hash, count: readHops(message) > 0 && before?.hash === hash ? before.count + 1 : 1 };
+    const { count } = nextRun(before && { text: before.hash, count: before.count }, hash, readHops(message));
+    return { hash, count };
   }
 }

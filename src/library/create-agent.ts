@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 
-import { type Advice, type Handover, type Incoming, type Produced, type RunRecord, toText } from '../agent/answer.js';
+import type { Advice, Handover, Incoming, Produced, RunRecord } from '../agent/answer.js';
 import { type AgentContext, waitForService } from '../agent/persist.js';
 import { lockProgress, openProgress } from '../agent/progress-file.js';
 import { createRelations, type Relation } from '../agent/relation.js';
@@ -17,7 +17,7 @@ import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
-import { AWAITS_REPLY, isFailureNotice, textPartsOf } from '../wire/message.js';
+import { AWAITS_REPLY, isFailureNotice, textPartsOf, toText } from '../wire/message.js';
 import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { EventEnvelope, TypedEvent } from '../wire/schemas/event.js';
 import { describeIssue } from '../wire/schemas/issue.js';

@@ -122,6 +122,11 @@ export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
   return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
 }
 
+/** The text that stands for a message when messages are compared. */
+export function toText(content: string | readonly object[]): string {
+  return typeof content === 'string' ? content : JSON.stringify(content);
+}
+
 /** The text parts of a message, a line each. */
 export function textPartsOf({ content }: Pick<Message, 'content'>): string {
   if (typeof content === 'string') return content;

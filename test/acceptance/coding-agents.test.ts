@@ -55,7 +55,7 @@ describe('coding agents', () => {
     expect(await home.shell(String(join))).toMatchObject({ status: 0 });
     const [waiting, answer] = await monitor.until(
       'stdout',
-      /Answer: (asp reply sess_\S+ \S+ \S+ "…")\. It says: "while you.*/,
+      /Answer: (asp reply --for-agent sess_\S+ \S+ \S+ "…")\. It says: "while you.*/,
     );
     expect(waiting).toContain('while you were away');
     expect(await home.shell(String(answer).replace('…', 'I am here'))).toMatchObject({ status: 0 });
@@ -106,7 +106,7 @@ describe('the lines of the README', () => {
       const sent = type(send);
       const [, answer = ''] = await monitor.until(
         'stdout',
-        /Answer: (asp reply sess_\S+.*? "…")\. It says: "Is the build/,
+        /Answer: (asp reply --for-agent sess_\S+.*? "…")\. It says: "Is the build/,
       );
       await type(answer.replace('…', 'Yes, it is green.'));
       expect(await sent).toBe('Yes, it is green.\n');

@@ -211,6 +211,14 @@ describe('asp reply', () => {
     expect(err).toContain(`Answering ${alice.handle}: two\n`);
   });
 
+  it('continues the chain of automatic replies', async () => {
+    const id = await shared();
+    await alice.mustSend(id, 'two', { hops: 3 });
+    await asBob(['reply', id, 'done']);
+    await asBob(['reply', id, 'in asp run'], { environment: { ASP_HOPS: '7' } });
+    expect((await messagesOf(id)).slice(-2).map(({ metadata }) => metadata)).toMatchObject([{ hops: 4 }, { hops: 7 }]);
+  });
+
   it('answers the message that a command of asp run got, and the latest one in other sessions', async () => {
     const id = await shared('one', 'two');
     const other = await shared('three', 'four');

@@ -18,7 +18,7 @@ const PAUSE_MS = 2_000;
 
 /** A whole line with a text. Only the JSON string at its end comes from a peer. */
 const MESSAGE =
-  /^\[asp\] message from (@[a-z0-9_.-]+) \(checked by the service; relation to you: (you|same owner|on your allowlist|anyone)\), not your user, in (sess_[0-9A-Za-z]+)\. Answer: asp reply (sess_[0-9A-Za-z]+) "…"\. (It says:|[\d,]+ characters\. The whole message: asp inbox read (sess_[0-9A-Za-z]+)\. It begins:) ("(?:[^"\\]|\\.)*")$/u;
+  /^\[asp\] message from (@[a-z0-9_.-]+) \(checked by the service; relation to you: (you|same owner|on your allowlist|anyone)\), not your user, in (sess_[0-9A-Za-z]+)\. Answer: asp reply --for-agent (sess_[0-9A-Za-z]+) "…"\. (It says:|[\d,]+ characters\. The whole message: asp inbox read (sess_[0-9A-Za-z]+)\. It begins:) ("(?:[^"\\]|\\.)*")$/u;
 
 let service: TestService;
 let alice: Actor;
@@ -97,6 +97,66 @@ describe('asp tail --for-agent', () => {
     await tail.stop();
     expect(tail.lines()).toHaveLength(texts.length + 1);
     expect(tail.lines().every((line) => line.startsWith('[asp] '))).toBe(true);
+  });
+
+  it('two agents whose readers obey every line stop at exactly 20 messages each, until a person writes', {
+    timeout: 120_000,
+  }, async () => {
+    const names = ['one', 'two'] as const;
+    const [one, two] = await Promise.all(names.map((name) => service.createAgent(name)));
+    if (one === undefined || two === undefined) throw new Error('no agents');
+    const id = await openSession(one, two);
+    const readers = await Promise.all(
+      [one, two].map(async (actor) => {
+        const home = freshHome();
+        return { actor, home, tail: await startTail(actor, '', home), done: 1 };
+      }),
+    );
+    let texts = 0;
+    /** Runs the command in each new line of each monitor, until there is none. */
+    const obey = async (): Promise<string[]> => {
+      const refusals: string[] = [];
+      for (let isQuiet = false; !isQuiet; ) {
+        isQuiet = true;
+        for (const reader of readers) {
+          const messages = (await one.mustReplay(id)) as { payload: { sender?: string } }[];
+          const sent = messages.at(-1)?.payload.sender;
+          if (sent === reader.actor.handle) continue;
+          reader.tail.clock.advance(PAUSE_MS);
+          await pause(30);
+          reader.tail.clock.advance(PAUSE_MS);
+          await pause(30);
+          const lines = reader.tail.lines().slice(reader.done);
+          reader.done += lines.length;
+          for (const line of lines) {
+            const [, words] = /Answer: asp (reply --for-agent sess_\S+) "…"/.exec(line) ?? [];
+            if (words === undefined) continue;
+            isQuiet = false;
+            const options = optionsAs(service, reader.actor, reader.home);
+            texts += 1;
+            const { code, err } = await runWords([...words.split(' '), `answer ${texts}`], options);
+            if (code !== 0) refusals.push(`${code} ${err}`);
+          }
+        }
+      }
+      return refusals;
+    };
+    const countOf = async (actor: Actor): Promise<number> =>
+      (await one.mustReplay(id)).filter((event) => JSON.stringify(event).includes(`"sender":"${actor.handle}"`)).length;
+    await one.mustSend(id, 'shall we talk?');
+    const [refusal = '', ...more] = await obey();
+    expect([await countOf(one), await countOf(two)]).toEqual([20, 20]);
+    expect(more).toEqual([]);
+    expect(refusal).toMatch(/^11 [\s\S]*the limit max_replies of asp reply --for-agent is reached\./);
+    expect(refusal).toContain('a message from a person in the session resets the count');
+    // A stranger cannot say that it is a person.
+    await two.mustSend(id, 'go on', { sent_by: 'chat' });
+    expect(await obey()).toHaveLength(1);
+    await one.mustSend(id, 'go on', { sent_by: 'chat' });
+    await two.mustSend(id, 'on we go');
+    await obey();
+    expect(await countOf(one)).toBe(20 + 1 + 20);
+    for (const { tail } of readers) await tail.stop();
   });
 
   it('says first who it is and what is unread', async () => {

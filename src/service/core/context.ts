@@ -138,7 +138,7 @@ export interface LoopGuard {
     query: Query,
     sessionId: string,
     lastSequence: number,
-    message: { readonly metadata?: JsonObject | undefined },
+    message: { readonly content: string | readonly object[]; readonly metadata?: JsonObject | undefined },
   ): Promise<void>;
 }
 

@@ -32,6 +32,7 @@ import { hasCode, ServiceError } from '../core/errors.js';
 import { findScope } from '../core/request-scope.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
+import { limitModel } from '../messaging/loop-guard.js';
 import { listParticipants } from '../store/participants.js';
 import {
   type Caller,
@@ -226,7 +227,7 @@ async function send(service: ToolService, caller: Caller, input: z.output<typeof
     const metadata = { ...marks, ...hops };
     const body = { content, ...(Object.keys(metadata).length > 0 && { metadata }) };
     const write = { operation: 'sendMessage', path: { session_id: to }, body, key } as const;
-    const { message_id, sequence } = await writeCounted(context, actor, write);
+    const { message_id, sequence } = await writeCounted(limitModel(context, actor), actor, write);
     if (isLast === true) await endAfter(service, caller, to, key);
     return withReply(service, caller, { session_id: to, message_id, sequence }, waitS);
   }
@@ -277,7 +278,7 @@ async function reply(service: ToolService, caller: Caller, input: z.output<typeo
     const path = { session_id: sessionId };
     const body = { content, metadata };
     const write = { operation: 'sendMessage', path, body, key, isKeyDerived: true } as const;
-    return writeCounted(service.context, caller.actor, write);
+    return writeCounted(limitModel(service.context, caller.actor), caller.actor, write);
   };
   const { message_id, sequence } = await write(waitS > 0).catch((error: unknown) => {
     // An earlier call sent it with the other mark.
@@ -455,7 +456,8 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
         ...(message !== undefined && { initial_message: { content: message } }),
       };
       const { key } = toKey(service, keys);
-      return writeCounted(service.context, actor, { operation: 'reopenSession', path: { session_id }, body, key });
+      const context = limitModel(service.context, actor);
+      return writeCounted(context, actor, { operation: 'reopenSession', path: { session_id }, body, key });
     },
   }),
   tool({

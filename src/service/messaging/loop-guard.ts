@@ -1,12 +1,15 @@
 import { putLast } from '../../kit/bounded-map.js';
 import { parseIfJson } from '../../kit/parse-json.js';
+import { splitHandle } from '../../wire/handle.js';
 import { isFromPerson } from '../../wire/message.js';
+import { collectOwn, findReplyLimit, GO_ON, STOP } from '../../wire/reply-limit.js';
 import type { Message } from '../../wire/schemas/message.js';
-import type { LoopGuard } from '../core/context.js';
+import type { AgentActor, LoopGuard, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
-import { listClaims } from '../store/events.js';
+import { findDecided } from '../store/allowlists.js';
+import { listClaims, listOwnAndClaims } from '../store/events.js';
 
 const SESSIONS_MAX = 10_000;
 const PAGE_ROWS = 100;
@@ -70,4 +73,49 @@ async function countSincePerson(
     if (through < from) from = 1;
   }
   return last && { ...last, count };
+}
+
+/**
+ * The context for what a model sends: with the limits of `asp run`, after those of the operator. A check in the transaction
+ * of the message counts calls that come at the same time.
+ */
+export function limitModel(context: ServiceContext, actor: AgentActor): ServiceContext {
+  const { loopGuard } = context;
+  return {
+    ...context,
+    loopGuard: {
+      async check(query, sessionId, lastSequence, message) {
+        await loopGuard?.check(query, sessionId, lastSequence, message);
+        const collected = collectOwn(actor.handle, (handle) => isTrusted(query, actor, handle));
+        await collectBack(query, sessionId, actor.handle, lastSequence, collected.add);
+        const limit = findReplyLimit(collected.own, message);
+        if (limit === undefined) return;
+        throw new ServiceError(
+          'LOOP_GUARD',
+          `Nothing was sent to ${sessionId}: the limit ${limit} of these tools is reached. Why: ${STOP} ${GO_ON[limit]}: in the dashboard, or with asp chat.`,
+        );
+      },
+    },
+  };
+}
+
+async function isTrusted(query: Query, { agentId, handle: me }: AgentActor, handle: string): Promise<boolean> {
+  if (splitHandle(handle).owner === splitHandle(me).owner) return true;
+  return (await findDecided(query, agentId, [handle])).get(handle)?.isListed === true;
+}
+
+/** Passes on messages from the last one backward, until `add` wants no more. */
+async function collectBack(
+  query: Query,
+  sessionId: string,
+  me: string,
+  lastSequence: number,
+  add: (message: Message) => Promise<boolean>,
+): Promise<void> {
+  let through = lastSequence;
+  while (through > 0 && lastSequence - through < EVENTS_MAX) {
+    const rows = await listOwnAndClaims(query, sessionId, me, through, PAGE_ROWS);
+    for (const { claim } of rows) if (claim !== null && !(await add(parseIfJson(claim) as Message))) return;
+    through = (rows.at(-1)?.sequence ?? 1) - 1;
+  }
 }

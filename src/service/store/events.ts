@@ -135,6 +135,25 @@ export function listClaims(
   );
 }
 
+/** The same, with the payloads of an agent's own messages too. */
+export function listOwnAndClaims(
+  query: Query,
+  sessionId: string,
+  handle: string,
+  through: number,
+  limit: number,
+): Promise<ClaimRow[]> {
+  return query.all<ClaimRow>(
+    `SELECT sequence, id, type, CASE WHEN type = 'session.message' AND
+       (payload LIKE '%"${SENT_BY}":"%' OR payload LIKE $2) THEN payload END AS claim
+     FROM event WHERE session_id = $1 AND sequence <= $3 ORDER BY sequence DESC LIMIT $4`,
+    sessionId,
+    `%"sender":"${handle}"%`,
+    through,
+    limit,
+  );
+}
+
 /** The ends of a session after `after` up to and including `through`. */
 export function listEnds(
   query: Query,

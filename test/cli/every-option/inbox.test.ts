@@ -164,6 +164,15 @@ const TABLE: Table = {
       await asBob(scene, ['reply $session yes', typed]);
       return (await lastMessage(scene))['content'];
     }),
+    '--for-agent': shown('--for-agent', 'are you there?', async (scene, typed) => {
+      const id = await scene.session();
+      for (let sent = 1; sent <= 20; sent += 1) await scene.bob.mustSend(id, `message ${sent}`);
+      await scene.alice.mustSend(id, 'are you there?');
+      const { code } = await scene.as(scene.bob, ['reply $session yes', typed]);
+      const { content } = await lastMessage(scene);
+      if (code !== (content === 'yes' ? 0 : 11)) throw new Error(`exit ${code}`);
+      return content;
+    }),
     '--wait': shown('--wait', 'ok\n', async (scene, typed) => {
       const id = await scene.session('are you there?');
       const bob = scene.start(scene.bob, ['reply $session yes --timeout 20s', typed]);

@@ -162,6 +162,51 @@ describe('the tools for models at a URL', () => {
     await one.close();
   });
 
+  it.each(['send', 'reply'])(
+    'two agents that use %s stop at exactly 20 messages each, until a person writes',
+    async (name) => {
+      const actors = [await service.createAgent('one'), await service.createAgent('two')] as const;
+      const [one, two] = actors;
+      const tools = [await toolsOf(one), await toolsOf(two)] as const;
+      const id = await one.mustCreate({ invite: [two.handle], initial_message: { content: 'begin' } });
+      await two.mustJoin(id);
+      let texts = 0;
+      const speak = async (at: 0 | 1): Promise<Result> => {
+        texts += 1;
+        return tools[at].call(name, { [name === 'send' ? 'to' : 'session_id']: id, text: `text ${texts}` });
+      };
+      const counts = async (): Promise<number[]> => {
+        const senders = (await one.mustReplay(id)).map((event) => field(event, 'payload.sender'));
+        return actors.map(({ handle }) => senders.filter((sender) => sender === handle).length);
+      };
+      const talk = async (): Promise<Result> => {
+        for (;;)
+          for (const at of [1, 0] as const) {
+            const said = await speak(at);
+            if (said.isError) return said;
+          }
+      };
+      const refused = await talk();
+      expect(refused.value.error).toMatchObject({ code: 'LOOP_GUARD', retryable: false });
+      expect(refused.value.error.message).toContain('the limit max_replies of these tools is reached');
+      await Promise.all([speak(0), speak(0), speak(1), speak(1)]);
+      expect(await counts()).toEqual([20, 20]);
+      await one.mustEnd(id);
+      const again = await tools[0].call('session_reopen', { session_id: id, message: 'again' });
+      expect(again.value.error.code).toBe('LOOP_GUARD');
+      await tools[0].call('session_reopen', { session_id: id });
+      await two.mustJoin(id);
+      await two.mustSend(id, 'I am a person', { sent_by: 'chat' });
+      expect((await speak(0)).isError).toBe(true);
+      expect((await speak(1)).isError).toBe(false);
+      await one.mustSend(id, 'I am a person', { sent_by: 'dashboard' });
+      // At the same time, too.
+      const all = await Promise.all(Array.from({ length: 25 }, () => speak(0)));
+      expect(all.filter(({ isError }) => !isError)).toHaveLength(20);
+      for (const each of tools) await each.close();
+    },
+  );
+
   it('in a group, a message that names no question is not the reply', async () => {
     const carol = await service.createAgent('carol');
     const one = await toolsOf(alice);

@@ -156,8 +156,8 @@ describe('asp serve --loop-guard', () => {
           return rows;
         },
       };
-      await guard.check(counting, id, last, {});
-      await guard.check(counting, id, last, {});
+      await guard.check(counting, id, last, { content: '' });
+      await guard.check(counting, id, last, { content: '' });
     });
     expect(asked).toEqual([100, 100, 100, 48, 1]);
   });

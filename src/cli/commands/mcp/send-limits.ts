@@ -2,6 +2,7 @@ import { type LimitName, type LimitRules, openLimits } from '../../../agent/limi
 import { putLast } from '../../../kit/bounded-map.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { HOPS, readHops } from '../../../wire/message.js';
+import { GO_ON, STOP } from '../../../wire/reply-limit.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
@@ -85,17 +86,17 @@ export function parseSession(target: unknown): string | undefined {
 }
 
 /** Worded for a person: a model cannot set options. */
-const GO_ON: Partial<Record<LimitName, string>> = {
-  max_replies:
-    'a message from a person in the session resets the count, or the person raises the limit of these tools.',
-  max_replies_per_hour: 'the count falls within an hour, or the person you work for raises the limit of these tools.',
-  max_hops: 'a new message from a person starts a new chain, or the person raises the limit of these tools.',
-  repeated: 'the text was the same three times in a row. A message from a person resets this.',
+const RAISE = ', or the person raises the limit of these tools.';
+const CONTINUE: Partial<Record<LimitName, string>> = {
+  max_replies: `${GO_ON.max_replies}${RAISE}`,
+  max_replies_per_hour: `the count falls within an hour${RAISE}`,
+  max_hops: `${GO_ON.max_hops}${RAISE}`,
+  repeated: `${GO_ON.repeated}.`,
 };
 
 function limitError(limit: LimitName, sessionId: string | undefined): CliError {
   return new CliError('ASP_LIMIT', {
     message: `Nothing was sent${sessionId === undefined ? '' : ` to ${sessionId}`}: the limit ${limit} of asp mcp is reached.`,
-    why: `stop here and tell the person you work for. ${GO_ON[limit] ?? ''}`,
+    why: `${STOP} ${CONTINUE[limit] ?? ''}`,
   });
 }

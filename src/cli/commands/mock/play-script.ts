@@ -8,14 +8,7 @@ import {
   printParseErrorCode,
 } from 'jsonc-parser';
 import * as z from 'zod/mini';
-import {
-  type Incoming,
-  type Produced,
-  type Responder,
-  type RunRecord,
-  replyMetadata,
-  toText,
-} from '../../../agent/answer.js';
+import { type Incoming, type Produced, type Responder, type RunRecord, replyMetadata } from '../../../agent/answer.js';
 import { persist } from '../../../agent/persist.js';
 import { putLast } from '../../../kit/bounded-map.js';
 import { wait } from '../../../kit/clock.js';
@@ -33,6 +26,7 @@ import {
   isChoice,
   textOfMessage,
   textPartsOf,
+  toText,
 } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';

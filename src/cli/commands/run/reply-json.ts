@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import * as z from 'zod/mini';
-import { type Incoming, type Produced, toText } from '../../../agent/answer.js';
+import type { Incoming, Produced } from '../../../agent/answer.js';
 import { persist } from '../../../agent/persist.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import type { Upload } from '../../../client/client.js';
@@ -14,7 +14,16 @@ import {
   MESSAGE_BODY_MAX_BYTES,
   REPLAY_LIMIT_MAX,
 } from '../../../wire/limit.js';
-import { AWAITS_REPLY, ENDS_SESSION, FAILED, HOPS, IN_REPLY_TO, readHops, SENT_BY } from '../../../wire/message.js';
+import {
+  AWAITS_REPLY,
+  ENDS_SESSION,
+  FAILED,
+  HOPS,
+  IN_REPLY_TO,
+  readHops,
+  SENT_BY,
+  toText,
+} from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { describeIssue } from '../../../wire/schemas/issue.js';
 import type { Message } from '../../../wire/schemas/message.js';

@@ -1,4 +1,5 @@
 import type { Relation } from '../../../agent/relation.js';
+import { HOPS_DEFAULT, REPLIES_DEFAULT } from '../../../wire/reply-limit.js';
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { readHandle, readHandles, readTime } from '../../values.js';
@@ -253,9 +254,7 @@ export const run = command({
   run: async (context, options) => (await import('./serve-agent.js')).runAgent(context, options),
 });
 
-const REPLIES_DEFAULT = 20;
 const ASK_WAIT_DEFAULT_MS = 10 * 60_000;
-const HOPS_DEFAULT = 50;
 const CONCURRENCY_DEFAULT = 4;
 export const CONCURRENCY_MAX = 256;
 const COMMAND_TIMEOUT_DEFAULT_MS = 10 * 60_000;

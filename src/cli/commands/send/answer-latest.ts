@@ -1,5 +1,5 @@
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
-import { IN_REPLY_TO, isFailureNotice } from '../../../wire/message.js';
+import { HOPS, IN_REPLY_TO, isFailureNotice, readHops } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
@@ -34,7 +34,10 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
     text: options.text,
     files: options.files,
     isAsText: options.isAsText,
-    metadata: { [IN_REPLY_TO]: message.id },
+    metadata: { [IN_REPLY_TO]: message.id, [HOPS]: readHops(message) + 1 },
+    ...(options.isForAgent && {
+      check: async (next) => (await import('./reply-limits.js')).refuseLoop(context, me, sessionId, next),
+    }),
     waits: options.waits,
     isFenced: options.isFenced,
     ends: options.ends,

@@ -142,8 +142,10 @@ export async function askStrictly(outer: Context, question: StrictQuestion): Pro
 
 /** A message as any command sends it. */
 type Sending = Omit<SendOptions, 'metadata'> & {
-  readonly metadata: Readonly<Record<string, string | string[]>> | undefined;
+  readonly metadata: Readonly<Record<string, string | string[] | number>> | undefined;
   readonly question?: Question;
+  /** Rejects if the message may not be sent. */
+  readonly check?: (message: InitialMessage) => Promise<void>;
 };
 
 export async function send(outer: Context, named: Sending): Promise<void> {
@@ -251,6 +253,7 @@ async function sendDraft(context: Context, options: Sending): Promise<SendResult
 async function sendMessage(context: Context, options: Sending): Promise<SendResult | undefined> {
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
   const message = { content, ...(await withMetadata(context, options)) };
+  await options.check?.(message);
   if (!context.globals.isDryRun) return post(context, options, message, { attachments: uploaded, isRepeatable });
   const { target } = options;
   if (target.kind === 'handles') await printRequest(context, 'createSession', { body: sessionBody(options, message) });
@@ -261,9 +264,11 @@ async function sendMessage(context: Context, options: Sending): Promise<SendResu
 /** The metadata of a message. The same options give the same metadata, so a repetition has the same body. */
 async function withMetadata(context: Context, { metadata, waits }: Sending): Promise<Pick<InitialMessage, 'metadata'>> {
   const hops = await findHops(context);
+  const given = metadata?.[HOPS];
   const all = {
-    ...(hops !== undefined && { [HOPS]: hops }),
     ...metadata,
+    // Counts no loop too low: the message that this answers may have fewer than the one that the program works on.
+    ...(hops !== undefined && typeof given !== 'string' && { [HOPS]: Math.max(hops, Number(given ?? 0)) }),
     ...(waits && { [AWAITS_REPLY]: true }),
   };
   return Object.keys(all).length > 0 ? { metadata: all } : {};

@@ -12,6 +12,10 @@ const ARGUMENTS = [
 const OPTIONS = [
   { flags: '--last', about: 'answer in the latest session whose last message is not yours' },
   ...MESSAGE_OPTIONS,
+  {
+    flags: '--for-agent',
+    about: 'for a model: refuse a loop, with the limits of asp run and exit code 11',
+  },
   { flags: '--join', about: 'join the session first if you are only invited' },
   { flags: '--wait', about: 'wait for the reply to this answer and print it' },
   FENCE_OPTION,
@@ -25,6 +29,14 @@ export const reply = command({
     'Answers the latest message from another agent in the session; stderr says which. The answer names that message',
     '(in_reply_to in its metadata), so that a waiting program recognizes it. In a command of asp run or asp tail --exec,',
     'answers the message that the command got, even if others have arrived since.',
+    '',
+    'The answer continues the chain of automatic replies that asp run counts (hops in its metadata).',
+    '',
+    'Two models that answer everything would answer each other forever. With --for-agent, a session gets at most 20',
+    'messages of this agent since the last one that a person wrote in the dashboard or with asp chat, a chain gets at',
+    'most 50 automatic replies, and the same text answers automatic replies twice in a row at most. At a limit, nothing',
+    'is sent, and the error says which limit it is and how to continue. A person counts only if the agent is of the same',
+    'owner or on the allowlist.',
     '',
     'With --last, a session that you are invited to counts as well: join it with --join, or decline with asp session leave.',
   ].join('\n'),
@@ -79,6 +91,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     waits: args.flag('wait'),
     isFenced: args.flag('fence'),
     ends: args.flag('end'),
+    isForAgent: args.flag('for-agent'),
   };
 }
 

@@ -57,6 +57,23 @@ export async function readLastEvents(context: Context, sessionId: string, last?:
   return events;
 }
 
+/** The events of a session from the last one backward, as far as the caller takes them. */
+export async function* readEventsBack(context: Context, sessionId: string): AsyncGenerator<EventEnvelope> {
+  let events = await readLastEvents(context, sessionId);
+  for (;;) {
+    yield* events.toReversed();
+    const first = events[0]?.sequence ?? 1;
+    const after = Math.max(0, first - 1 - LAST_WINDOW);
+    if (first <= 1) return;
+    const query = { after_sequence: after, limit: LAST_WINDOW };
+    const path = { session_id: sessionId };
+    const page = await read(context, 'replayEvents', { path, query }, unseenSession(sessionId));
+    // An agent that joined late does not see the beginning.
+    events = page.events.filter(({ sequence }) => sequence < first);
+    if (events.length === 0) return;
+  }
+}
+
 /** The messages among them. */
 export async function readLastMessages(context: Context, sessionId: string, last?: number): Promise<Message[]> {
   const events = await readLastEvents(context, sessionId, last);

@@ -216,7 +216,9 @@ export class AgentLines {
     }
     const more = messages - 1;
     const rest = more > 0 ? [`${more} more from ${named(senders)} there: ${this.#command('inbox', 'read', id)}.`] : [];
-    const answer = isMessageEvent(shown) ? `Answer: ${this.#command('reply', id)} "…".` : 'The session has ended.';
+    const answer = isMessageEvent(shown)
+      ? `Answer: ${this.#command('reply', '--for-agent', id)} "…".`
+      : 'The session has ended.';
     const head = [`[asp] message from ${sender} in ${id}.`, answer, ...rest];
     const text = sanitize(messageText(message));
     const all = more > 0 ? '' : ` The whole message: ${this.#command('inbox', 'read', id)}.`;
