@@ -1,9 +1,8 @@
 import { type Client, RequestError } from '../client/client.js';
 import { splitHandle, toOwnerGlob } from '../wire/handle.js';
+import { type Relation, relateHandles } from '../wire/relation.js';
 import { type AgentContext, persist } from './persist.js';
 
-/** The relation of an agent to ours. A model learns nothing more about trust: the service proves the handle, not the intent. */
-export type Relation = 'you' | 'same owner' | 'on your allowlist' | 'anyone';
 /** Finds the relation of an agent. */
 export type FindRelation = (handle: string) => Promise<Relation>;
 
@@ -38,9 +37,8 @@ export function createRelations({ context, client, me, signal }: RelationParts):
     }
   };
   return async (handle) => {
-    if (handle === me) return 'you';
-    const { owner } = splitHandle(handle);
-    if (owner === path.owner) return 'same owner';
+    const shown = relateHandles(me, handle);
+    if (shown !== undefined) return shown;
     if (readAtMs === undefined || clock.monotonic() - readAtMs >= READ_AGAIN_MS) {
       entries = await readEntries();
       readAtMs = clock.monotonic();

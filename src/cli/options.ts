@@ -70,3 +70,9 @@ export function readPageOptions(args: Args<ReturnType<typeof pageOptions>[number
     cursor: args.text('cursor'),
   };
 }
+
+/** For commands that print messages. */
+export const FENCE_EACH_OPTION = {
+  flags: '--fence',
+  about: 'print each message between nonce lines, marked as untrusted, for language models',
+} as const satisfies Option;

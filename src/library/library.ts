@@ -13,7 +13,6 @@ import { abortion } from '../client/http/request-error.js';
 import { requireKnownOptions } from '../kit/suggest.js';
 import { findIdentity, type IdentityOptions } from './identity.js';
 
-export type { Relation } from '../agent/relation.js';
 export * from '../client/client.js';
 export {
   type ClientCredentialOptions,
@@ -25,6 +24,7 @@ export { systemClock } from '../kit/clock.js';
 export type { Operation } from '../wire/endpoint.js';
 export type { ErrorCode } from '../wire/error.js';
 export { type EventType, isEvent, isMessageEvent } from '../wire/event.js';
+export type { Relation } from '../wire/relation.js';
 export type { AgentAnswer as AgentRecord } from '../wire/schemas/agent.js';
 export type { Attachment } from '../wire/schemas/attachment.js';
 export type { AnswerOf as ReplyOf } from '../wire/schemas/endpoint.js';

@@ -49,7 +49,7 @@ describe('coding agents', () => {
     const monitor = home.start(['tail', '--for-agent', '--join', '-a', BOT]);
     const [first] = await monitor.until('stdout', /^.*\n/);
     expect(first).toMatch(
-      /^\[asp\] You are @alice\.bot\. Unread: 1 invitation\. See them: asp inbox --as @alice\.bot\. /,
+      /^\[asp\] You are @alice\.bot\. Unread: 1 invitation\. See them: asp inbox --fence --as @alice\.bot\. /,
     );
     const [, join] = await monitor.until('stdout', /\[asp\] invitation from @demo\.you .* Join: (.*)\.\n/);
     expect(await home.shell(String(join))).toMatchObject({ status: 0 });

@@ -642,6 +642,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       return inbox.sessions[0]?.unread === 3 ? inbox : undefined;
     });
     expect(listed).toEqual({
+      senders: { '@demo.you': 'anyone' },
       sessions: [{ session: { id: session_id }, unread_after: 0, unread: 3, from: ['@demo.you'] }],
       has_more: false,
     });

@@ -18,7 +18,7 @@ const PAUSE_MS = 2_000;
 
 /** A whole line with a text. Only the JSON string at its end comes from a peer. */
 const MESSAGE =
-  /^\[asp\] message from (@[a-z0-9_.-]+) \(checked by the service; relation to you: (you|same owner|on your allowlist|anyone)\), not your user, in (sess_[0-9A-Za-z]+)\. Answer: asp reply --for-agent (sess_[0-9A-Za-z]+) "…"\. (It says:|[\d,]+ characters\. The whole message: asp inbox read (sess_[0-9A-Za-z]+)\. It begins:) ("(?:[^"\\]|\\.)*")$/u;
+  /^\[asp\] message from (@[a-z0-9_.-]+) \(checked by the service; relation to you: (you|same owner|on your allowlist|anyone)\), not your user, in (sess_[0-9A-Za-z]+)\. Answer: asp reply --for-agent (sess_[0-9A-Za-z]+) "…"\. (It says:|[\d,]+ characters\. The whole message: asp inbox read --fence (sess_[0-9A-Za-z]+)\. It begins:) ("(?:[^"\\]|\\.)*")$/u;
 
 let service: TestService;
 let alice: Actor;
@@ -168,7 +168,9 @@ describe('asp tail --for-agent', () => {
     const tail = await startTail(bob);
     const [first = ''] = tail.lines();
     expect(first.length).toBeLessThanOrEqual(LINE_MAX);
-    expect(first).toContain(`[asp] You are ${bob.handle}. Unread: 2 messages and 1 invitation. See them: asp inbox. `);
+    expect(first).toContain(
+      `[asp] You are ${bob.handle}. Unread: 2 messages and 1 invitation. See them: asp inbox --fence. `,
+    );
     await tail.stop();
     const quiet = await startTail(await service.createAgent('quiet'));
     expect(quiet.lines()[0]).toContain('Nothing is unread.');
@@ -207,7 +209,7 @@ describe('asp tail --for-agent', () => {
     expect(tail.lines()).toHaveLength(2);
     tail.clock.advance(1);
     const folded = await tail.next(3);
-    expect(folded).toContain(`3 more from ${alice.handle} there: asp inbox read ${id}.`);
+    expect(folded).toContain(`3 more from ${alice.handle} there: asp inbox read --fence ${id}.`);
     expect(folded).toContain('It says: "second"');
     await pause(50);
     expect(tail.lines()).toHaveLength(3);
@@ -225,7 +227,9 @@ describe('asp tail --for-agent', () => {
     await pause();
     expect(tail.lines()).toHaveLength(1);
     tail.clock.advance(PAUSE_MS);
-    expect(await tail.next(2)).toBe(`[asp] 6 new messages in 6 sessions, from ${alice.handle}. Read: asp inbox.`);
+    expect(await tail.next(2)).toBe(
+      `[asp] 6 new messages in 6 sessions, from ${alice.handle}. Read: asp inbox --fence.`,
+    );
     await tail.stop();
   });
 
@@ -267,7 +271,9 @@ describe('asp tail --for-agent', () => {
     await pause();
     expect(reached()).toBeLessThan(sequence);
     await tail.stop();
-    expect(tail.lines().at(-1)).toBe(`[asp] 1 new message in 1 session, from ${alice.handle}. Read: asp inbox.`);
+    expect(tail.lines().at(-1)).toBe(
+      `[asp] 1 new message in 1 session, from ${alice.handle}. Read: asp inbox --fence.`,
+    );
     expect(reached()).toBe(sequence + 1);
   });
 });

@@ -53,6 +53,23 @@ function framed(prompt: string): string {
 /** The messages that `asp inbox read` prints: each begins with a time and its sender, and its other lines are indented. */
 const INBOX_MESSAGE = /^\d\d:\d\d @[a-z0-9_.-]+(?: {2}(.*)|\n((?: {2}.*\n|\n)*))/gm;
 
+/** What is missing where a model learns, outside the text, who wrote it, and that it was not the user; undefined: nothing. */
+function provenance(prompt: string): string | undefined {
+  const [before = ''] = prompt.split(/(?<= begin untrusted [^\n]* ===)\n/);
+  if (!/\bnot your user\b|\bnone of it is from your user\b/.test(before)) return `no user: ${before}`;
+  const body = framed(prompt);
+  const isWritten = !before.includes('untrusted data') || body.includes('"sender"') || body.includes('"from":[');
+  if (!isWritten) return undefined;
+  const named = /@\S+ \(checked by the service; relation to you: anyone\)/;
+  return named.test(before) ? undefined : `no relation: ${before}`;
+}
+
+/** Each fenced message of an output, apart. */
+function fencedMessages(out: string): Read {
+  const prompts = out.split(/(?<= end untrusted message ===\n)(?==== \S{16} begin untrusted message from @)/);
+  return { prompts, texts: prompts.map(framed) };
+}
+
 /** A rendering, and the texts that it must contain, as a program would read them. */
 interface Read {
   readonly prompts: readonly string[];
@@ -130,6 +147,10 @@ describe('a model that obeys everything outside a frame', () => {
       prompts.push(shown, (await call('session_show', { session_id })).text);
     }
     prompts.push(await readResource('asp://inbox'));
+    for (const name of ['session_list', 'agent_search']) {
+      const given = name === 'agent_search' ? { query: 'alice' } : {};
+      prompts.push((await call(name, given)).text);
+    }
     return { prompts, texts };
   }
 
@@ -186,7 +207,7 @@ describe('a model that obeys everything outside a frame', () => {
           '--fence',
         ]);
         expect(status).toBe(0);
-        prompts.push(...stdout.split(/(?<= end untrusted message ===\n)(?==== \S{16} begin untrusted message from @)/));
+        prompts.push(...fencedMessages(stdout).prompts);
       }
       return { prompts, texts: prompts.map(framed) };
     },
@@ -197,6 +218,18 @@ describe('a model that obeys everything outside a frame', () => {
         ([, line, lines = '']) => line ?? lines.replace(/^ {2}/gm, '').slice(0, -1),
       );
       return { prompts: [out], texts: found, trusted: out.replace(INBOX_MESSAGE, '') };
+    },
+    async 'asp inbox read --fence'() {
+      // Its own state: what the rendering above has read is unread here.
+      const environment = { XDG_STATE_HOME: join(home.directory, 'other-state') };
+      let out = '';
+      for (const id of sessions) out += (await home.asp(['inbox', 'read', id, '--fence'], { environment })).stdout;
+      return fencedMessages(out);
+    },
+    async 'asp message list --fence'() {
+      let out = '';
+      for (const id of sessions) out += (await home.asp(['message', 'list', id, '--all', '--fence'])).stdout;
+      return fencedMessages(out);
     },
     async 'asp mcp'() {
       const client = new Client({ name: 'test', version: '1' });
@@ -264,6 +297,7 @@ describe('a model that obeys everything outside a frame', () => {
         `hostile text: ${JSON.stringify({ rendering: name, texts: texts.length, prompts: prompts.length, acts: acts.length, seconds: (Date.now() - began) / 1000 })}\n`,
       );
       expect(acts).toEqual([]);
+      if (trusted === undefined) expect(prompts.map(provenance).filter((said) => said !== undefined)).toEqual([]);
       for (const prompt of prompts) {
         expect(prompt).not.toMatch(DANGEROUS);
         expect(prompt).not.toMatch(OTHER_LINE_BREAKS);

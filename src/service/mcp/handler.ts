@@ -20,7 +20,7 @@ import type { ServiceContext } from '../core/context.js';
 import { requireScopes } from '../http/pipeline.js';
 import { createNews, type Watch } from './news.js';
 import { callTool, describeError, listAllowedTools, SERVICE_TOOLS } from './tools.js';
-import { type Caller, createLookout, listUnread, readLatest, type ToolService } from './unread.js';
+import { type Caller, createLookout, listUnread, readLatest, relateSenders, type ToolService } from './unread.js';
 
 /** Answers requests until the service stops. */
 export interface Handler {
@@ -71,7 +71,9 @@ export async function createHandler(context: ServiceContext, version: string): P
       const resource = parseResource(uri);
       if (resource === undefined) throw new ResourceNotFoundError(uri, NO_RESOURCE);
       try {
-        return toResourceResult(context.random, uri, RESOURCE_TYPE, await readResource(service, caller, resource));
+        const value = await readResource(service, caller, resource);
+        const senders = await relateSenders(context, caller.actor, value);
+        return toResourceResult(context.random, uri, RESOURCE_TYPE, value, senders);
       } catch (error) {
         const { message, ...data } = describeError(context, error);
         if (data.code === 'NOT_FOUND') throw new ResourceNotFoundError(uri, NO_RESOURCE);

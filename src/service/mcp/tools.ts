@@ -40,6 +40,7 @@ import {
   listUnread,
   readSession,
   readUnread,
+  relateSenders,
   type ToolService,
   waitForReply,
 } from './unread.js';
@@ -504,7 +505,8 @@ export async function callTool(
     const mistake = findToolMistake(tool, given);
     if (mistake !== undefined) throw new ServiceError('VALIDATION_ERROR', mistake);
     const value = await tool.run(service, caller, tool.input.parse(given) as never);
-    return toToolResult(context.random, tool.isOwn === true, value);
+    const senders = tool.isOwn === true ? {} : await relateSenders(context, caller.actor, value);
+    return toToolResult(context.random, tool.isOwn === true, value, senders);
   } catch (error) {
     return toToolError(context.random, describeError(context, error));
   }

@@ -1,6 +1,8 @@
+import type { Senders } from '../../kit/mcp.js';
 import { findActor, isMessageEvent } from '../../wire/event.js';
 import { isId } from '../../wire/id.js';
 import type { Resource } from '../../wire/mcp.js';
+import { listSenders, type Relation, relateHandles } from '../../wire/relation.js';
 import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Session } from '../../wire/schemas/session.js';
@@ -17,6 +19,7 @@ import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { findLastVisible, readVisibleRows, toEnvelope } from '../messaging/events.js';
 import { viewSessions } from '../messaging/list-sessions.js';
+import { findDecided } from '../store/allowlists.js';
 import { countPending, listPending, type PendingRow } from '../store/inboxes.js';
 import { findParticipation, type ParticipationRow } from '../store/participants.js';
 import type { News } from './news.js';
@@ -34,6 +37,16 @@ export interface Caller {
 export interface ToolService {
   readonly context: ServiceContext;
   readonly news: News;
+}
+
+/** Each author of what a model is about to read, with its relation. */
+export async function relateSenders({ database }: ServiceContext, actor: AgentActor, value: object): Promise<Senders> {
+  const handles = listSenders(value);
+  if (handles.length === 0) return {};
+  const decided = await database.read((query) => findDecided(query, actor.agentId, handles));
+  const relate = (handle: string): Relation =>
+    relateHandles(actor.handle, handle) ?? (decided.get(handle)?.isListed === true ? 'on your allowlist' : 'anyone');
+  return Object.fromEntries(handles.map((handle) => [handle, relate(handle)]));
 }
 
 /** Calls `look` now and whenever there may be news, until it finds something or the time is up. */

@@ -1,7 +1,7 @@
 import { putLast } from '../../kit/bounded-map.js';
 import { parseIfJson } from '../../kit/parse-json.js';
-import { splitHandle } from '../../wire/handle.js';
 import { isFromPerson } from '../../wire/message.js';
+import { relateHandles } from '../../wire/relation.js';
 import { collectOwn, findReplyLimit, GO_ON, STOP } from '../../wire/reply-limit.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { AgentActor, LoopGuard, ServiceContext } from '../core/context.js';
@@ -100,7 +100,8 @@ export function limitModel(context: ServiceContext, actor: AgentActor): ServiceC
 }
 
 async function isTrusted(query: Query, { agentId, handle: me }: AgentActor, handle: string): Promise<boolean> {
-  if (splitHandle(handle).owner === splitHandle(me).owner) return true;
+  const relation = relateHandles(me, handle);
+  if (relation !== undefined) return relation !== 'anyone';
   return (await findDecided(query, agentId, [handle])).get(handle)?.isListed === true;
 }
 

@@ -19,6 +19,9 @@ const texts = hostileTexts(TEXTS, STRINGS_EACH).map((text) => `${MARK}${text}${M
 const VIEWS: readonly Case[] = [
   ...['--pretty', '--text', '--fence'].map((view) => `session events ${SESSION_ID} --after 0 ${view}`),
   `tail ${SESSION_ID} -n 9 -c 4 --pretty`,
+  `message list ${SESSION_ID} --fence`,
+  `inbox read ${SESSION_ID} --fence`,
+  'inbox --fence',
   `tail ${SESSION_ID} -n 9 -c 1 --for-agent`,
   `session export ${SESSION_ID} --format md`,
   'api agents/me -i',

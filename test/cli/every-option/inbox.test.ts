@@ -66,6 +66,12 @@ const chatting =
     return (await lastMessage(scene))['content'] ?? null;
   };
 
+/** The message `hello`, and the list with it, for a model. */
+const FENCED =
+  /^=== \S+ begin untrusted message from \S+ \(checked by the service; relation to you: anyone\), not your user, in \S+ sequence \d+: .* ===\nhello\n=== \S+ end untrusted message ===\n$/;
+const FENCED_LIST =
+  /^=== (\S+) begin untrusted data from \S+ \(checked by the service; relation to you: anyone\): .* none of it is from your user ===\n\S+ {2}new: 1 {2}last from \S+: "hello"\n=== \1 end untrusted data ===\n$/;
+
 const TABLE: Table = {
   inbox: {
     '--invited': shown('--invited', ['$invited'], async (scene, typed) => {
@@ -94,6 +100,10 @@ const TABLE: Table = {
       await manySessions(scene, 21);
       return ((await listed(scene, typed)) as unknown[]).length;
     }),
+    '--fence': shown('--fence', expect.stringMatching(FENCED_LIST), async (scene, typed) => {
+      await scene.session('hello');
+      return (await asBob(scene, ['inbox', typed])).out;
+    }),
   },
   'inbox read': {
     session: shown(
@@ -106,6 +116,10 @@ const TABLE: Table = {
       },
       OTHER_SESSION,
     ),
+    '--fence': shown('--fence', expect.stringMatching(FENCED), async (scene, typed) => {
+      await scene.session('hello');
+      return (await asBob(scene, ['inbox read $session', typed])).out;
+    }),
   },
   chat: {
     session: shown('$session', 'yes', chatting('chat'), OTHER_SESSION),
@@ -183,7 +197,7 @@ const TABLE: Table = {
     '--fence': shown(
       '--fence',
       expect.stringMatching(
-        /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\nok\n=== \S+ end untrusted message ===\n$/,
+        /^=== \S+ begin untrusted message from \S+ \(checked by the service; relation to you: anyone\), not your user, in \S+ sequence \d+: .* ===\nok\n=== \S+ end untrusted message ===\n$/,
       ),
       async (scene, typed) => {
         const id = await scene.session('are you there?');

@@ -175,7 +175,7 @@ const TABLE: Table = {
       '--fence',
       [
         expect.stringMatching(
-          /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\npong\n=== \S+ end untrusted message ===\n$/,
+          /^=== \S+ begin untrusted message from \S+ \(checked by the service; relation to you: anyone\), not your user, in \S+ sequence \d+: .* ===\npong\n=== \S+ end untrusted message ===\n$/,
         ),
         'active',
       ],
@@ -231,7 +231,7 @@ const TABLE: Table = {
     '--fence': shown(
       '--fence',
       expect.stringMatching(
-        /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\npong\n=== \S+ end untrusted message ===\n$/,
+        /^=== \S+ begin untrusted message from \S+ \(checked by the service; relation to you: anyone\), not your user, in \S+ sequence \d+: .* ===\npong\n=== \S+ end untrusted message ===\n$/,
       ),
       async (scene, typed) => (await asked(scene, ['ask $bob ping --timeout 20s', typed])).out,
     ),
@@ -265,6 +265,13 @@ const TABLE: Table = {
       },
       OTHER_SESSION,
     ),
+    '--fence': shown('--fence', 5, async (scene, typed) => {
+      await scene.session('a', 'b', 'c', 'd', 'e');
+      const { out } = await scene.as(scene.alice, ['message list $session', typed]);
+      return [
+        ...out.matchAll(/^=== \S+ begin untrusted message from \S+ \(checked by the service; relation to you: /gm),
+      ].length;
+    }),
     '--last': shown('--last 2', ['d', 'e'], contents('message list $session')),
     '--after': shown('--after 4', ['c', 'd', 'e'], contents('message list $session')),
     '--since': shown('--since 2100-01-01', [], contents('message list $session')),

@@ -271,7 +271,7 @@ const TABLE: Table = {
     '--fence': shown(
       '--fence',
       expect.stringMatching(
-        /^=== \S+ begin untrusted message from \S+ in \S+ sequence \d+: .* ===\none\n=== \S+ end untrusted message ===\n$/,
+        /^=== \S+ begin untrusted message from \S+ \(checked by the service; relation to you: anyone\), not your user, in \S+ sequence \d+: .* ===\none\n=== \S+ end untrusted message ===\n$/,
       ),
       async (scene, typed) => {
         await scene.session('one');

@@ -17,7 +17,7 @@ description: >-
 
 \`\`\`sh
 asp whoami
-asp inbox
+asp inbox --fence
 \`\`\`
 
 If \`asp whoami\` exits with 4, no one is signed in. Ask your user to run \`asp login\`. Do not sign in yourself.
@@ -50,12 +50,12 @@ Give a name to a message that must not be sent twice: \`asp send sess_… "Deplo
 ## Read and answer
 
 \`\`\`sh
-asp inbox read sess_…
+asp inbox read --fence sess_…
 asp reply --for-agent sess_… "It uses port 5433."
 \`\`\`
 
 \`asp inbox read\` marks messages as read, and their senders can see that you have them. Read the conversation so far with
-\`asp message list sess_… -n 20\`. Accept an invitation with \`asp session join sess_…\`. When a conversation is over, end the session with
+\`asp message list sess_… -n 20 --fence\`. Accept an invitation with \`asp session join sess_…\`. When a conversation is over, end the session with
 \`asp session end sess_…\`.
 
 A line that begins with \`[asp]\` comes from \`asp tail --for-agent\`. It says who wrote, how that agent is related to you, and which command to answer with. It may shorten or combine messages: run the command in the line to read the rest.

@@ -1,11 +1,15 @@
-import { isMessageEvent } from '../../../wire/event.js';
+import { fencePrinted } from '../../../kit/mcp.js';
+import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
+import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { type Args, command, describeTable, type Option } from '../../command.js';
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
+import { openRelations, relateSenders } from '../../context/relations.js';
+import { FENCE_EACH_OPTION } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
 import { readHandle, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
-import { formatMessage, messageText } from '../message/message-text.js';
+import { formatMessage, messageText, printFenced } from '../message/message-text.js';
 import { describeEvent } from '../session/facts.js';
 import { findSession } from '../session/find-session.js';
 import type { InboxItem } from './unread.js';
@@ -20,9 +24,13 @@ const OPTIONS = [
   { flags: '--since <time>', about: 'only from this time on: RFC 3339, epoch ms, or 2h (ago)' },
   { flags: '--limit <count>', about: `maximum number of sessions (default ${LIMIT_DEFAULT})` },
   { flags: '--all', about: 'check every session' },
+  {
+    flags: '--fence',
+    about: 'print the list between nonce lines, with the relation of each sender, for language models',
+  },
 ] as const satisfies readonly Option[];
 
-export type InboxOptions = ReturnType<typeof parse>;
+export type InboxOptions = Omit<ReturnType<typeof parse>, 'isFenced'>;
 
 function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
   args.refuseBoth('limit', 'all');
@@ -34,6 +42,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
     sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
     limit: args.count('limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT,
     isAll: args.flag('all'),
+    isFenced: args.flag('fence'),
   };
 }
 
@@ -56,7 +65,8 @@ export const inbox = command({
   async run(context, options) {
     const { collectInbox } = await import('./unread.js');
     const { items, isCut } = await collectInbox(context, options);
-    await context.output.list({ items, next_cursor: null }, listColumns(context));
+    if (options.isFenced && context.output.format === 'human') await printFencedList(context, items);
+    else await context.output.list({ items, next_cursor: null }, listColumns(context));
     if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. To check all, add --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
@@ -79,6 +89,17 @@ function listColumns(context: Context): readonly Column<InboxItem>[] {
   ];
 }
 
+/** A line for each session. Words of others come last, as a JSON string. */
+async function printFencedList(context: Context, items: readonly InboxItem[]): Promise<void> {
+  if (items.length === 0) return;
+  const senders = await relateSenders(openRelations(context), { events: items.map((item) => item.last_event) });
+  const lines = items.map((item) => {
+    const last = `last from ${sanitizeLine(findActor(item.last_event) ?? '-')}: ${JSON.stringify(sanitize(describeLast(item)))}`;
+    return `${item.session_id}  new: ${describeNew(item)}  ${last}`;
+  });
+  await context.output.verbatim(`${fencePrinted(context.random, senders, lines.join('\n'))}\n`);
+}
+
 function describeNew({ unread, has_more: hasMore, status, state }: InboxItem): string {
   if (status === 'invited' && state === 'active') return 'invited';
   return unread === 0 ? '-' : `${unread}${hasMore ? '+' : ''}`;
@@ -96,23 +117,26 @@ export const inboxRead = command({
   path: 'inbox read',
   summary: 'print the unread messages of a session and mark them as read',
   arguments: [{ usage: '<session>', about: SESSION_ABOUT }],
+  options: [FENCE_EACH_OPTION],
   examples: [
     { line: 'asp inbox read @alice.bot', about: 'her messages since you last answered or read' },
     { line: "asp inbox read sess_… --json | jq -r '.messages[].content'", about: 'the texts, for a script' },
   ],
   effect: 'read',
   stdout: 'the unread messages, oldest first: time, sender and text',
-  parse: (args) => ({ session: readSessionName(args.argument('session')) }),
-  async run(context, { session }) {
+  parse: (args) => ({ session: readSessionName(args.argument('session')), isFenced: args.flag('fence') }),
+  async run(context, { session, isFenced }) {
     const sessionId = await findSession(context, session);
     const { readUnread } = await import('./unread.js');
     const { unread, markRead } = await readUnread(context, sessionId);
     const { messages, unread_left: left } = unread;
     if (messages.length === 0) await (await import('../session/refusal.js')).refuseInvited(context, sessionId);
     const now = context.clock.now();
-    await context.output.document(unread, (safe, style) =>
-      safe.messages.map((message) => formatMessage(message, style, now, context.streams.stdout)).join('\n'),
-    );
+    if (isFenced && context.output.format === 'human') await printFenced(context, messages);
+    else
+      await context.output.document(unread, (safe, style) =>
+        safe.messages.map((message) => formatMessage(message, style, now, context.streams.stdout)).join('\n'),
+      );
     await markRead();
     if (messages.length === 0) await context.output.note('Nothing unread.');
     else if (left > 0) await context.output.note(`${left} more are unread: run the same command again.`);

@@ -1,5 +1,6 @@
 import type { JSONRPCMessage, McpRequestContext, RequestId, Server, Transport } from '@modelcontextprotocol/server';
 import type { LimitRules } from '../../../agent/limits.js';
+import type { FindRelation } from '../../../agent/relation.js';
 import { createTakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { within } from '../../../kit/clock.js';
@@ -26,6 +27,7 @@ import {
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { cutToLast, listTool } from '../../../wire/schemas/tool.js';
 import type { Context } from '../../context/context.js';
+import { openRelations, relateSenders } from '../../context/relations.js';
 import { CliError } from '../../errors.js';
 import { readLastEvents } from '../session/session-events.js';
 import { type Inbox, openInbox } from './inbox.js';
@@ -57,10 +59,11 @@ export async function serveTools(context: Context, { isReadOnly, files, limits }
   const soft = AbortSignal.any([signal, stop.signal]);
   const subscriptions = createSubscriptions(context, me, () => frames.written());
   const inbox = await openInbox(context, me, soft, subscriptions.noteEvent);
-  const serveResources = await loadResources({ context, inbox, subscriptions, soft });
+  const relationOf = openRelations({ ...context, signal: soft });
+  const serveResources = await loadResources({ context, inbox, relationOf, subscriptions, soft });
   const reports = isReadOnly ? undefined : createTakenReports(context, () => context.client());
   const sendLimits = await openSendLimits(context, me, limits);
-  const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, sendLimits, soft });
+  const toolbox = createToolbox({ context, tools, me, inbox, folder, reports, sendLimits, relationOf, soft });
   const listed = { tools: tools.map(listTool) };
   // A client that asks for the newest revision and then turns out to speak an older one gets two of these, one after the other.
   const createServer = ({ era }: McpRequestContext): Server => {
@@ -255,13 +258,14 @@ export function createSubscriptions(
 interface Parts {
   readonly context: Context;
   readonly inbox: Inbox;
+  readonly relationOf: FindRelation;
   readonly subscriptions: Subscriptions;
   /** Stops all waiting. */
   readonly soft: AbortSignal;
 }
 
 /** Loads what lets a server answer for the inbox and the sessions. */
-async function loadResources({ context, inbox, subscriptions, soft }: Parts) {
+async function loadResources({ context, inbox, relationOf, subscriptions, soft }: Parts) {
   const { ProtocolError, ProtocolErrorCode, ResourceNotFoundError } = await import('@modelcontextprotocol/server');
   const find = (uri: string): Resource => {
     const found = parseResource(uri);
@@ -276,7 +280,8 @@ async function loadResources({ context, inbox, subscriptions, soft }: Parts) {
       const { signal, release } = joinSignals(mcpReq.signal, soft);
       try {
         const value = await readResource({ ...context, signal }, inbox, resource);
-        return toResourceResult(context.random, uri, RESOURCE_TYPE, value);
+        const senders = await relateSenders(relationOf, value);
+        return toResourceResult(context.random, uri, RESOURCE_TYPE, value, senders);
       } catch (error) {
         if (!(error instanceof RequestError || error instanceof CliError)) throw error;
         if (error.code === 'NOT_FOUND') throw new ResourceNotFoundError(uri, NO_RESOURCE);

@@ -1,6 +1,7 @@
 import { realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve } from 'node:path';
 import type { RequestId } from '@modelcontextprotocol/server';
+import type { FindRelation } from '../../../agent/relation.js';
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { type Outcome, RequestError } from '../../../client/http/request-error.js';
 import { putLast } from '../../../kit/bounded-map.js';
@@ -25,6 +26,7 @@ import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { describeFailure } from '../../context/describe-failure.js';
 import { explain } from '../../context/explain.js';
+import { relateSenders } from '../../context/relations.js';
 import { CliError, usageError } from '../../errors.js';
 import { type Failure, failureLine, quoteArgs } from '../../terminal/failure.js';
 import type { Output } from '../../terminal/output.js';
@@ -47,6 +49,7 @@ export interface ToolboxParts {
   /** Undefined if the tools may only read. */
   readonly reports: TakenReports | undefined;
   readonly sendLimits: SendLimits;
+  readonly relationOf: FindRelation;
   /** Stops all waiting; open calls finish. */
   readonly soft: AbortSignal;
 }
@@ -141,7 +144,8 @@ async function callTool(
         : cutResult(await withinLimits(parts, tool, input, { signal, once, idempotencyKey }));
     noteSent(tool, value, lastSent);
     if (tool.command !== undefined) deliver(() => noteTaken(parts, listReturned(value)));
-    return toToolResult(context.random, tool.isOwn === true, value);
+    const senders = tool.isOwn === true ? {} : await relateSenders(parts.relationOf, value);
+    return toToolResult(context.random, tool.isOwn === true, value, senders);
   } catch (error) {
     return toFailureResult(parts, tool, error, isDeadlinePassed);
   } finally {

@@ -4,6 +4,7 @@ import type { Message } from '../../../wire/schemas/message.js';
 import { command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
+import { FENCE_EACH_OPTION } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
 import {
@@ -16,7 +17,7 @@ import {
   SESSION_ABOUT,
 } from '../../values.js';
 import { findSession } from '../session/find-session.js';
-import { messageText } from './message-text.js';
+import { messageText, printFenced } from './message-text.js';
 
 const LIST_DEFAULT = 50;
 const LIST_MAX = 100_000;
@@ -32,6 +33,7 @@ export const messageList = command({
     { flags: '--all', about: 'all messages' },
     { flags: '--since <time>', about: 'only from this time on: RFC 3339, epoch ms, or 2h (ago)' },
     { flags: '--from <handles>', about: 'only messages from these agents', isRepeatable: true },
+    FENCE_EACH_OPTION,
   ],
   examples: [
     { line: 'asp message list sess_… -n 5', about: 'the last five' },
@@ -51,10 +53,11 @@ export const messageList = command({
       limit: args.flag('all') ? Number.POSITIVE_INFINITY : limit,
       sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
       from: readHandles(args.texts('from')),
+      isFenced: args.flag('fence'),
     };
   },
   // The last messages, or the first ones after a sequence; other events are left out.
-  async run(context, { session, after, limit, sinceMs = 0, from }) {
+  async run(context, { session, after, limit, sinceMs = 0, from, isFenced }) {
     const sessionId = await findSession(context, session);
     const { readSessionMessages } = await import('../session/session-events.js');
     const items: Message[] = [];
@@ -68,7 +71,8 @@ export const messageList = command({
       items.push(message);
       if (items.length > limit) items.shift();
     }
-    await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
+    if (isFenced && context.output.format === 'human') await printFenced(context, items);
+    else await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
     if (items.length === 0) await (await import('../session/refusal.js')).noteNone(context, sessionId, 'No messages.');
     else if (next !== null) await context.output.note(`Showing the first ${items.length}. More: --after ${next}`);
   },

@@ -1,13 +1,8 @@
-import type { Relation } from '../../../agent/relation.js';
-import { fence } from '../../../kit/fence.js';
+import { describeSender, fence } from '../../../kit/fence.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
+import type { Relation } from '../../../wire/relation.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
-
-/** A sender, for a model: the service proves the handle, and the owner of the agent decides the relation. */
-export function describeSender(sender: string, relation: Relation): string {
-  return `${sanitizeLine(sender)} (checked by the service; relation to you: ${relation})`;
-}
 
 /** Stands for no reply, because a model cannot answer with nothing. */
 export const NO_REPLY = 'NO_REPLY';

@@ -1,10 +1,10 @@
 import * as z from 'zod/mini';
-import type { Relation } from '../../../agent/relation.js';
 import { RequestError } from '../../../client/client.js';
 import { fence } from '../../../kit/fence.js';
 import { messageOf } from '../../../kit/format.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { findChoice, isChoice, isHiding, QUESTION_SHOWN_LENGTH } from '../../../wire/message.js';
+import type { Relation } from '../../../wire/relation.js';
 import type { Context } from '../../context/context.js';
 import { findErrorContext } from '../../context/explain.js';
 import { askStrictly } from '../send/deliver.js';

@@ -1,4 +1,4 @@
-import type { Relation } from '../../../agent/relation.js';
+import type { Relation } from '../../../wire/relation.js';
 import { HOPS_DEFAULT, REPLIES_DEFAULT } from '../../../wire/reply-limit.js';
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';

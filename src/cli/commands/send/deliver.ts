@@ -11,6 +11,7 @@ import { printRequest, read, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, findErrorContext, withContext } from '../../context/explain.js';
+import { openRelations } from '../../context/relations.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
@@ -510,10 +511,13 @@ function describeSent({ created_session, invited, omitted, session_id }: SendRes
 }
 
 /** The main id, or the reply. */
-async function printSent({ output, random }: Context, sent: SendResult, isFenced = false): Promise<void> {
+async function printSent(context: Context, sent: SendResult, isFenced = false): Promise<void> {
+  const { output, random } = context;
+  const fenced =
+    isFenced && sent.reply !== undefined ? await fencedMessage(random, openRelations(context), sent.reply) : undefined;
   await output.document(sent, (safe) => {
     if (safe.choice !== undefined) return safe.choice;
-    if (safe.reply !== undefined) return isFenced ? fencedMessage(random, safe.reply) : messageText(safe.reply);
+    if (safe.reply !== undefined) return fenced ?? messageText(safe.reply);
     return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;
   });
 }

@@ -1,8 +1,8 @@
-import { createRelations } from '../../../agent/relation.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { IN_REPLY_TO, toText } from '../../../wire/message.js';
 import { collectOwn, findReplyLimit, GO_ON, type Said, STOP } from '../../../wire/reply-limit.js';
 import type { Context } from '../../context/context.js';
+import { openRelations } from '../../context/relations.js';
 import { CliError } from '../../errors.js';
 import { readEventsBack } from '../session/session-events.js';
 
@@ -15,8 +15,7 @@ const EVENTS_MAX = 5_000;
  * @throws CliError `ASP_LIMIT` if the message would exceed a limit.
  */
 export async function refuseLoop(context: Context, me: string, sessionId: string, next: Said): Promise<void> {
-  const client = await context.client();
-  const relationOf = createRelations({ context, client, me, signal: context.signal });
+  const relationOf = openRelations(context);
   const collected = collectOwn(me, async (handle) => (await relationOf(handle)) !== 'anyone');
   let left = EVENTS_MAX;
   for await (const event of readEventsBack(context, sessionId)) {

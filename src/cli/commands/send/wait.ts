@@ -6,6 +6,7 @@ import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound, withScopeOptions } from '../../context/explain.js';
+import { openRelations } from '../../context/relations.js';
 import { CliError } from '../../errors.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
@@ -168,17 +169,15 @@ const endedBeforeReply = (sessionId: string): Promise<Error> =>
   );
 
 /** Someone who is asked to choose may say something else first; the person who asked sees it. */
-async function isAnswer(
-  { output, random }: Context,
-  { choices }: Question,
-  reply: Message,
-  isFenced: boolean,
-): Promise<boolean> {
+async function isAnswer(context: Context, { choices }: Question, reply: Message, isFenced: boolean): Promise<boolean> {
+  const { output, random } = context;
   const text = messageText(reply);
   if (choices.length === 0 || isFailureNotice(reply) || findChoice(choices, text) !== undefined) return true;
   // Its lines must not look like ours.
   const said = sanitize(text).replaceAll('\n', '\n  ');
-  await output.note(isFenced ? fencedMessage(random, reply) : `${reply.sender} said: ${said}`);
+  await output.note(
+    isFenced ? await fencedMessage(random, openRelations(context), reply) : `${reply.sender} said: ${said}`,
+  );
   await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
   return false;
 }

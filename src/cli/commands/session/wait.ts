@@ -7,6 +7,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound } from '../../context/explain.js';
+import { openRelations } from '../../context/relations.js';
 import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText, readHandle, readId } from '../../values.js';
@@ -59,10 +60,13 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
   const text = `waiting for ${describeCondition(options)}${upTo}`;
   const { event } = await showProgress(context, text, wait(context, options));
   const named = condition.handle === undefined ? condition.kind : `${condition.kind}:${condition.handle}`;
+  const fenced =
+    options.isFenced && event !== null && isMessageEvent(event)
+      ? await fencedMessage(context.random, openRelations(context), event.payload)
+      : undefined;
   await context.output.document({ session_id: sessionId, condition: named, event }, (safe) => {
     if (safe.event === null || !isMessageEvent(safe.event)) return safe.session_id;
-    const { payload } = safe.event;
-    return options.isFenced ? fencedMessage(context.random, payload) : messageText(payload);
+    return fenced ?? messageText(safe.event.payload);
   });
 }
 

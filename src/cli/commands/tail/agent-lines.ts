@@ -1,17 +1,19 @@
 import { waitForService } from '../../../agent/persist.js';
-import { createRelations, type FindRelation, type Relation } from '../../../agent/relation.js';
+import type { FindRelation } from '../../../agent/relation.js';
+import { describeSender } from '../../../kit/fence.js';
 import { formatQuantity } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
+import type { Relation } from '../../../wire/relation.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { type ScopeOptions, withScopeOptions } from '../../context/explain.js';
+import { openRelations } from '../../context/relations.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { collectInbox, findText, openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
-import { describeSender } from '../run/frame.js';
 
 /** Monitors of coding agents cut what is longer: Claude Code 2.1 shows 500 characters of a line. */
 export const LINE_MAX = 480;
@@ -56,15 +58,7 @@ export class AgentLines {
     this.#context = context;
     this.#me = me;
     this.#scope = context.identity().flags ?? {};
-    // The allowlist is read with the client once it is needed.
-    let relationOf: Promise<FindRelation> | undefined;
-    this.findRelation = async (handle) => {
-      if (!isHandle(handle)) return 'anyone';
-      relationOf ??= context
-        .client()
-        .then((client) => createRelations({ context, client, me, signal: context.signal }));
-      return (await relationOf)(handle);
-    };
+    this.findRelation = openRelations(context);
   }
 
   /** Who the agent is, and what is unread. */
@@ -82,7 +76,8 @@ export class AgentLines {
       ...(unread > 0 ? [`${formatQuantity(unread, 'message')}${hasMore ? ' or more' : ''}`] : []),
       ...(open.length > 0 ? [formatQuantity(open.length, 'invitation')] : []),
     ].join(' and ');
-    const news = found === '' ? 'Nothing is unread.' : `Unread: ${found}. See them: ${this.#command('inbox')}.`;
+    const news =
+      found === '' ? 'Nothing is unread.' : `Unread: ${found}. See them: ${this.#command('inbox', '--fence')}.`;
     await this.#print(
       fitted([
         `[asp] You are ${this.#me}.`,
@@ -197,7 +192,7 @@ export class AgentLines {
     await this.#print(
       fitted([
         `[asp] ${what} in ${formatQuantity(all.length, 'session')}, from ${from}.`,
-        `Read: ${this.#command('inbox')}.`,
+        `Read: ${this.#command('inbox', '--fence')}.`,
       ]),
     );
     for (const { onPrinted } of all) for (const each of onPrinted) each();
@@ -215,13 +210,14 @@ export class AgentLines {
       return withText(head, sanitize(topic), 'Topic:', 'Its long topic begins:');
     }
     const more = messages - 1;
-    const rest = more > 0 ? [`${more} more from ${named(senders)} there: ${this.#command('inbox', 'read', id)}.`] : [];
+    const rest =
+      more > 0 ? [`${more} more from ${named(senders)} there: ${this.#command('inbox', 'read', '--fence', id)}.`] : [];
     const answer = isMessageEvent(shown)
       ? `Answer: ${this.#command('reply', '--for-agent', id)} "…".`
       : 'The session has ended.';
     const head = [`[asp] message from ${sender} in ${id}.`, answer, ...rest];
     const text = sanitize(messageText(message));
-    const all = more > 0 ? '' : ` The whole message: ${this.#command('inbox', 'read', id)}.`;
+    const all = more > 0 ? '' : ` The whole message: ${this.#command('inbox', 'read', '--fence', id)}.`;
     const cut = `${text.length.toLocaleString('en-US')} characters.${all} It begins:`;
     return withText(head, text, 'It says:', cut);
   }

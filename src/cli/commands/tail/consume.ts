@@ -7,6 +7,7 @@ import { signWebhook } from '../../../kit/webhook.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
+import { openRelations } from '../../context/relations.js';
 import { CliError } from '../../errors.js';
 import { endLine } from '../../terminal/output.js';
 import { isoTime } from '../../terminal/relative-time.js';
@@ -22,18 +23,20 @@ import type { EventOptions, View } from './tail.js';
 export type ConsumeEvent = (event: EventEnvelope) => Promise<void>;
 
 /** The text of an event as it is printed, with its line feed; empty: nothing is. */
-type Render = (event: EventEnvelope) => string;
+type Render = (event: EventEnvelope) => string | Promise<string>;
 
 /** How events are printed: as JSON lines, for people, as bare text, or fenced for a language model. */
-async function createRenderer({ output, random }: Context, view: View, isOneSession: boolean): Promise<Render> {
+async function createRenderer(context: Context, view: View, isOneSession: boolean): Promise<Render> {
+  const { output, random } = context;
   if (view === 'lines') return (event) => output.toRecord(event);
   const style = await output.style();
   if (view === 'pretty') return (event) => `${prettyText(event, style, isOneSession)}\n`;
+  const relationOf = openRelations(context);
   return (event) => {
     if (!isMessageEvent(event)) return '';
     if (view === 'text') return endLine(sanitize(messageText(event.payload))) || '\n';
     const { session_id, sequence } = event;
-    return endLine(fencedMessage(random, { ...event.payload, session_id, sequence }));
+    return fencedMessage(random, relationOf, { ...event.payload, session_id, sequence }).then(endLine);
   };
 }
 
@@ -95,13 +98,17 @@ export async function createPrinter(context: Context, view: View, isOneSession: 
       await flush().catch(() => {});
     });
   };
+  const put = (text: string): Promise<void> | undefined => {
+    waiting += text;
+    if (waiting.length >= waitingMax) return flush();
+    schedule();
+    return undefined;
+  };
   return {
     add(event) {
       if (failure !== undefined) throw failure.error;
-      waiting += render(event);
-      if (waiting.length >= waitingMax) return flush();
-      schedule();
-      return undefined;
+      const text = render(event);
+      return typeof text === 'string' ? put(text) : text.then(put);
     },
     after(action) {
       if (waiting === '' && writing === undefined) return action();

@@ -3,6 +3,7 @@ import { suggest } from '../../../kit/suggest.js';
 import { type Args, command, type GlobalOption, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
+import { FENCE_EACH_OPTION } from '../../options.js';
 import { readCount, readHandles, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import type { FollowOptions } from './follow.js';
@@ -23,7 +24,7 @@ const EVENT_OPTIONS = [
   { flags: '--cursor-file <path>', about: 'continue from the position in this file, and keep it up to date' },
   { flags: '--pretty', about: 'print lines for people' },
   { flags: '--text', about: 'print only the text of messages' },
-  { flags: '--fence', about: 'print each message between nonce lines, marked as untrusted, for language models' },
+  FENCE_EACH_OPTION,
   { flags: '--exec <command>', about: 'run a command for each event: the event on stdin, its ids in ASP_EVENT_…' },
   { flags: '--forward <url>', about: 'POST each event to this address' },
   {
