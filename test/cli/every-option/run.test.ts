@@ -558,6 +558,7 @@ const TABLE: Table = {
       const names = await tools(scene, typed);
       return [names.includes('session_list'), names.includes('send')];
     }),
+    '--tools': shown('--tools send,read --tools wait', ['send', 'wait', 'read'], tools),
     '--files': shown('--files $home/shared', true, async (scene, typed) =>
       (await tools(scene, typed)).includes('attachment_upload'),
     ),

@@ -33,24 +33,26 @@ import { readLastEvents } from '../session/session-events.js';
 import { type Inbox, openInbox } from './inbox.js';
 import { openSendLimits } from './send-limits.js';
 import { CODE, createToolbox, openSharedFolder } from './toolbox.js';
-import { findWait, listTools } from './tools.js';
+import { findWait, listTools, pickTools } from './tools.js';
 
 /** Time limit for open calls once the client is gone or a signal arrived. */
 const FINISH_MS = 5_000;
 
 interface McpOptions {
   readonly isReadOnly: boolean;
+  /** The tools to offer; empty: all. */
+  readonly names: readonly string[];
   /** The folder of files; undefined: no files. */
   readonly files: string | undefined;
   readonly limits: Omit<LimitRules, 'tokens' | 'cost'>;
 }
 
-export async function serveTools(context: Context, { isReadOnly, files, limits }: McpOptions): Promise<void> {
+export async function serveTools(context: Context, { isReadOnly, names, files, limits }: McpOptions): Promise<void> {
   const { clock, machine, signal, version } = context;
   await (await context.credential()).accessToken('api', { signal });
   const me = await context.actingHandle();
   const folder = files === undefined ? undefined : await openSharedFolder(files, machine.workingDirectory);
-  const tools = listTools({ isReadOnly, folder });
+  const tools = pickTools(listTools({ isReadOnly, folder }), names);
   const [{ ProtocolError, ProtocolErrorCode, ReadBuffer, Server }, { serveStdio }] = await Promise.all([
     import('@modelcontextprotocol/server'),
     import('@modelcontextprotocol/server/stdio'),

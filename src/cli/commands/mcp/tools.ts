@@ -341,6 +341,16 @@ export function listTools({
   return tools.filter(({ effect }) => !isReadOnly || effect === 'reads');
 }
 
+/** The tools with these names; without names, all. */
+export function pickTools(tools: readonly ToolDefinition[], names: readonly string[]): readonly ToolDefinition[] {
+  const unknown = names.find((each) => !tools.some(({ name }) => name === each));
+  if (unknown !== undefined)
+    throw usageError(`There is no tool '${unknown}' here.`, {
+      why: `the tools are ${tools.map(({ name }) => name).join(', ')}.`,
+    });
+  return names.length === 0 ? tools : tools.filter(({ name }) => names.includes(name));
+}
+
 /** The seconds that a call may wait; 0 if it does not. */
 export function findWait(
   name: string,
