@@ -10,6 +10,7 @@ import {
   optionName,
   type WriteOption,
 } from './command.js';
+import { findAgentHint, isAgentCalling } from './context/agent-hint.js';
 import type { ClosableContext, Surroundings } from './context/context.js';
 import type { Globals } from './context/globals.js';
 import { CliError, usageError } from './errors.js';
@@ -29,6 +30,8 @@ interface Progress {
   context?: ClosableContext;
   command?: Command;
   isDeadlinePassed: boolean;
+  /** Whether a coding agent got its hint. */
+  isHinted: boolean;
   /** Of an extension. */
   exitCode: number;
 }
@@ -39,7 +42,7 @@ export async function run(
   surroundings: Surroundings,
   options: RunOptions = {},
 ): Promise<number> {
-  const progress: Progress = { isDeadlinePassed: false, exitCode: 0 };
+  const progress: Progress = { isDeadlinePassed: false, isHinted: false, exitCode: 0 };
   try {
     await dispatch(argv, surroundings, options, progress);
     return progress.exitCode;
@@ -51,12 +54,12 @@ export async function run(
     const isResult = error instanceof CliError && error.code === 'ASP_NOT_AS_EXPECTED';
     if (signal.aborted && !isOutputLost && !isResult) return 1;
     const { reportFailure } = await import('./context/describe-failure.js');
-    const { globals, context, command, isDeadlinePassed } = progress;
+    const { globals, context, command, isDeadlinePassed, isHinted } = progress;
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
     const deadlineMs = context?.deadline?.afterMs;
     const isDeadlineGiven = globals?.timeoutMs !== undefined;
     const identity = context?.identity() ?? {};
-    const facts = { argv, identity, command, isDeadlinePassed, isDebug, deadlineMs, isDeadlineGiven };
+    const facts = { argv, identity, command, isDeadlinePassed, isHinted, isDebug, deadlineMs, isDeadlineGiven };
     return reportFailure(isOutputLost ? signal.reason : error, facts, surroundings, globals);
   }
 }
@@ -127,6 +130,11 @@ async function runCommand(
   const deadline = timeoutMs === undefined ? undefined : { atMs: clock.monotonic() + timeoutMs, afterMs: timeoutMs };
   const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, filter);
   progress.context = context;
+  if (globals.format === 'human' && isAgentCalling(surroundings.environment)) {
+    const hint = findAgentHint(command.path, (name) => hasOneOf([name]));
+    if (hint !== undefined) await context.output.note(hint);
+    progress.isHinted = hint !== undefined;
+  }
   try {
     const { finishesOnSignal, tidiesUp } = command;
     const work = command.start(parsed, context, options.insteadOfRun);

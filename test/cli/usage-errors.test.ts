@@ -222,3 +222,54 @@ describe('--jq', () => {
     expect({ code, version: JSON.parse(out).version }).toEqual({ code: 10, version: '1.2.3' });
   });
 });
+
+describe('a coding agent that runs asp', () => {
+  const AGENT = { CLAUDECODE: '1' };
+  /** No service answers there, so every command fails after its hint. */
+  const NOWHERE = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', ASP_WS_TOKEN: 'x' };
+  const hintsOf = async (words: string, environment: Readonly<Record<string, string>>): Promise<string[]> => {
+    const { out, err } = await runWords(`${words} --retries 0 --no-input`, {
+      environment: { ...NOWHERE, ...environment },
+    });
+    expect(out).toBe('');
+    return err.split('\n').filter((line) => line.includes('coding agent'));
+  };
+  const FENCE = 'For a coding agent: with --fence, text of other agents is marked, with who wrote it.';
+  const HELP = 'For a coding agent: asp help agents has what you need.';
+
+  it.each([
+    ['inbox', FENCE],
+    [`inbox read ${SESSION}`, FENCE],
+    [`message list ${SESSION}`, FENCE],
+    [`send ${SESSION} hi --wait`, FENCE],
+    ['ask @a.b why?', FENCE],
+    [`reply ${SESSION} hi`, 'For a coding agent: asp reply --for-agent refuses an endless conversation.'],
+    [
+      'tail --timeout 1s',
+      'For a coding agent: asp tail --for-agent prints one short line for each message, with who wrote it.',
+    ],
+    ['inbox --nosuch', HELP],
+    ['nosuch', HELP],
+  ])('gets exactly one hint on stderr from asp %s', async (words, hint) => {
+    expect(await hintsOf(words, AGENT)).toEqual([hint]);
+    expect(await hintsOf(words, {})).toEqual([]);
+    for (const more of ['--json', '--quiet']) expect(await hintsOf(`${words} ${more}`, AGENT)).toEqual([]);
+  });
+
+  it.each([
+    'inbox --fence',
+    `reply --for-agent ${SESSION} hi`,
+    `send ${SESSION} hi`,
+    'tail --for-agent --timeout 1s',
+    'whoami',
+  ])('gets no hint from asp %s', async (words) => expect(await hintsOf(words, AGENT)).toEqual([]));
+
+  it.each(['AI_AGENT', 'CODEX_SANDBOX', 'CODEX_THREAD_ID', 'CURSOR_AGENT', 'GEMINI_CLI', 'OPENCODE'])(
+    'is recognized by %s, but not in a command of asp run',
+    async (name) => {
+      expect(await hintsOf('inbox', { [name]: 'x' })).toEqual([FENCE]);
+      expect(await hintsOf('inbox', { [name]: '' })).toEqual([]);
+      expect(await hintsOf('inbox', { [name]: 'x', ASP_SESSION_ID: SESSION })).toEqual([]);
+    },
+  );
+});

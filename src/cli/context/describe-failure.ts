@@ -13,6 +13,7 @@ import { type Failure, failureLine, failureText } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
 import { isColored, loadStyle } from '../terminal/style.js';
 import { durationText } from '../values.js';
+import { HELP_HINT, isAgentCalling } from './agent-hint.js';
 import type { Surroundings } from './context.js';
 import { type ErrorContext, findErrorContext, type ScopeOptions, withScopeOptions } from './explain.js';
 import { type Globals, guessFormat } from './globals.js';
@@ -44,6 +45,8 @@ export interface RunFacts {
   readonly identity: ActingIdentity;
   readonly command?: Pick<Command, 'effect' | 'isEndless'> | undefined;
   readonly isDeadlinePassed: boolean;
+  /** Whether a coding agent got a hint already. */
+  readonly isHinted?: boolean;
   readonly isDebug: boolean;
   /** The deadline of the command; undefined: none. */
   readonly deadlineMs: number | undefined;
@@ -349,6 +352,10 @@ export async function reportFailure(
     const style = await loadStyle(isColored(globals?.color ?? 'auto', environment, streams.stderr.isTerminal));
     const width = streams.stderr.isTerminal ? textWidth(streams.stderr) : undefined;
     await streams.stderr.write(failureText(failure, style, width));
+    const isQuiet = globals?.isQuiet ?? facts.argv.some((word) => word === '-q' || word === '--quiet');
+    const isMistake = failure.exitCode === OWN_ERROR.ASP_USAGE;
+    if (isMistake && !isQuiet && facts.isHinted !== true && isAgentCalling(environment))
+      await streams.stderr.write(`${HELP_HINT}\n`);
   } else await streams.stderr.write(failureLine(failure));
   return failure.exitCode;
 }

@@ -1,3 +1,5 @@
+import { AGENT_VARIABLES } from '../../context/agent-hint.js';
+
 /** Variables that belong together, or mean the same. */
 export interface VariableRow {
   readonly names: readonly string[];
@@ -27,6 +29,8 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   { names: ['BROWSER', 'VISUAL', 'EDITOR'], about: 'the browser and editor to start' },
   { names: ['HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'], about: "proxies; never used for this machine's own addresses" },
   { names: ['NODE_EXTRA_CA_CERTS'], about: 'a file with more certificate authorities for Node.js to trust' },
+  { names: AGENT_VARIABLES.slice(0, 4), about: 'set by coding agents, which get a hint on stderr' },
+  { names: AGENT_VARIABLES.slice(4), about: 'set by coding agents as well' },
   { names: ['CLAUDE_CONFIG_DIR', 'CODEX_HOME'], about: 'where coding agents keep their settings (asp connect)' },
   {
     names: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN'],
