@@ -17,7 +17,7 @@ function startHome(environment: Record<string, string> = {}) {
   return { home, asp, file: join(home, '.config', 'asp-cli', 'config.json') };
 }
 
-const errorIn = ({ err }: Ran): { code: string; message: string; hint?: string } =>
+const errorIn = ({ err }: Ran): { code: string; message: string; hint?: string; next?: string[] } =>
   (JSON.parse(err.trim().split('\n').at(-1) ?? '') as { error: never }).error;
 
 describe('an alias', () => {
@@ -93,6 +93,18 @@ describe('an alias', () => {
     const quoted = await asp(['alias', 'set', 'mine', 'session list']);
     expect(quoted.err).toContain("error: asp 'session list' is not a command.");
     expect(quoted.err).toContain('asp alias set mine -- session list');
+    const proposal = async (command: string): Promise<unknown> => {
+      const { next } = errorIn(await asp(['alias', 'set', 'hi', command, '--json']));
+      return next?.slice(5);
+    };
+    // Its words are those that a shell makes of the text: quotes group, and are not part of the message.
+    expect(await proposal('send @demo.echo "hi there"')).toEqual(['send', '@demo.echo', 'hi there']);
+    expect(await proposal(`send @a.bot 'say "hi"'  ""  --end`)).toEqual(['send', '@a.bot', 'say "hi"', '', '--end']);
+    expect(await proposal(String.raw`send @a.bot it\'s "\"50\\\$\" \n"'!'`)).toEqual([
+      ...['send', '@a.bot', "it's", String.raw`"50\$" \n!`],
+    ]);
+    // A text without its last quote has no words to propose.
+    expect(await proposal('send @a.bot "hi')).toBeUndefined();
     for (const name of ['Mine', '-x', 'a b', '9', 'a'.repeat(51)])
       expect((await asp(['alias', 'set', '--', name, 'version'])).code, name).toBe(2);
     expect((await asp('alias set mine -- nonsense')).code).toBe(2);

@@ -41,9 +41,10 @@ async function checkAlias({ program, config }: Context, name: string, words: rea
     throw usageError(`'${name}' is a command of asp, and those come first.`, { why: 'choose another name.' });
   const { typed, unknownWord } = await findCommand(program, words);
   if (typed.length > 0 && unknownWord === undefined) return;
-  const { quoteArgs } = await import('../terminal/failure.js');
+  const { quoteArgs, splitArgs } = await import('../terminal/failure.js');
   const [only = '', ...others] = words;
   const isQuoted = others.length === 0 && only.includes(' ');
+  const parts = isQuoted ? splitArgs(only) : undefined;
   const other = findAlias(await config(), only);
   if (other !== undefined)
     throw usageError(`'${only}' is an alias, and an alias cannot begin with another one.`, {
@@ -51,7 +52,8 @@ async function checkAlias({ program, config }: Context, name: string, words: rea
     });
   throw usageError(`asp ${quoteArgs(words)} is not a command.`, {
     why: isQuoted ? 'pass its arguments one by one, after --.' : undefined,
-    next: isQuoted ? ['asp', 'alias', 'set', name, '--', ...only.split(' ')] : ['asp', 'commands'],
+    next:
+      parts !== undefined ? ['asp', 'alias', 'set', name, '--', ...parts] : isQuoted ? undefined : ['asp', 'commands'],
   });
 }
 
