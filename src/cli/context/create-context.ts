@@ -263,7 +263,14 @@ function createIdentity(
   };
 }
 
-async function findAgent({ globals, environment, projectFile, profile, logins }: Context): Promise<ResolvedAgent> {
+/** The agent of a context, from its sources. */
+export async function findAgent({
+  globals,
+  environment,
+  projectFile,
+  profile,
+  logins,
+}: Context): Promise<ResolvedAgent> {
   const at = await profile();
   const storedHandles = async (): Promise<string[]> => listHandles(await (await logins()).list(at.baseUrl));
   const sources = { flag: globals.as, environment, profile: at, projectFile, storedHandles };

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { createHome, type Home, json, type ServiceProcess } from '../../acceptance/program.js';
+import { createHome, type Home, json, type ServiceProcess, startServe } from '../../acceptance/program.js';
 import { createHomeWithService } from './signed-in-home.js';
 
 interface Layer {
@@ -192,6 +192,47 @@ describe('The acting agent, its source, and its token', () => {
       (await home.run(['auth', 'status', '--json'])).stdout,
     );
     expect(items.find(({ handle }) => handle === '@alice.bot')?.state).toBe('ended');
+  });
+});
+
+describe('whoami --offline while the local service is down', () => {
+  it('says who this machine is signed in as, after a stop and after a kill', async () => {
+    const { home, service } = await createHomeWithService();
+    try {
+      await home.run(['login', '@demo.you', '--yes']);
+      await home.run(['login', '@alice.bot', '--yes']);
+      const offline = (words: readonly string[] = [], options = {}) =>
+        home.run(['whoami', '--offline', ...words], options);
+      const running = json<object>((await offline(['--json'])).stdout);
+      await service.stop();
+      expect(await offline(['--short'])).toMatchObject({ status: 0, stdout: '@demo.you\n', stderr: '' });
+      expect(json((await offline(['--json'])).stdout)).toEqual(running);
+      expect(await offline(['--short', '--as', 'alice.bot'])).toMatchObject({ stdout: '@alice.bot\n' });
+      const named = await offline(['--short'], { environment: { ASP_PROFILE: 'local' } });
+      expect(named).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+      const { layers } = json<{ layers: Layer[] }>((await offline(['--explain', '--json'])).stdout);
+      expect(layers.filter(({ chosen }) => chosen).map(({ place }) => place)).toEqual([
+        ...['local service', 'the first login', 'stored login'],
+      ]);
+      // Without --offline, the service has to answer.
+      expect((await home.run(['whoami', '--short'])).status).not.toBe(0);
+
+      const { running: killed } = await startServe(home, ['--demo'], service.url);
+      killed.kill('SIGKILL');
+      await killed.ended;
+      expect(await offline(['--short'])).toMatchObject({ status: 0, stdout: '@demo.you\n', stderr: '' });
+    } finally {
+      await home.dispose();
+    }
+  });
+
+  it('fails if no login belongs to a local service', async () => {
+    const home = createHome();
+    try {
+      expect((await home.run(['whoami', '--offline', '--short'])).status).toBe(2);
+    } finally {
+      await home.dispose();
+    }
   });
 });
 

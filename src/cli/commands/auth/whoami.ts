@@ -1,12 +1,15 @@
 import type { Login } from '../../../client/credentials/login.js';
 import { inspectLogin } from '../../../client/credentials/open-logins.js';
 import { RequestError } from '../../../client/http/request-error.js';
+import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import { splitScope } from '../../../wire/scope.js';
 import { agentChoice, credentialKind, describeSource } from '../../context/build-credential.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
+import { findAgent } from '../../context/create-context.js';
 import { createLoginContext } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
+import { LOCAL } from '../../profile/config.js';
 import {
   agentCandidates,
   type Layer,
@@ -14,13 +17,14 @@ import {
   loginArgs,
   profileCandidates,
   type ResolvedProfile,
+  resolveProfile,
   survey,
 } from '../../profile/resolve-profile.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
 
 /** Every source for the service, the agent and the credential, with its value, even if it is overridden. */
-export async function explainLayers(context: Context): Promise<readonly Layer[]> {
+async function explainLayers(context: Context): Promise<readonly Layer[]> {
   const profile = await context.profile().catch(() => undefined);
   const ofProfile = await survey('profile', profileCandidates(profileSources(context)));
   return [...ofProfile, ...(await agentLayers(context, profile)), ...(await credentialLayers(context, profile))];
@@ -34,6 +38,29 @@ const profileSources = ({ globals, environment, projectFile, config, localServic
   localService,
   endedService,
 });
+
+/** The same context, except that a local service that has stopped still counts: its logins are on this machine. */
+function asIfRunning(context: Context): Context {
+  const localService = async () =>
+    (await context.localService()) ?? (await context.endedService()) ?? (await findStoppedService(context));
+  const offline: Context = {
+    ...context,
+    localService,
+    profile: () => resolveProfile(profileSources({ ...context, localService })),
+    agent: () => findAgent(offline),
+  };
+  return offline;
+}
+
+/** A service that stops removes its record. The latest login at one says where it was. */
+async function findStoppedService(context: Context): Promise<LocalServiceRecord | undefined> {
+  const local = (await (await context.logins()).list()).filter(({ isLocal }) => isLocal === true);
+  const [latest] = local.sort((left, right) => right.savedAtMs - left.savedAtMs);
+  if (latest === undefined) return undefined;
+  const { baseUrl: url, issuer, wsUrl, savedAtMs } = latest;
+  const addresses = { url, auth_url: issuer, web_url: issuer, ws_url: wsUrl ?? url, operator_url: url };
+  return { name: LOCAL, ...addresses, pid: 0, version: '', data: '', started_at: savedAtMs, secret: '' };
+}
 
 async function agentLayers(context: Context, profile: ResolvedProfile | undefined): Promise<readonly Layer[]> {
   const { globals, environment, projectFile } = context;
@@ -93,7 +120,8 @@ interface Whoami {
   readonly expires_at: number | null;
 }
 
-export async function whoami(context: Context, options: WhoamiOptions): Promise<void> {
+export async function whoami(given: Context, options: WhoamiOptions): Promise<void> {
+  const context = options.isOffline ? asIfRunning(given) : given;
   const { output } = context;
   const layers = options.isExplaining ? await explainLayers(context) : undefined;
   let who: Whoami;
