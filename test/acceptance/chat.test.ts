@@ -7,8 +7,8 @@ let home: Home;
 let service: ServiceProcess;
 beforeAll(async () => {
   home = createHome();
-  service = await startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot', '--limits', 'off']);
-  for (const handle of ['demo.you', 'alice.bot', 'bob.bot'])
+  service = await startServe(home, ['--seed', 'demo.you,alice.bot,bob.bot,carol.bot', '--limits', 'off']);
+  for (const handle of ['demo.you', 'alice.bot', 'bob.bot', 'carol.bot'])
     expect((await home.run(['login', handle, '--yes'])).status).toBe(0);
 });
 afterAll(async () => {
@@ -186,6 +186,54 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await terminal.shows(/> half a line/);
     await terminal.type('C-u', 'C-d');
     await terminal.shows(/exit 0/);
+  });
+
+  describe('if there are several sessions with an agent', () => {
+    let older: string;
+    let newer: string;
+    beforeAll(async () => {
+      const open = async (): Promise<string> => {
+        const id = (await as('carol.bot', 'session', 'create', 'alice.bot')).stdout.trim();
+        await as('alice.bot', 'session', 'join', id);
+        return id;
+      };
+      [older, newer] = [await open(), await open()];
+      await as('carol.bot', 'send', older, 'the old plan');
+      await as('alice.bot', 'send', newer, `is the new plan ready?\n${'and what is in it? '.repeat(9)}`);
+    });
+
+    it.each([
+      [80, true],
+      [40, false],
+    ])(
+      'asks which one, with the age and the last line of each, newest first, at %i columns',
+      async (width, hasEnding) => {
+        const terminal = await openTerminal(width, ['chat', '@alice.bot', '-a', 'carol.bot']);
+        await terminal.shows(/You have 2 sessions with @alice\.bot\.\s[\s\S]*you: the/);
+        const shown = await terminal.screen();
+        const ending = (id: string): string => (hasEnding ? ` …${id.slice(-6)} ` : '');
+        // Each session takes one line.
+        const first = `● (just now|\\d+s ago) +${ending(newer)} ?is the new pl?.*…`;
+        expect(shown).toMatch(new RegExp(`${first}\n│  ○ (just now|\\d+s ago) +${ending(older)} ?you: the old p(lan|…)\n`));
+        await terminal.type('Down', 'Enter');
+        await terminal.shows(/@carol\.bot {2}the old plan\n>/);
+        await terminal.type('C-d');
+        await terminal.shows(/exit 0/);
+      },
+    );
+
+    it.each(['tail @alice.bot --no-follow --text', 'reply @alice.bot soon', 'session show @alice.bot'])(
+      'asp %s asks too',
+      async (words) => {
+        const terminal = await openTerminal(80, [words, '--accessible', '-a', 'carol.bot'], { NO_COLOR: '1' });
+        await terminal.shows(
+          / {2}1 {2}.*(now|ago) +…\w+ {2}[\s\S]* {2}2 {2}.*(now|ago) +…\w+ {2}[\s\S]*Number \(1 to 2\):/,
+        );
+        await terminal.type('1', 'Enter');
+        await terminal.shows(/exit 0/);
+        expect(await terminal.screen()).toMatch(/soon|new plan|old plan|sess_/);
+      },
+    );
   });
 
   it('a question still takes its answer after Ctrl-Z and fg', async () => {

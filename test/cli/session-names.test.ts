@@ -81,7 +81,10 @@ describe('A session named by the other agent', () => {
     const { code, err, out } = await asAlice(['session', 'end', bob.handle]);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(`You have 2 sessions with ${bob.handle}.`);
-    for (const id of ids) expect(err).toContain(id);
+    // The latest comes first, with the time of its last change.
+    const [older, newer] = ids;
+    const others = `${alice.handle}, ${bob.handle}`;
+    expect(err.replace(/\s+/g, ' ')).toContain(`${newer} (${others}, just now); ${older} (${others}, just now)`);
     expect(err).toContain(`try:  asp session list --with ${bob.handle}`);
   });
 

@@ -18,7 +18,7 @@ import { openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { formatMessage } from '../message/message-text.js';
 import { readLines } from '../send/content.js';
 import { describeEvent, unreachableAgents } from '../session/facts.js';
-import { findSession, findSessionsWith, severalWith } from '../session/find-session.js';
+import { chooseAmong, findSession, findSessionsWith } from '../session/find-session.js';
 import { explainRefusal, lookAtSession } from '../session/refusal.js';
 import { readLastMessages } from '../session/session-events.js';
 import { joinWaiting } from '../tail/follow.js';
@@ -129,14 +129,7 @@ async function chooseSession(context: Context, name: string): Promise<string | u
   if (!name.startsWith('@')) return findSession(context, name);
   const found = (await findSessionsWith(context, name)).filter(({ state }) => state === 'active');
   if (found.length < 2) return found[0]?.id;
-  if (!context.prompts.canAsk) throw severalWith(name, found);
-  const choices = found.map(({ id, topic }) => (topic === null ? id : `${id} ${sanitizeLine(topic)}`));
-  const chosen = await context.prompts.choose(
-    `You have ${found.length} sessions with ${name}.`,
-    choices,
-    'a session id',
-  );
-  return chosen.split(' ')[0];
+  return chooseAmong(context, name, found);
 }
 
 async function requireJoined(context: Context, sessionId: string, me: string, joins: boolean): Promise<void> {

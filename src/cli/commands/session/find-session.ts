@@ -1,10 +1,14 @@
 import { isInvited } from '../../../agent/invitation.js';
+import { RequestError } from '../../../client/http/request-error.js';
+import { sanitizeLine } from '../../../kit/sanitize.js';
 import { isId } from '../../../wire/id.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session, SessionState } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { notFound } from '../../context/explain.js';
-import { type CliError, usageError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
+import { relativeTime } from '../../terminal/relative-time.js';
+import { messageText } from '../message/message-text.js';
 import { participantNames } from './facts.js';
 
 /** How many sessions are searched for a name. */
@@ -27,7 +31,7 @@ async function findByPart(context: Context, part: string): Promise<string> {
   const found: Session[] = [];
   for await (const session of listSessions(context))
     if (isEnd ? session.id.endsWith(shown) : session.id.startsWith(shown)) found.push(session);
-  if (found.length > 1) throw ambiguous(`${found.length} session ids ${begin} with ${shown}.`, found);
+  if (found.length > 1) throw ambiguous(context, `${found.length} session ids ${begin} with ${shown}.`, found);
   const [only] = found;
   if (only !== undefined) return only.id;
   throw await notFound(
@@ -39,15 +43,81 @@ async function findByPart(context: Context, part: string): Promise<string> {
 
 async function findByHandle(context: Context, handle: string, wanted: Wanted): Promise<string> {
   const found = await findSessionsWith(context, handle, wanted);
-  if (found.length > 1) throw severalWith(handle, found);
+  if (found.length > 1) return chooseAmong(context, handle, found);
   const [only] = found;
   if (only !== undefined) return only.id;
   throw await notFound(`You have no session with ${handle}.`, 'asp send starts one.', ['asp', 'send', handle, 'hello']);
 }
 
 /** More than one session is shared with an agent. */
-export const severalWith = (handle: string, found: readonly Session[]): CliError =>
-  ambiguous(`You have ${found.length} sessions with ${handle}.`, found, ['asp', 'session', 'list', '--with', handle]);
+export const severalWith = (context: Context, handle: string, found: readonly Session[]): CliError =>
+  ambiguous(context, `You have ${found.length} sessions with ${handle}.`, found, [
+    'asp',
+    'session',
+    'list',
+    '--with',
+    handle,
+  ]);
+
+/** How many sessions a person can choose from; each costs a request. */
+const CHOICES_MAX = 10;
+/** The columns of a line that are left to no choice: a mark, and a bar whose color codes clack counts. */
+const BESIDE_CHOICE = 15;
+/** The ending of an id tells sessions apart; on a narrower terminal, what was said matters more. */
+const ENDING = 6;
+const ENDING_FROM = 50;
+
+/**
+ * The id of the session that a person chooses, by what was said last in each.
+ * @throws CliError `ASP_USAGE` if nobody can be asked
+ */
+export async function chooseAmong(context: Context, handle: string, found: readonly Session[]): Promise<string> {
+  if (!context.prompts.canAsk) throw severalWith(context, handle, found);
+  const latest = newestFirst(found).slice(0, CHOICES_MAX);
+  const me = await context.actingHandle();
+  const lines = await Promise.all(latest.map((session) => describeLatest(context, session, me)));
+  const { shorten } = await import('../../terminal/output.js');
+  const ages = latest.map((session) => relativeTime(activeAt(session), context.clock.now()));
+  const wide = Math.max(...ages.map(({ length }) => length));
+  const width = context.streams.stderr.columns - BESIDE_CHOICE;
+  const list = (hasEnding: boolean): string[] =>
+    latest.map(({ id }, index) => {
+      const ending = hasEnding ? `…${id.slice(-ENDING)}  ` : '';
+      return shorten(`${ages[index]?.padEnd(wide)}  ${ending}${lines[index]}`, width);
+    });
+  const short = list(width >= ENDING_FROM);
+  const choices = new Set(short).size < short.length ? list(true) : short;
+  const all = found.length > latest.length ? ` The latest ${latest.length}:` : '';
+  const question = `You have ${found.length} sessions with ${handle}. Which one?${all}`;
+  const chosen = await context.prompts.choose(question, choices, 'a session id');
+  return latest[choices.indexOf(chosen)]?.id ?? '';
+}
+
+const activeAt = ({ last_activity_at: at, ended_at: ended, created_at: created }: Session): number =>
+  at ?? ended ?? created;
+
+const newestFirst = (sessions: readonly Session[]): Session[] =>
+  [...sessions].sort((left, right) => activeAt(right) - activeAt(left));
+
+/** The topic of a session and its last message, on one line. An invited agent cannot read it yet. */
+async function describeLatest(context: Context, session: Session, me: string): Promise<string> {
+  const { id, topic, last_sequence: last } = session;
+  const { readLastMessages } = await import('./session-events.js');
+  const message = isInvited(session, me)
+    ? undefined
+    : (await readLastMessages(context, id, last).catch(orNothing)).at(-1);
+  const said = message === undefined ? '' : messageText(message);
+  const begin = message === undefined || message.sender !== me ? '' : 'you: ';
+  const state = isInvited(session, me) ? 'you are invited' : 'no messages';
+  const parts = [...(topic === null ? [] : [topic]), message === undefined ? state : `${begin}${said}`];
+  return sanitizeLine(parts.join(' · ')).replace(/\s+/g, ' ');
+}
+
+/** Without its last message, a session can still be chosen. */
+function orNothing(error: unknown): [] {
+  if (error instanceof RequestError || error instanceof CliError) return [];
+  throw error;
+}
 
 /**
  * The open sessions that an agent shares with this one, or else the ended ones; sessions of only the two come before
@@ -94,11 +164,13 @@ async function* listSessions(context: Context, state?: SessionState): AsyncGener
   }
 }
 
-function ambiguous(message: string, found: readonly Session[], next?: readonly string[]): CliError {
-  const shown = found.slice(0, CANDIDATES_SHOWN).map((session) => {
-    const topic = session.topic === null ? '' : `, ${JSON.stringify(session.topic)}`;
-    return `${session.id} (${participantNames(session)}${topic})`;
-  });
+function ambiguous({ clock }: Context, message: string, found: readonly Session[], next?: readonly string[]): CliError {
+  const shown = newestFirst(found)
+    .slice(0, CANDIDATES_SHOWN)
+    .map((session) => {
+      const topic = session.topic === null ? '' : `, ${JSON.stringify(session.topic)}`;
+      return `${session.id} (${participantNames(session)}${topic}, ${relativeTime(activeAt(session), clock.now())})`;
+    });
   const rest = found.length > shown.length ? ` and ${found.length - shown.length} more` : '';
   return usageError(message, {
     why: `use the id: ${shown.join('; ')}${rest}.`,

@@ -357,8 +357,10 @@ const readSessionNames = (texts: readonly string[]): string[] =>
  * rest; any other failure does.
  */
 async function changeSessions(context: Context, names: readonly string[], action: 'leave' | 'end'): Promise<void> {
-  const found = await Promise.all(names.map((name) => findSession(context, name)));
-  const ids = [...new Set(found)];
+  const found = new Set<string>();
+  // One after the other: each may need an answer.
+  for (const name of names) found.add(await findSession(context, name));
+  const ids = [...found];
   const [only = ''] = ids;
   if (ids.length === 1) return changeSession(context, only, action);
   const failures: RequestError[] = [];

@@ -151,7 +151,9 @@ export const sessionEvents = command({
 });
 
 async function follow(context: Context, options: FollowOptions): Promise<void> {
-  const sessionIds = await Promise.all(options.sessionIds.map((name) => findSession(context, name)));
+  const sessionIds: string[] = [];
+  // One after the other: each may need an answer.
+  for (const name of options.sessionIds) sessionIds.push(await findSession(context, name));
   const { followSessions } = await import('./follow.js');
   await followSessions(context, { ...options, sessionIds: [...new Set(sessionIds)] });
 }
