@@ -3,7 +3,7 @@ import { usageError } from './errors.js';
 import { type GLOBAL_OPTIONS, WRITE_OPTIONS } from './options.js';
 import { readCount, readDuration } from './values.js';
 
-const DEFAULT_DEADLINE_MS = 60_000;
+export const DEFAULT_DEADLINE_MS = 60_000;
 
 /** What a command changes: nothing outside this process, files on this machine, or data at a service. */
 export type Effect = 'none' | 'local' | 'read' | 'write';

@@ -4,6 +4,7 @@ import { findCommand, listSpellings, type Request } from './argv.js';
 import {
   type Command,
   createArgs,
+  DEFAULT_DEADLINE_MS,
   type GlobalOption,
   loadCommands,
   namedAgent,
@@ -97,14 +98,15 @@ async function runCommand(
   options: RunOptions,
   progress: Progress,
 ): Promise<void> {
-  const [{ parseArgs }, { readGlobals }, { createContext }] = await Promise.all([
+  const [{ parseArgs }, { readGlobals, readSettings, settingsTimeoutMs }, { createContext }] = await Promise.all([
     import('./parser.js'),
     import('./context/globals.js'),
     import('./context/create-context.js'),
   ]);
   const parsed = parseArgs({ command, typed, below: wordsBelow(command) }, rest);
   const args = createArgs<GlobalOption | WriteOption>(parsed);
-  const globals = readGlobals(args, surroundings.environment, namedAgent(command, parsed));
+  const settings = await readSettings(surroundings);
+  const globals = readGlobals(args, surroundings.environment, settings, namedAgent(command, parsed));
   progress.globals = globals;
   progress.command = command;
   const hasOneOf = (names: readonly string[]): boolean =>
@@ -119,7 +121,12 @@ async function runCommand(
     globals.jq === undefined
       ? undefined
       : await (await import('./terminal/jq.js')).createFilter(globals.jq, surroundings.environment, signal);
-  const standardMs = hasOneOf(command.endlessWith) ? undefined : command.deadlineMs;
+  // A command with a deadline of its own, such as login, needs that long.
+  const usualMs =
+    command.deadlineMs === DEFAULT_DEADLINE_MS
+      ? (settingsTimeoutMs(settings) ?? DEFAULT_DEADLINE_MS)
+      : command.deadlineMs;
+  const standardMs = hasOneOf(command.endlessWith) ? undefined : usualMs;
   const timeoutMs = command.isEndless ? undefined : (globals.timeoutMs ?? standardMs);
   const { clock } = surroundings;
   const onDeadline = (): void => {
@@ -201,13 +208,15 @@ const GRACE_MS = 500;
 
 async function showHelp(request: Request, surroundings: Surroundings): Promise<void> {
   const { streams, environment, version } = surroundings;
-  const [pages, { textWidth }, program] = await Promise.all([
+  const [pages, { textWidth }, program, { chooseColor, readSettings }] = await Promise.all([
     import('./help.js'),
     import('../kit/wrap.js'),
     loadCommands(PROGRAM),
+    import('./context/globals.js'),
   ]);
+  const color = chooseColor(undefined, environment, await readSettings(surroundings));
   const width = textWidth(streams.stdout);
-  const style = await loadStyle(isColored('auto', environment, streams.stdout.isTerminal));
+  const style = await loadStyle(isColored(color, environment, streams.stdout.isTerminal));
   const path = request.path.join(' ');
   const text =
     request.command !== undefined

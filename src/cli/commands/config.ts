@@ -9,21 +9,22 @@ import { usageError } from '../errors.js';
 import {
   type Config,
   isAddress,
+  isSettingName,
   LOCAL,
-  LOCAL_AGENT_SETTING,
   PROFILE_NAME,
   type ProfileEntry,
   parseConfig,
   requireConfigFile,
+  SETTINGS,
+  type SettingName,
   writeConfig,
 } from '../profile/config.js';
 import { withFileLock } from '../profile/file-lock.js';
-import { readHandle } from '../values.js';
 
 /** The part of `config.json` that a key names. */
 type Key =
   | { readonly kind: 'default_profile' }
-  | { readonly kind: 'local_agent' }
+  | { readonly kind: 'setting'; readonly name: SettingName }
   | { readonly kind: 'profile'; readonly name: string; readonly member: Member };
 
 /** The description of each member of a profile. */
@@ -41,32 +42,32 @@ const MEMBERS = Object.keys(MEMBER) as Member[];
 /** Every setting and its description, as in the reference. */
 export const SETTING_ABOUT: readonly (readonly [key: string, about: string])[] = [
   ['default_profile', 'the default profile'],
-  [LOCAL_AGENT_SETTING, 'the agent to act as at the local service'],
+  ...Object.entries(SETTINGS).map(([name, { about }]) => [name, about] as const),
   ...MEMBERS.map((member) => [`profiles.<name>.${member}`, MEMBER[member]] as const),
 ];
 
 const KEY = {
   usage: '<key>',
-  about: 'default_profile, local_agent, profiles.<name>.base_url, …',
+  about: 'default_profile, timeout, color, profiles.<name>.base_url, …',
 } as const satisfies Argument;
 
-/** `default_profile`, `local_agent`, `profiles.<name>.<member>`. */
+/** `default_profile`, the name of a setting, `profiles.<name>.<member>`. */
 function readKey(text: string): Key {
   if (text === 'default_profile') return { kind: text };
-  if (text === LOCAL_AGENT_SETTING) return { kind: 'local_agent' };
+  if (isSettingName(text)) return { kind: 'setting', name: text };
   const [, name = '', last = ''] = /^profiles\.([^.]+)\.(.+)$/.exec(text) ?? [];
   const member = MEMBERS.find((each) => each === last);
   if (member !== undefined && PROFILE_NAME.test(name)) return { kind: 'profile', name, member };
   const known = [
     'default_profile',
-    LOCAL_AGENT_SETTING,
+    ...Object.keys(SETTINGS),
     ...MEMBERS.map((each) => `profiles.${name || 'work'}.${each}`),
   ];
   const [near] = suggest(text, known);
   throw usageError(`Unknown setting '${text}'.`, {
     why:
       near === undefined
-        ? `settings: ${known.slice(0, 2).join(', ')}, and profiles.<name>.base_url and others of a profile.`
+        ? `settings: ${known.slice(0, -MEMBERS.length).join(', ')}, and profiles.<name>.base_url and others of a profile.`
         : `did you mean ${near}?`,
     next: ['asp', 'config', 'list'],
   });
@@ -109,12 +110,10 @@ function change(config: Config, key: Key, value: string | undefined): Config {
     if (!isKnown) throw usageError(`There is no profile ${value}.`, { next: ['asp', 'profile', 'list'] });
     return { ...config, default_profile: value };
   }
-  if (key.kind === 'local_agent') {
-    const { [LOCAL_AGENT_SETTING]: _, ...settings } = config.settings;
-    return {
-      ...config,
-      settings: value === undefined ? settings : { ...settings, [LOCAL_AGENT_SETTING]: readHandle(value) },
-    };
+  if (key.kind === 'setting') {
+    const { [key.name]: _, ...settings } = config.settings;
+    const checked = value === undefined ? {} : { [key.name]: SETTINGS[key.name].check(value) };
+    return { ...config, settings: { ...settings, ...checked } };
   }
   const { name, member } = key;
   const before = Object.hasOwn(config.profiles, name) ? config.profiles[name] : undefined;
@@ -184,6 +183,10 @@ const VARIABLES = [
   'ASP_RETRIES',
   'ASP_NO_INPUT',
   'ASP_DEBUG',
+  'NO_COLOR',
+  'BROWSER',
+  'VISUAL',
+  'EDITOR',
 ];
 
 export const configGet = command({
@@ -216,6 +219,7 @@ export const configSet = command({
   examples: [
     { line: 'asp config set default_profile work', about: 'the same as asp profile use work' },
     { line: 'asp config set profiles.work.agent @alice.bot', about: 'the agent to act as there' },
+    { line: 'asp config set timeout 2m', about: 'for a slow network' },
   ],
   effect: 'local',
   stdout: 'the value',
@@ -256,7 +260,7 @@ export const configEdit = command({
   path: 'config edit',
   summary: 'change the settings file in your editor',
   details:
-    'VISUAL or EDITOR names the editor. The file is replaced only if the new text is valid and nothing else has changed the file in the meantime; ' +
+    'VISUAL, EDITOR or the setting editor names the editor. The file is replaced only if the new text is valid and nothing else has changed the file in the meantime; ' +
     'otherwise your text is kept, and the error says where.',
   examples: [
     { line: 'asp config edit', about: 'works even if the file is broken' },

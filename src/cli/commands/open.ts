@@ -27,11 +27,12 @@ export const open = command({
     };
   },
   async run(context, { session, opensBrowser }) {
-    const { environment, machine, output } = context;
+    const { globals, machine, output } = context;
     const sessionId = session === undefined ? undefined : await findSession(context, session);
     const page = sessionId === undefined ? '/dashboard' : `/dashboard/sessions/${sessionId}`;
     const url = `${(await findWebUrl(context)).replace(/\/$/, '')}${page}`;
-    const { canOpenBrowser, openBrowser } = await import('../terminal/browser.js');
+    const { canOpenBrowser, openBrowser, withBrowser } = await import('../terminal/browser.js');
+    const environment = withBrowser(context.environment, globals.browser);
     const isOpened =
       opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(url, environment));
     await output.document({ url, session_id: sessionId ?? null, opened: isOpened }, (safe) => safe.url);

@@ -1,7 +1,10 @@
+import { durationMs } from '../../kit/duration.js';
 import type { Args, GlobalOption, WriteOption } from '../command.js';
 import { usageError } from '../errors.js';
+import { COLOR_CHOICES, type Config, RETRIES_MAX, readConfig } from '../profile/config.js';
+import { type Host, resolvePaths } from '../profile/paths.js';
 import type { Format } from '../terminal/output.js';
-import type { ColorChoice } from '../terminal/style.js';
+import { type ColorChoice, isColorSet } from '../terminal/style.js';
 import { readCount, readDuration, readHandles } from '../values.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -23,6 +26,10 @@ export interface Globals {
   readonly timeoutMs: number | undefined;
   readonly retries: number | undefined;
   readonly color: ColorChoice;
+  /** The settings of this machine; a variable that names another program or store wins. */
+  readonly browser: string | undefined;
+  readonly editor: string | undefined;
+  readonly store: string | undefined;
   readonly isAccessible: boolean;
   readonly isDryRun: boolean;
   readonly idempotencyKey: string | undefined;
@@ -64,6 +71,8 @@ function parseFields(text: string | undefined): readonly string[] | undefined {
   return fields;
 }
 
+const toCount = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text));
+
 const KEY = /^[\x20-\x7e]{1,255}$/;
 
 function parseKey(text: string | undefined): string | undefined {
@@ -71,8 +80,31 @@ function parseKey(text: string | undefined): string | undefined {
   throw usageError('--idempotency-key is 1 to 255 printable ASCII characters.');
 }
 
+type Settings = Config['settings'];
+
+/** The settings of this machine. None if their file cannot be used: commands that need it say so. */
+export async function readSettings(host: Host): Promise<Settings> {
+  return (await readConfig(resolvePaths(host).configFile).catch(() => undefined))?.settings ?? {};
+}
+
+/** Option, variables, setting: the first one that is set. */
+export function chooseColor(typed: ColorChoice | undefined, environment: Environment, settings: Settings): ColorChoice {
+  const setting = isColorSet(environment) ? undefined : settings['color'];
+  return typed ?? COLOR_CHOICES.find((choice) => choice === setting) ?? 'auto';
+}
+
+/** The deadline from the settings, for commands that have the default one. */
+export function settingsTimeoutMs({ timeout }: Settings): number | undefined {
+  return timeout === undefined ? undefined : durationMs(timeout);
+}
+
 /** `named`: the acting agent, if an argument of the command names it. */
-export function readGlobals(args: GlobalArgs, environment: Environment, named?: string): Globals {
+export function readGlobals(
+  args: GlobalArgs,
+  environment: Environment,
+  settings: Settings = {},
+  named?: string,
+): Globals {
   args.refuseBoth('idempotency-key', 'once');
   args.refuseBoth('quiet', 'verbose');
   const { ASP_TIMEOUT, ASP_RETRIES, ASP_NO_INPUT, ASP_DEBUG, ACCESSIBLE } = environment;
@@ -99,11 +131,14 @@ export function readGlobals(args: GlobalArgs, environment: Environment, named?: 
           ? readDuration('ASP_TIMEOUT', ASP_TIMEOUT ?? '')
           : undefined,
     retries:
-      args.count('retries', { max: 20 }) ??
+      args.count('retries', { max: RETRIES_MAX }) ??
       (ASP_RETRIES === undefined || ASP_RETRIES === ''
-        ? undefined
-        : readCount('ASP_RETRIES', ASP_RETRIES, { max: 20 })),
-    color: args.text('color') ?? 'auto',
+        ? toCount(settings['retries'])
+        : readCount('ASP_RETRIES', ASP_RETRIES, { max: RETRIES_MAX })),
+    color: chooseColor(args.text('color'), environment, settings),
+    browser: settings['browser'],
+    editor: settings['editor'],
+    store: settings['store'],
     isAccessible: args.flag('accessible') || isSet(ACCESSIBLE),
     isDryRun: args.flag('dry-run'),
     idempotencyKey: parseKey(args.text('idempotency-key')),

@@ -8,7 +8,7 @@ import { findRuntimeDirectory } from './runtime-directory.js';
 const CHOICE_FILE = 'store';
 const isKind = (text: string | undefined): text is StoreKind => text === 'keychain' || text === 'file';
 
-/** Where new logins go: the value of the option, ASP_TOKEN_STORE, the previous choice, the keychain. */
+/** Where new logins go: the option, ASP_TOKEN_STORE, the setting, the previous choice, the keychain. */
 export async function chooseStore(context: Context, requested?: StoreKind): Promise<StoreKind> {
   if (requested !== undefined) return requested;
   const { ASP_TOKEN_STORE: named } = context.environment;
@@ -18,6 +18,7 @@ export async function chooseStore(context: Context, requested?: StoreKind): Prom
       why: 'unset it to use the default.',
     });
   }
+  if (isKind(context.globals.store)) return context.globals.store;
   const { stateDirectory } = context.paths;
   const text = stateDirectory === undefined ? undefined : await readIfPresent(`${stateDirectory}/${CHOICE_FILE}`);
   const remembered = text?.trim();

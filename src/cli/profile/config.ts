@@ -3,8 +3,9 @@ import { messageOf } from '../../kit/format.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { isObject } from '../../kit/parse-json.js';
 import { fileFault, readIfPresent, replaceFile } from '../../kit/private-file.js';
-import { CliError } from '../errors.js';
-import { parseHandle } from '../values.js';
+import { CliError, usageError } from '../errors.js';
+import type { ColorChoice } from '../terminal/style.js';
+import { parseHandle, readCount, readDuration, readHandle } from '../values.js';
 import { withFileLock } from './file-lock.js';
 
 /** One service, under the user's own name for it. The file uses these keys unchanged. */
@@ -32,6 +33,61 @@ export interface Config {
 export const LOCAL = 'local';
 /** The setting that stores its agent: it has no entry among the profiles. */
 export const LOCAL_AGENT_SETTING = 'local_agent';
+
+export const RETRIES_MAX = 20;
+export const COLOR_CHOICES: readonly ColorChoice[] = ['auto', 'always', 'never'];
+
+interface Setting {
+  readonly about: string;
+  /** The only values, if there are few. */
+  readonly choices?: readonly string[];
+  /** The value as it is stored. @throws CliError `ASP_USAGE` */
+  readonly check: (text: string) => string;
+}
+
+const oneOf = (name: string, choices: readonly string[]) => ({
+  choices,
+  check(text: string): string {
+    if (choices.includes(text)) return text;
+    throw usageError(`${name} '${text}' is not one of ${choices.join(', ')}.`);
+  },
+});
+
+const program = (name: string) => ({
+  check(text: string): string {
+    if (text.trim() !== '') return text;
+    throw usageError(`${name} needs a program.`);
+  },
+});
+
+/** The settings of a machine. Options and environment variables win over them. */
+export const SETTINGS = {
+  [LOCAL_AGENT_SETTING]: { about: 'the agent to act as at the local service', check: readHandle },
+  timeout: {
+    about: 'the deadline of each command whose default is 60s; --timeout and ASP_TIMEOUT win',
+    check(text) {
+      if (readDuration('timeout', text) > 0) return text;
+      throw usageError('timeout must be longer than 0.');
+    },
+  },
+  retries: {
+    about: 'retries of each request, from 0 to 20; --retries and ASP_RETRIES win',
+    check: (text) => String(readCount('retries', text, { max: RETRIES_MAX })),
+  },
+  color: {
+    about: 'color: auto, always or never; --color and variables such as NO_COLOR win',
+    ...oneOf('color', COLOR_CHOICES),
+  },
+  browser: { about: 'the command that opens an address, or none; --browser and BROWSER win', ...program('browser') },
+  editor: { about: 'the editor for texts and settings; VISUAL and EDITOR win', ...program('editor') },
+  store: {
+    about: 'where to store new logins: keychain or file; --store and ASP_TOKEN_STORE win',
+    ...oneOf('store', ['keychain', 'file']),
+  },
+} as const satisfies Readonly<Record<string, Setting>>;
+
+export type SettingName = keyof typeof SETTINGS;
+export const isSettingName = (text: string): text is SettingName => Object.hasOwn(SETTINGS, text);
 
 export const PROFILE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/i;
 export const ALIAS_NAME = /^[a-z][a-z0-9-]{0,49}$/;
@@ -120,7 +176,7 @@ export function parseConfig(text: string): Config {
   });
   const texts = Object.entries(settings).map(([key, setting]): [string, string] => {
     if (typeof setting !== 'string') throw new TypeError(`settings.${key} must be a string`);
-    return [key, setting];
+    return [key, isSettingName(key) ? checkSetting(key, setting) : setting];
   });
   const commands = Object.entries(aliases).map(([name, words]): [string, readonly string[]] => {
     if (!ALIAS_NAME.test(name)) throw new TypeError(`aliases.${name} is not a name`);
@@ -133,6 +189,14 @@ export function parseConfig(text: string): Config {
     settings: Object.fromEntries(texts),
     aliases: Object.fromEntries(commands),
   };
+}
+
+function checkSetting(name: SettingName, text: string): string {
+  try {
+    return SETTINGS[name].check(text);
+  } catch (error) {
+    throw new TypeError(`settings.${messageOf(error).replace(/\.$/, '')}`);
+  }
 }
 
 export async function readConfig(path: string | undefined): Promise<Config> {

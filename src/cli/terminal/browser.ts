@@ -4,6 +4,10 @@ import { childEnvironment, withoutSecrets } from './child-environment.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The environment with the browser of the settings, unless BROWSER names one. */
+export const withBrowser = (environment: Environment, setting: string | undefined): Environment =>
+  setting === undefined || (environment['BROWSER'] ?? '') !== '' ? environment : { ...environment, BROWSER: setting };
+
 /** Whether a browser could open where the user is: not over SSH without a display, and not if it is turned off. */
 export function canOpenBrowser(environment: Environment, platform: NodeJS.Platform): boolean {
   const isSet = (name: string): boolean => (environment[name] ?? '') !== '';

@@ -8,6 +8,7 @@ import type { Streams } from './streams.js';
 /** Dependencies of an editor. */
 export interface EditorHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly globals: { readonly editor: string | undefined };
   readonly machine: { readonly temporaryDirectory: string; readonly platform: NodeJS.Platform };
   readonly streams: Pick<Streams, 'stdin' | 'stdout'>;
   readonly signal: AbortSignal;
@@ -33,7 +34,7 @@ export interface DraftOptions {
 }
 
 /**
- * Lets the user write a text in an editor (VISUAL, EDITOR). Undefined if the text was not changed; only `discard`
+ * Lets the user write a text in an editor (VISUAL, EDITOR, or the setting). Undefined if the text was not changed; only `discard`
  * deletes a changed text.
  */
 export async function editDraft(host: EditorHost, { file, text, unchanged }: DraftOptions): Promise<Draft | undefined> {
@@ -66,8 +67,8 @@ interface EditorFailure {
 }
 
 async function runEditor(host: EditorHost, path: string): Promise<EditorFailure | undefined> {
-  const { environment, machine, streams, signal } = host;
-  const chosen = environment['VISUAL'] || environment['EDITOR'];
+  const { environment, globals, machine, streams, signal } = host;
+  const chosen = environment['VISUAL'] || environment['EDITOR'] || globals.editor;
   const isWindows = machine.platform === 'win32';
   // A script would wait forever for vi; an editor that someone chose may need no terminal.
   if (!chosen && !streams.stdin.isTerminal)

@@ -30,6 +30,18 @@ export async function loadStyle(isColored: boolean): Promise<Style> {
 
 export type ColorChoice = 'auto' | 'always' | 'never';
 
+/** Whether a variable says something about color, so that the settings do not. */
+export function isColorSet(environment: Readonly<Record<string, string | undefined>>): boolean {
+  const { NO_COLOR = '', FORCE_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM } = environment;
+  return (
+    NO_COLOR !== '' ||
+    FORCE_COLOR !== undefined ||
+    (CLICOLOR_FORCE !== undefined && CLICOLOR_FORCE !== '0') ||
+    CLICOLOR === '0' ||
+    TERM === 'dumb'
+  );
+}
+
 /**
  * Whether a stream is colored: the flag, then NO_COLOR, then variables that force color, then whether it is a terminal.
  */

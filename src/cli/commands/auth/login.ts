@@ -294,7 +294,8 @@ async function probeStore(
   } catch (error) {
     const isAbsent = error instanceof RequestError && error.code === 'ASP_STORE_UNAVAILABLE';
     const { prompts, globals, environment } = context;
-    const isNamed = requested !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '';
+    const isNamed =
+      requested !== undefined || (environment['ASP_TOKEN_STORE'] ?? '') !== '' || globals.store !== undefined;
     const mayUseFile = isAbsent && loginContext.kind === 'keychain' && (globals.isYes ? !isNamed : prompts.canAsk);
     if (!mayUseFile) throw isAbsent ? await withoutStore(context, loginContext.kind, wish, error) : error;
     const question = 'This machine has no keychain. Store logins in a file that only you can read?';

@@ -10,7 +10,7 @@ import { callOperator } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
 import { listRunningServices } from '../../profile/local-service.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
-import { canOpenBrowser, openBrowser } from '../../terminal/browser.js';
+import { canOpenBrowser, openBrowser, withBrowser } from '../../terminal/browser.js';
 import { durationText } from '../../values.js';
 
 /** The page in the browser after the redirect: static, so that it cannot reflect anything from the request. */
@@ -234,7 +234,8 @@ export async function awaitCallback(
   loopback: Loopback,
   browser: BrowserWish,
 ): Promise<OwnCallback> {
-  const { output, environment, machine, prompts, streams } = context;
+  const { output, machine, prompts, streams } = context;
+  const environment = withBrowser(context.environment, context.globals.browser);
   const judge = (address: string) => readCallback(request, address);
   const received = loopback.receive(judge);
   // For a person, whatever the format: programs use the two steps --start and --finish.

@@ -448,5 +448,9 @@ function offerSetting(recall: Ask['recall'], key: string, typed: string): Candid
   if (key === 'default_profile') return matching(recall('profiles'), typed);
   if (key === 'local_agent' || key.endsWith('.agent'))
     return asTyped([...recall('agents'), ...recall('handles')], typed);
-  return [];
+  const choices = { color: ['auto', 'always', 'never'], store: ['keychain', 'file'] }[key] ?? [];
+  return matching(
+    choices.map((choice): Candidate => [choice, '']),
+    typed,
+  );
 }

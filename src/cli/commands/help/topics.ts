@@ -112,6 +112,8 @@ ${ENVIRONMENT_VARIABLES.map(({ names, about }) => `  ${names.join(', ')}   ${abo
   asp use alice.bot --here     in this folder only (.asp.json)
 
 A profile is the base URL of a service; its other addresses are discovered from it.
+Settings of this machine: asp config set timeout 2m. Also retries, color, browser, editor and store.
+An option wins over an environment variable, and that over a setting.
 Profile, in this order: --profile, ASP_PROFILE, the nearest .asp.json, default_profile, the local service if it is running.
 Agent, in this order: --as, ASP_AGENT, .asp.json, the profile's agent, the first login.
 .asp.json contains a profile and an agent and nothing else: no address, no secret, no command.

@@ -193,9 +193,10 @@ export const serveOpen = command({
     };
   },
   async run(context, { account, opensBrowser }) {
-    const { environment, machine, output } = context;
+    const { globals, machine, output } = context;
     const link = await callService(context, 'createSignInLink', { body: account === undefined ? {} : { account } });
-    const { canOpenBrowser, openBrowser } = await import('../../terminal/browser.js');
+    const { canOpenBrowser, openBrowser, withBrowser } = await import('../../terminal/browser.js');
+    const environment = withBrowser(context.environment, globals.browser);
     // The link is valid only once, for a minute and on this machine; the secret that created it is not in any address.
     const isOpened =
       opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(link.url, environment));

@@ -1,5 +1,4 @@
 import { isInvited } from '../../../agent/invitation.js';
-import { RequestError } from '../../../client/http/request-error.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { isId } from '../../../wire/id.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
@@ -114,7 +113,8 @@ async function describeLatest(context: Context, session: Session, me: string): P
 }
 
 /** Without its last message, a session can still be chosen. */
-function orNothing(error: unknown): [] {
+async function orNothing(error: unknown): Promise<[]> {
+  const { RequestError } = await import('../../../client/http/request-error.js');
   if (error instanceof RequestError || error instanceof CliError) return [];
   throw error;
 }
