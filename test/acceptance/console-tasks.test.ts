@@ -35,6 +35,8 @@ interface Scene {
   /** Another person, for operators. */
   readonly guest: Person;
   another(name: string, options?: AgentOptions): Promise<Actor>;
+  /** Creates another agent of the person. */
+  newAgent(name: string): Promise<string>;
   change(person: Person, body: object): Promise<unknown>;
   stateOf(person: Person): Promise<{ readonly state: string; readonly tier: string }>;
   /** Connects an app that the person has allowed to act for an agent. */
@@ -242,6 +244,20 @@ const TASKS: Readonly<Record<string, Task>> = {
       await hand.press('link', 'Release');
       await hand.press('button', 'yes');
       await until('it is answered', async () => JSON.stringify(await other.mustReplay(id)).includes('"content":"yes"'));
+    },
+  },
+  'Answer a question in a session that the agent has not joined': {
+    who: 'owner',
+    presses: 2,
+    async do({ hand, main, newAgent }) {
+      const phone = await newAgent('phone');
+      const question = { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } };
+      const id = await main.mustCreate({ invite: [phone], initial_message: question });
+      await hand.press('link', /^Needs you/);
+      await hand.see('Deploy?');
+      await hand.press('button', /^yes/);
+      await hand.see('Your answer was sent.');
+      expect(JSON.stringify(await main.mustReplay(id))).toContain('"content":"yes"');
     },
   },
   'Write to a session as an agent': {
@@ -693,6 +709,7 @@ describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium
         person,
         guest: who === 'operator' ? await stage.enter('guest') : person,
         another: create,
+        newAgent: (name) => visitor.createAgent(name),
         change,
         stateOf: async ({ username }) =>
           (await operate(operator, 'GET', `/accounts/${username}`)) as { state: string; tier: string },

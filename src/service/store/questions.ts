@@ -43,25 +43,45 @@ const ASKED = {
     WHERE TRUE`,
 } as const;
 
+/** A question that waits for an account. */
+export interface OpenQuestionRow extends QuestionRow {
+  /** 0: the agents that can answer it are only invited. */
+  readonly is_joined: number;
+}
+
 /**
- * The last question in each active session that an agent of the account has joined, if it was asked after a moment,
- * latest first. Its sender is another agent, no one but its sender has answered it, and the account has not dismissed it.
+ * Whether another agent of the account shows it the question (`entitledThrough` in messaging/events.ts): an invited agent
+ * sees no messages itself.
+ */
+const SEEN_BY_ANOTHER = `EXISTS (SELECT 1 FROM participant AS seer CROSS JOIN agent AS own
+  WHERE seer.session_id = question.session_id AND own.id = seer.agent_id AND own.account_id = $1
+    AND (seer.status = 'joined' OR question.sequence <= CASE WHEN seer.status = 'left' AND seer.joined_at IS NOT NULL
+      THEN seer.left_sequence ELSE seer.joined_through END))`;
+
+/**
+ * The last question in each active session that an agent of the account has joined, or is invited to while the account
+ * sees the question, if it was asked after a moment, latest first. Its sender is another agent, no one but its sender has
+ * answered it, and the account has not dismissed it.
  */
 export function listOpenQuestions(
   query: Query,
   accountId: string,
   after: number,
   limit: number,
-): Promise<QuestionRow[]> {
-  return query.all<QuestionRow>(
-    `SELECT DISTINCT question.session_id, question.sequence, question.asked_at FROM ${ASKED[query.dialect]}
+): Promise<OpenQuestionRow[]> {
+  const statusIs = (status: string): string => `EXISTS (SELECT 1 FROM participant
+    WHERE participant.session_id = question.session_id AND participant.agent_id = agent.id AND participant.status = '${status}')`;
+  const isJoined = statusIs('joined');
+  return query.all<OpenQuestionRow>(
+    `SELECT question.session_id, question.sequence, question.asked_at,
+       MAX(CASE WHEN ${isJoined} THEN 1 ELSE 0 END) AS is_joined FROM ${ASKED[query.dialect]}
        AND agent.account_id = $1 AND agent.removed_at IS NULL AND question.asked_at > $2
-       AND EXISTS (SELECT 1 FROM participant WHERE participant.session_id = question.session_id
-         AND participant.agent_id = agent.id AND participant.status = 'joined')
+       AND (${isJoined} OR ${statusIs('invited')} AND ${SEEN_BY_ANOTHER})
        AND NOT EXISTS (SELECT 1 FROM answer WHERE answer.session_id = question.session_id
          AND answer.message_id = question.message_id AND answer.agent_id <> question.agent_id)
        AND NOT EXISTS (SELECT 1 FROM dismissed_question AS dismissed WHERE dismissed.account_id = $1
          AND dismissed.session_id = question.session_id AND dismissed.sequence = question.sequence)
+     GROUP BY question.session_id, question.sequence, question.asked_at
      ORDER BY question.asked_at DESC, question.session_id, question.sequence LIMIT $3`,
     accountId,
     after,

@@ -443,11 +443,80 @@ describe('A question on the Needs you page', () => {
     const phone = `@${mine.owner}.phone`;
     const question = { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } };
     const id = await mine.mustCreate({ invite: [phone], initial_message: question });
-    await press(owner, /^join/i);
+    await owner.press(`/dashboard/sessions/${id}`, /^join/i);
     const page = await owner.open(PATH);
     expect([countOn(page), page.text.includes(`${mine.handle} asks ${phone}`)]).toEqual(['1', true]);
     await press(owner, /^yes/i);
     expect((await mine.get(`/sessions/${id}/events`)).text).toContain(`"sender":"${phone}"`);
+  });
+
+  it('to an agent that has not joined has its choices at once if the account sees it, and one press joins and answers', async () => {
+    const { mine, owner } = await newOwner();
+    await owner.createAgent('phone', {});
+    const phone = `@${mine.owner}.phone`;
+    const question = { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } };
+    const create = () => mine.mustCreate({ invite: [phone], initial_message: question });
+    const id = await create();
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes(`${mine.handle} asks ${phone}`)]).toEqual(['1', true]);
+    expect(page.text).toContain('An answer makes it join the session.');
+    expect(bodyOf(page)).not.toContain(`${id}/join`);
+    const after = await pressOn(owner, page, /^yes/i);
+    expect([pathOf(after), countOn(after), after.text.includes('Your answer was sent.')]).toEqual([
+      PATH,
+      undefined,
+      true,
+    ]);
+    expect((await mine.mustReplay(id)).slice(-2)).toMatchObject([
+      { type: 'session.joined', payload: { agent: phone } },
+      { type: 'session.message', payload: { sender: phone, content: 'yes' } },
+    ]);
+    // On a page that is still open, the answer is not sent again, and another one is too late.
+    expect((await pressOn(owner, page, /^yes/i)).text).toContain('Your answer was sent.');
+    expect((await pressOn(owner, page, /^no/i)).text).toContain('Nothing was changed');
+    expect((await mine.mustReplay(id)).at(-1)).toMatchObject({ payload: { content: 'yes' } });
+
+    const inSession = await create();
+    await owner.press(`/dashboard/sessions/${inSession}`, /^no$/i);
+    expect((await mine.mustReplay(inSession)).at(-1)).toMatchObject({ payload: { sender: phone, content: 'no' } });
+
+    const declined = await create();
+    expect((await press(owner, /^decline/i)).text).toContain('The invitation was declined.');
+    expect([countOn(await owner.open(PATH)), (await mine.mustReplay(declined)).at(-1)]).toMatchObject([
+      undefined,
+      { type: 'session.left' },
+    ]);
+  });
+
+  it('to an agent that was handed the session is seen as far as an agent of the account that left saw it', async () => {
+    const { mine, owner } = await newOwner();
+    await owner.createAgent('phone', {});
+    const phone = `@${mine.owner}.phone`;
+    const id = await ask(mine, 'seen?');
+    const again = { content: 'not seen?', metadata: { choices: ['yes', 'no'] } };
+    await owner.press('/dashboard/agents/phone', /^save$/i, { inbound_policy: 'open' });
+    await other.post(`/sessions/${id}/invite`, { invite: [phone] });
+    await mine.mustLeave(id);
+    expect((await owner.open(PATH)).text).toContain(`asks ${phone}`);
+    await other.post(`/sessions/${id}/messages`, again);
+    const page = await owner.open(PATH);
+    expect([countOn(page), page.text.includes('asks'), bodyOf(page).includes(`${id}/join`)]).toEqual([
+      '1',
+      false,
+      true,
+    ]);
+  });
+
+  it('from another owner is not shown before its agent has joined, and then at once with its choices', async () => {
+    const { mine, owner } = await newOwner();
+    await allow(mine, other);
+    const question = { content: 'a hidden question', metadata: { choices: ['yes', 'no'] } };
+    await other.mustCreate({ invite: [mine.handle], initial_message: question });
+    const before = await owner.open(PATH);
+    expect([countOn(before), before.text.includes('a hidden question')]).toEqual(['1', false]);
+    const joined = await pressOn(owner, before, /^join/i);
+    expect([pathOf(joined), countOn(joined), joined.text.includes('a hidden question')]).toEqual([PATH, '1', true]);
+    expect((await pressOn(owner, joined, /^yes/i)).text).toContain('Your answer was sent.');
   });
 
   it('disappears once an agent has answered, the session has ended or been left, or a week has passed', async () => {

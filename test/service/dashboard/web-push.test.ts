@@ -205,6 +205,17 @@ describe('With --web-push', () => {
     expect(titlesAt(keys)).toEqual(['Invitation to a session', `Question from ${other.handle}`]);
   });
 
+  it('an invitation with a question that the account sees arrives as a question', async () => {
+    await owner.createAgent('phone', {});
+    const keys = await turnOn(owner);
+    const initial_message = { content: 'Deploy?', metadata: { choices: ['yes', 'no'] } };
+    await mine.mustCreate({ invite: [`@${mine.owner}.phone`], initial_message });
+    await notified(keys, 1);
+    expect(sentTo(keys).map(({ json: { title, body } }) => [title, body])).toEqual([
+      [`Question from ${mine.handle}`, `For @${mine.owner}.phone`],
+    ]);
+  });
+
   it('each entry arrives once, and everything that comes up within ten seconds arrives in one message', async () => {
     const keys = await turnOn(owner);
     await invite('first');

@@ -35,6 +35,12 @@ export function findRoles({ participations }: AccountView): Roles {
   };
 }
 
+/** The agent that answers a question: one that can write, or else one that joins for it. */
+export function findAnswerer(view: AccountView, asker: string | undefined): OwnParticipationRow | undefined {
+  const { writers, invited } = findRoles(view);
+  return [...writers, ...invited].find(({ handle }) => handle !== asker);
+}
+
 /** The handles that someone typed into a field. */
 export function splitHandles(text = ''): string[] {
   return text.split(/[\s,]+/).filter((handle) => handle !== '');
@@ -88,7 +94,7 @@ export function renderComposer(composer: Composer): Html {
     .map((one) => (typeof one === 'string' ? one : one.handle))
     .join(' ');
   return html`<section class="composer" id="composer" aria-label="Take part" data-kind="${kind}">
-${writers.length > 0 && html`<form method="post" action="${composer.path}/answer" id="answer">${hidden({ csrf: composer.csrf, key: composer.key })}</form>`}
+${writers.length + invited.length > 0 && html`<form method="post" action="${composer.path}/answer" id="answer">${hidden({ csrf: composer.csrf, key: composer.key })}</form>`}
 ${invited.map((agent) => renderInvitation(agent, composer))}
 ${writers.length > 0 && renderWriting(composer)}
 ${writers.length === 0 && renderUnsent(composer.typed)}

@@ -232,6 +232,8 @@ export interface EntryContext {
   readonly through: number;
   /** The viewer's agents that can write now. Undefined: no one can write on this page. */
   readonly writers?: readonly string[];
+  /** The viewer's agents that can join now, in order to answer a question. */
+  readonly invited?: readonly string[];
   /** The messages on the same page that another agent has answered there. */
   readonly answered?: ReadonlySet<string>;
   /** The messages on the same page, by their ids. */
@@ -326,17 +328,22 @@ function renderBubble({ sequence }: EventEnvelope, message: Message, where: Entr
 }
 
 /** Buttons for the possible answers, of a form that is in the composer. A page without it has only the words. */
-function renderChoices(sequence: number, message: Message, { writers, answered }: EntryContext): Html | undefined {
+function renderChoices(
+  sequence: number,
+  message: Message,
+  { writers, invited = [], answered }: EntryContext,
+): Html | undefined {
   const choices = listChoices(message);
   if (writers === undefined && choices.length > 0)
     return html`<p class="offered soft small">Choices: ${choices.map((choice, index) => html`${index > 0 && ', '}${strangersText(choice)}`)}</p>`;
-  const answerer = writers?.find((handle) => handle !== message.sender);
+  const answerer = [...(writers ?? []), ...invited].find((handle) => handle !== message.sender);
   if (choices.length === 0 || answerer === undefined || answered?.has(message.id) === true) return undefined;
   const buttons = choices.map(
     (choice, index) =>
       html`<button class="button plain small-button" form="answer" name="answer" value="${sequence}.${index}">${strangersText(choice)}</button>`,
   );
-  return html`<div class="offered row-actions" role="group" aria-label="Answer message ${sequence} as ${answerer}">${buttons} <span class="soft small">Answer as <b class="mono">${answerer}</b></span></div>`;
+  const act = writers?.includes(answerer) === true ? 'Answer' : 'Join and answer';
+  return html`<div class="offered row-actions" role="group" aria-label="${act} message ${sequence} as ${answerer}">${buttons} <span class="soft small">${act} as <b class="mono">${answerer}</b></span></div>`;
 }
 
 /** Metadata without the members that the page puts into words, or that concern only programs; undefined: none is left. */

@@ -7,14 +7,14 @@ import { readListMark } from '../../messaging/list-sessions.js';
 import { listStalledAgents, type StalledAgentRow } from '../../store/inboxes.js';
 import { type ClientOfAccountRow, listExpiringClients } from '../../store/oauth-clients.js';
 import { listInvitedAgents } from '../../store/participants.js';
-import { listOpenQuestions, type QuestionRow } from '../../store/questions.js';
+import { listOpenQuestions, type OpenQuestionRow, type QuestionRow } from '../../store/questions.js';
 import { listUnanswered, type UnansweredOfAccountRow } from '../../store/unanswered.js';
 import { listOffWebhooks, type OffWebhookRow } from '../../store/webhooks.js';
 import { LISTS_SCRIPT } from '../assets.js';
 import { renderTick } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
-import { findRoles } from './compose.js';
+import { findAnswerer } from './compose.js';
 import {
   FROM_NEEDS,
   NEEDS_PATH,
@@ -28,7 +28,7 @@ import { renderKnock } from './knocks.js';
 import { undoDecision } from './refusals.js';
 import { listInvitations, pathOfSession, renderInvitations, type TimedRow } from './sessions.js';
 import { findAnswered, findSeenSession } from './transcript.js';
-import { type DashboardAnswer, page, type Visit } from './visit.js';
+import { createFormKey, type DashboardAnswer, page, type Visit } from './visit.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** A credential appears this long before it expires. */
@@ -61,19 +61,28 @@ const readOff = async (
 ): Promise<readonly OffWebhookRow[]> =>
   settings.webhooks === undefined ? [] : listOffWebhooks(query, accountId, SHOWN_MAX);
 
+/** The sessions whose question stands for their invitation: answering it joins. */
+function isInvitedToAnswer(questions: readonly OpenQuestionRow[]): (sessionId: string) => boolean {
+  const ids = new Set(questions.flatMap((row) => (row.is_joined === 0 ? [row.session_id] : [])));
+  return (sessionId) => ids.has(sessionId);
+}
+
 /** The number of rows on the page, for the navigation. */
 export function countNeeds(context: ServiceContext, accountId: string): Promise<number> {
   return context.database.read(async (query) => {
     const lists = await Promise.all([
       listInvitations(query, accountId, SHOWN_MAX),
+      readQuestions(context, accountId, query),
       readKnocksOfAccount(context, accountId, query, SHOWN_MAX),
       readExpiring(context, accountId, query),
       readStalled(context, accountId, query),
-      readQuestions(context, accountId, query),
       readUnanswered(context, accountId, query),
       readOff(context, accountId, query),
     ]);
-    return lists.reduce((sum, { length }) => sum + length, 0);
+    const [invitations, questions, ...others] = lists;
+    const isAsked = isInvitedToAnswer(questions);
+    const waiting = invitations.filter(({ id }) => !isAsked(id));
+    return [waiting, questions, ...others].reduce((sum, { length }) => sum + length, 0);
   });
 }
 
@@ -106,8 +115,10 @@ export async function listNeeds(
     readOff(context, accountId, query),
   ]);
   const asked = await Promise.all(questions.map((row) => findAsked(query, accountId, row)));
+  const isAsked = isInvitedToAnswer(questions);
+  const waiting = invitations.filter(({ id }) => !isAsked(id));
   const needs = [
-    ...invitations.map(({ id, topic }) => ({
+    ...waiting.map(({ id, topic }) => ({
       key: `invitation ${id}`,
       title: 'Invitation to a session',
       text: topic ?? 'No topic',
@@ -156,7 +167,7 @@ export async function showNeedsYou(visit: Visit): Promise<DashboardAnswer> {
     const questions = await readQuestions(context, account.id, query);
     const knocks = await readKnocksOfAccount(context, account.id, query, SHOWN_MAX);
     const rows = [
-      ...(await renderInvitations(visit, query, SHOWN_MAX)),
+      ...(await renderInvitations(visit, query, SHOWN_MAX, isInvitedToAnswer(questions))),
       ...(await Promise.all(questions.map((row) => renderAsked(visit, query, row)))).flat(),
       ...knocks.map((row) => {
         const path = `/dashboard/agents/${row.agent_name}/knocks`;
@@ -218,24 +229,31 @@ async function renderAsked(
 ): Promise<readonly TimedRow[]> {
   const [asked] = await findAsked(query, account.id, row);
   if (asked === undefined) return [];
-  const { question, answerer, path: ownPath } = asked;
+  const { question, answerer, isJoined, path: ownPath } = asked;
   const { session_id: sessionId, sequence, asked_at: at } = row;
   const path = pathOfSession(sessionId);
   const values = (index: number) => ({ answer: `${sequence}.${index}`, ...FROM_NEEDS });
-  const about = html`to ${question.sender} as ${answerer.handle}`;
+  const about = html`to ${question.sender} as ${answerer.handle}${!isJoined && ', which joins the session'}`;
   const buttons = question.choices.map((choice, index) =>
     renderButton({ csrf, path: `${path}/answer`, label: strangersText(choice), about, values: values(index) }),
   );
-  const dismiss = renderButton({
+  const decline = {
+    csrf,
+    path: `${path}/decline`,
+    label: 'Decline',
+    about: html`the invitation from ${question.sender} as ${answerer.handle}`,
+    values: { as: answerer.handle, key: createFormKey(context), ...FROM_NEEDS },
+  };
+  const dismiss = {
     csrf,
     path: `${path}/dismiss`,
     label: 'Dismiss',
     about: html`the question from ${question.sender}`,
     values: { question: String(sequence), ...FROM_NEEDS },
-  });
+  };
   const shown = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
-<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_SHOWN_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span></div>
-<div class="answers">${buttons}${dismiss}</div></li>`;
+<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_SHOWN_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span>${!isJoined && html`<span class="soft small">The agent is invited. An answer makes it join the session.</span>`}</div>
+<div class="answers">${buttons}${renderButton(isJoined ? dismiss : decline)}</div></li>`;
   return [{ at, html: shown }];
 }
 
@@ -243,9 +261,10 @@ async function renderAsked(
 async function findAsked(query: Query, accountId: string, { session_id: sessionId, sequence }: QuestionRow) {
   const seen = await findSeenSession(query, accountId, sessionId);
   const question = seen && (await findAnswered(query, seen.view, sequence));
-  const answerer = seen && findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
+  const answerer = seen && findAnswerer(seen.view, question?.sender);
   if (question === undefined || answerer === undefined) return [];
-  return [{ question, answerer, path: `${pathOfSession(sessionId)}?around=${sequence}#e${sequence}` }];
+  const isJoined = answerer.status === 'joined';
+  return [{ question, answerer, isJoined, path: `${pathOfSession(sessionId)}?around=${sequence}#e${sequence}` }];
 }
 
 interface Problem {

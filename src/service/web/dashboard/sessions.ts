@@ -401,10 +401,16 @@ async function showAll(
   });
 }
 
-/** The latest invitations of the account as rows, for the Needs you page. */
-export async function renderInvitations(visit: Visit, query: Query, limit: number): Promise<readonly TimedRow[]> {
+/** The latest invitations of the account as rows, for the Needs you page, without those that it shows differently. */
+export async function renderInvitations(
+  visit: Visit,
+  query: Query,
+  limit: number,
+  isElsewhere: (sessionId: string) => boolean,
+): Promise<readonly TimedRow[]> {
   const { rows } = await readInvitations(query, visit.account.id, undefined, { beforeId: BEFORE_ALL, limit });
-  const shown = await showAll(visit, query, rows);
+  const waiting = rows.filter(({ session }) => !isElsewhere(session.id));
+  const shown = await showAll(visit, query, waiting);
   const frame = { ...toRowFrame(visit), ...FROM_NEEDS };
   return shown.map((row) => ({ at: row.changedAt, html: renderRow(row, frame) }));
 }

@@ -16,7 +16,7 @@ import { setUnansweredDismissed } from '../../store/unanswered.js';
 import { hidden, type Mistake } from '../form.js';
 import { html, untrustedText } from '../html.js';
 import { actingAs } from './agent.js';
-import { findMistakenHandles, findRoles, renderActing, splitHandles } from './compose.js';
+import { findAnswerer, findMistakenHandles, findRoles, renderActing, splitHandles } from './compose.js';
 import { type NoteName, renderQuestion, renderTrail, type View } from './frame.js';
 import { pathOfSession } from './sessions.js';
 import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWith } from './transcript.js';
@@ -133,7 +133,7 @@ const ANSWER = /^([1-9]\d{0,14})\.(\d)$/;
 
 /**
  * Sends one of the answers that a question offers, marked as written by a person. An agent answers a question this way
- * only once.
+ * only once, and joins the session first if it is only invited.
  */
 export async function actAnswer(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
@@ -145,15 +145,22 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
   const path = pathOfSession(seen.session.id);
   const back = getBackPath(form, path);
   const content = question?.choices[Number(index)];
-  const writer = findRoles(seen.view).writers.find(({ handle }) => handle !== question?.sender);
-  const actor = findActor(visit, listPresent(seen), writer?.handle);
+  const answerer = findAnswerer(seen.view, question?.sender);
+  const actor = findActor(visit, listPresent(seen), answerer?.handle);
   if (question === undefined || content === undefined || actor === undefined)
     return movedWithNote(visit, back, 'too-late');
   const body = { content, metadata: { [SENT_BY]: DASHBOARD, [IN_REPLY_TO]: question.id } };
   const key = hashText(`answer ${question.id}`);
-  const write = { path: { session_id: seen.session.id }, body, key, isKeyDerived: true };
+  const write = { path: { session_id: seen.session.id }, isKeyDerived: true };
   try {
-    await writeAs(context, actor, { operation: 'sendMessage', ...write });
+    if (answerer?.status === 'invited')
+      await writeAs(context, actor, {
+        ...write,
+        operation: 'joinSession',
+        body: undefined,
+        key: hashText(`join ${key}`),
+      });
+    await writeAs(context, actor, { ...write, operation: 'sendMessage', body, key });
   } catch (error) {
     const isLate = error instanceof ServiceError && LATE.has(error.code);
     if (!isLate) throw error;

@@ -378,6 +378,7 @@ export function toEntryContext({ session, view }: SeenSession, username: string)
     username,
     through: wholeThrough(view),
     writers: findRoles(view).writers.map(({ handle }) => handle),
+    invited: findRoles(view).invited.map(({ handle }) => handle),
   };
 }
 
