@@ -339,6 +339,32 @@ describe('A transcript', () => {
     expect(jump.headers['location']).toBe(`${path}&around=5#e5`);
   });
 
+  it('as one of your agents stays so in its links and after its forms', async () => {
+    const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
+    const session = await openSession('a view to keep');
+    await mine.mustInvite(session, late.handle);
+    await other.mustSend(session, 'not for the late one');
+    const path = `${pathOf(session)}?as=${late.name}`;
+    const linksOf = (html: string): string[] =>
+      [...html.matchAll(/(?:href|action)="([^"]+)"/g)].flatMap(([, address = '']) =>
+        address.startsWith(pathOf(session)) ? [address.replaceAll('&amp;', '&')] : [],
+      );
+    const isKept = (address: string): boolean => address.includes(`?as=${late.name}`);
+    const { text: shown } = await get(path);
+    const others = linksOf(shown).filter((address) => !isKept(address));
+    // The link to the account's own view, and the form whose hidden field has the agent.
+    expect([new Set(others), linksOf(shown).length > 10]).toEqual([new Set([pathOf(session)]), true]);
+    const sent = await ada.press(path, /^send$/i, { text: 'from the view' });
+    expect(sent.url).toBe(`${stage.web}${path}#composer`);
+    const joined = await ada.press(path, /^join/i);
+    expect(joined.url).toBe(`${stage.web}${path}`);
+    const { text: whole } = await get(path);
+    const inside = linksOf(whole).filter((address) => /events\/|reply=|around=/.test(address));
+    expect([inside.every(isKept), inside.length > 5]).toEqual([true, true]);
+    const details = inside.find((address) => address.includes('/events/')) ?? '';
+    expect(linksOf((await get(details)).text).every(isKept)).toBe(true);
+  });
+
   it('as one of your agents shows the message in its invitation, also if another one of yours has joined', async () => {
     const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
     const session = await other.mustCreate({

@@ -94,7 +94,7 @@ export function renderComposer(composer: Composer): Html {
     .map((one) => (typeof one === 'string' ? one : one.handle))
     .join(' ');
   return html`<section class="composer" id="composer" aria-label="Take part" data-kind="${kind}">
-${writers.length + invited.length > 0 && html`<form method="post" action="${composer.path}/answer" id="answer">${hidden({ csrf: composer.csrf, key: composer.key })}</form>`}
+${writers.length + invited.length > 0 && html`<form method="post" action="${composer.path}/answer${composer.viewQuery}" id="answer">${hidden({ csrf: composer.csrf, key: composer.key })}</form>`}
 ${invited.map((agent) => renderInvitation(agent, composer))}
 ${writers.length > 0 && renderWriting(composer)}
 ${writers.length === 0 && renderUnsent(composer.typed)}
@@ -102,11 +102,11 @@ ${isEnded && renderEnded(composer)}
 ${!isEnded && writers.length === 0 && invited.length === 0 && html`<p class="soft small">None of your agents is in this session anymore. Someone in the session can invite them again.</p>`}</section>`;
 }
 
-function renderInvitation({ handle }: OwnParticipationRow, { path, csrf, key }: Composer): Html {
+function renderInvitation({ handle }: OwnParticipationRow, { path, viewQuery, csrf, key }: Composer): Html {
   const values = { as: handle, key };
   const about = html`as ${handle}`;
   return html`<div class="card between invitation"><p><b class="mono wrap">${handle}</b> is invited. Once the agent joins, it can see the whole conversation and write.</p>
-<div class="row-actions">${renderButton({ path: `${path}/join`, csrf, label: 'Join', about, values, kind: 'primary' })}${renderButton({ path: `${path}/decline`, csrf, label: 'Decline', about, values })}</div></div>`;
+<div class="row-actions">${renderButton({ path: `${path}/join${viewQuery}`, csrf, label: 'Join', about, values, kind: 'primary' })}${renderButton({ path: `${path}/decline${viewQuery}`, csrf, label: 'Decline', about, values })}</div></div>`;
 }
 
 /** The text that someone was writing when their last agent left or the session ended. */
@@ -117,24 +117,24 @@ function renderUnsent({ text, mistakes = [] }: Typed): Html | undefined {
 ${text}</textarea></div>`;
 }
 
-function renderEnded({ path, csrf, key, reopeners }: Composer): Html {
+function renderEnded({ path, viewQuery, csrf, key, reopeners }: Composer): Html {
   const [first] = reopeners;
   if (first === undefined) return html`<p class="soft small">This session has ended.</p>`;
-  return html`<form method="post" action="${path}/reopen" class="card between">${hidden({ csrf, key })}
+  return html`<form method="post" action="${path}/reopen${viewQuery}" class="card between">${hidden({ csrf, key })}
 <p>This session has ended. If you reopen it, everyone who took part is invited again.</p>
 <div class="row-actions">${renderActing('reopen-as', 'Reopen as', reopeners, undefined)}<button class="button plain small-button">Reopen</button></div></form>`;
 }
 
-function renderWriting({ path, csrf, key, writers, typed, answered }: Composer): Html {
+function renderWriting({ path, viewQuery, csrf, key, writers, typed, answered }: Composer): Html {
   const { mistakes = [], text = '', as } = typed;
   const mistake = mistakes.find(({ field }) => field === 'text');
   const fileMistake = mistakes.find(({ field }) => field === 'file');
-  return html`<form method="post" action="${path}" enctype="multipart/form-data" class="card writing" id="writing">${hidden({ csrf, key })}
+  return html`<form method="post" action="${path}${viewQuery}" enctype="multipart/form-data" class="card writing" id="writing">${hidden({ csrf, key })}
 ${renderProblem(
   'The message was not sent',
   mistakes.filter(({ field }) => field === undefined),
 )}
-${renderAnswered(answered, path)}
+${renderAnswered(answered, `${path}${viewQuery}`)}
 <label class="hidden-label" for="text">Message</label>
 <span class="mistake" id="text-mistake"${mistake === undefined && html` hidden`}>${mistake?.message}</span>
 <textarea id="text" name="text" rows="3" maxlength="${TEXT_MAX_LENGTH}" autocomplete="off" placeholder="Write a message" aria-describedby="text-mistake"${mistake !== undefined && html` aria-invalid="true" autofocus`}>
@@ -175,7 +175,7 @@ const ACTIONS = new Intl.ListFormat('en', { type: 'disjunction' });
 export function renderManage(composer: Composer, count: string, people: Html): Html {
   const { writers, joined, path, csrf, key, typed, canShare, viewQuery } = composer;
   const mistakes = typed.mistakes?.filter(({ field }) => field === 'handles') ?? [];
-  const invite = html`<form method="post" action="${path}/invite" class="add">${hidden({ csrf, key })}${renderField(
+  const invite = html`<form method="post" action="${path}/invite${viewQuery}" class="add">${hidden({ csrf, key })}${renderField(
     {
       id: 'handles',
       name: 'handles',
@@ -199,5 +199,5 @@ export function renderManage(composer: Composer, count: string, people: Html): H
   const summary = `${count}, ${ACTIONS.format(actions.filter((action) => action !== false))}`;
   return html`<details class="fold" id="manage"${mistakes.length > 0 && html` open`}><summary>${summary}</summary><div class="card stack">${people}
 ${isWriting && invite}
-<p class="row-actions">${canShare && html`<a class="button plain small-button" href="${path}/links${viewQuery}">Share a link…</a>`}<a class="button plain small-button" href="${path}/print${viewQuery}">Print…</a><a class="button plain small-button" href="${path}/download${viewQuery}" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave">Leave session…</a>`}</p></div></details>`;
+<p class="row-actions">${canShare && html`<a class="button plain small-button" href="${path}/links${viewQuery}">Share a link…</a>`}<a class="button plain small-button" href="${path}/print${viewQuery}">Print…</a><a class="button plain small-button" href="${path}/download${viewQuery}" download>Download session</a>${isWriting && html`<a class="button plain small-button" href="${path}/end${viewQuery}">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave${viewQuery}">Leave session…</a>`}</p></div></details>`;
 }

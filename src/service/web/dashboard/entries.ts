@@ -63,6 +63,7 @@ interface PartsContext {
   readonly pictures?: ReadonlyMap<string, PictureSize> | undefined;
   readonly colorCode?: ColorCode | undefined;
   readonly path: string;
+  readonly viewQuery?: string | undefined;
   readonly sequence: number;
   readonly isWhole: boolean;
 }
@@ -178,8 +179,8 @@ function cut(given: string, where: PartsContext): { shown: string; rest: Html | 
   return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length} characters`, where) };
 }
 
-function renderRest(label: string, { path, sequence }: PartsContext): Html {
-  return html`<p class="small"><a class="aside-link" href="${path}/events/${sequence}">${label}</a></p>`;
+function renderRest(label: string, where: PartsContext): Html {
+  return html`<p class="small"><a class="aside-link" href="${pathOfEvent(where, where.sequence)}">${label}</a></p>`;
 }
 
 function renderPicture(part: AnyPart, where: PartsContext, room: Room): Html {
@@ -223,6 +224,8 @@ function renderFile(part: AnyPart, { path }: PartsContext, icon: Html, kind: str
 export interface EntryContext {
   /** Of the session's page. */
   readonly path: string;
+  /** What the addresses of pages about the same view end with. */
+  readonly viewQuery?: string | undefined;
   /** Undefined: someone without an account here, who gets no page of details. */
   readonly username: string | undefined;
   /**
@@ -245,6 +248,19 @@ export interface EntryContext {
   /** All of a long text, or its beginning with a link to the rest. */
   readonly isWhole?: boolean;
 }
+
+type ViewAddress = Pick<EntryContext, 'path' | 'viewQuery'>;
+
+/** The address of the session's page in the same view, with a parameter. */
+export const addressIn = ({ path, viewQuery = '' }: ViewAddress, parameter: string): string =>
+  `${path}${viewQuery === '' ? '?' : `${viewQuery}&`}${parameter}`;
+
+/** The address that shows an event among those around it. */
+export const addressOfEvent = (where: ViewAddress, sequence: number): string =>
+  `${addressIn(where, `around=${sequence}`)}#e${sequence}`;
+
+const pathOfEvent = ({ path, viewQuery = '' }: ViewAddress, sequence: number): string =>
+  `${path}/events/${sequence}${viewQuery}`;
 
 /** One event of a session, as an item of its list. */
 export interface Entry {
@@ -285,15 +301,16 @@ function renderMessage(
   before: EventEnvelope | undefined,
 ): Html {
   const { sender, metadata } = message;
-  const { path, username, writers = [] } = where;
+  const { username, writers = [] } = where;
   const { sequence } = event;
   const about = (word: string): Html => html`<span class="hidden-label"> ${word} message ${sequence}</span>`;
   const reply =
-    writers.length > 0 && html` <a class="reply" href="${path}?reply=${sequence}#composer">Reply${about('to')}</a>`;
+    writers.length > 0 &&
+    html` <a class="reply" href="${addressIn(where, `reply=${sequence}`)}#composer">Reply${about('to')}</a>`;
   const details =
     where.isWhole !== true &&
     username !== undefined &&
-    html` <a class="reply details" href="${path}/events/${sequence}">Details${about('of')}</a>`;
+    html` <a class="reply details" href="${pathOfEvent(where, sequence)}">Details${about('of')}</a>`;
   const by = metadata?.[SENT_BY];
   const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
   const own = username !== undefined && sender.startsWith(`@${username}.`) && ' own';
@@ -309,20 +326,20 @@ function renderMessage(
 const isWrittenWith = (by: unknown): by is string => by === DASHBOARD || by === CHAT;
 
 /** The message that this one answers. The page's script finds those that this part of the page does not hold. */
-function renderReference(message: Message, { path, known }: EntryContext): Html | undefined {
+function renderReference(message: Message, where: EntryContext): Html | undefined {
   const id = findInReplyTo(message);
   if (id === undefined || !isId('message', id)) return undefined;
-  const answered = known?.get(id);
+  const answered = where.known?.get(id);
   if (answered === undefined)
     return html`<p class="re soft small" data-re="${id}">In reply to <span>an earlier message</span></p>`;
   const { sequence, sender } = answered;
-  return html`<p class="re soft small">In reply to <a href="${path}?around=${sequence}#e${sequence}">${sender}, message ${sequence}</a></p>`;
+  return html`<p class="re soft small">In reply to <a href="${addressOfEvent(where, sequence)}">${sender}, message ${sequence}</a></p>`;
 }
 
 function renderBubble({ sequence }: EventEnvelope, message: Message, where: EntryContext): Html {
   const { content, metadata } = message;
-  const { path, pictures, colorCode, isWhole = false } = where;
-  const parts = { path, sequence, pictures, colorCode, isWhole, hasTrees: isSmall([content, metadata]) };
+  const { path, viewQuery, pictures, colorCode, isWhole = false } = where;
+  const parts = { path, viewQuery, sequence, pictures, colorCode, isWhole, hasTrees: isSmall([content, metadata]) };
   const shown = metadata && withoutMarks(metadata);
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
 }
@@ -377,11 +394,11 @@ function renderItem({ sequence }: EventEnvelope, kind: Html, body: Html, message
 /** The number and the time of an event link to its address, which stays valid as the session grows. */
 export function renderMoment(
   { sequence, created_at: at }: EventEnvelope,
-  { path }: EntryContext,
+  where: EntryContext,
   before: EventEnvelope | undefined,
 ): Html {
   const gap = before && gapInWords(at - before.created_at);
-  return html`<a class="at" href="${path}?around=${sequence}#e${sequence}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}</span>`}`;
+  return html`<a class="at" href="${addressOfEvent(where, sequence)}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}</span>`}`;
 }
 
 /** The time since the event before; undefined: hardly any. The page's script says the same of events that arrive. */

@@ -96,6 +96,7 @@ async function renderPiece(
   const prepared = await prepareEntries(context, events);
   const where = {
     path: pathOfSession(session.id),
+    viewQuery: queryOf(view),
     username: account.username,
     through: wholeThrough(view),
     ...prepared,

@@ -19,7 +19,7 @@ import { actingAs } from './agent.js';
 import { findAnswerer, findMistakenHandles, findRoles, renderActing, splitHandles } from './compose.js';
 import { type NoteName, renderQuestion, renderTrail, type View } from './frame.js';
 import { pathOfSession } from './sessions.js';
-import { findAnswered, readSequence, requireSeen, type SeenSession, transcriptWith } from './transcript.js';
+import { findAnswered, queryOf, readSequence, requireSeen, type SeenSession, transcriptWith } from './transcript.js';
 import {
   createFormKey,
   type DashboardAnswer,
@@ -37,6 +37,9 @@ import {
 /** What the account sees of the session in the address. */
 const readSeen = (visit: Visit): Promise<SeenSession> =>
   visit.context.database.read((query) => requireSeen(visit, query));
+
+/** Its page, in the same view. */
+const pathOfSeen = ({ session, view }: SeenSession): string => `${pathOfSession(session.id)}${queryOf(view)}`;
 
 /** The agent that a form names, if it may do this; undefined if it cannot, or no longer can. */
 function findActor(
@@ -75,7 +78,7 @@ export async function actSend(visit: Visit, form: PostedForm): Promise<Dashboard
     if (!hasCode(error, 'NOT_FOUND')) throw error;
     return sendAgain(visit, form, mistaken(cannotWrite(actor.handle)));
   }
-  return moved(`${pathOfSession(seen.session.id)}#composer`);
+  return moved(`${pathOfSeen(seen)}#composer`);
 }
 
 const EMPTY: Mistake = { field: 'text', message: 'Write a message, or attach a file.' };
@@ -142,7 +145,7 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
     const seen = await requireSeen(visit, query);
     return { seen, question: await findAnswered(query, seen.view, Number(sequence ?? 0)) };
   });
-  const path = pathOfSession(seen.session.id);
+  const path = pathOfSeen(seen);
   const back = getBackPath(form, path);
   const content = question?.choices[Number(index)];
   const answerer = findAnswerer(seen.view, question?.sender);
@@ -237,7 +240,7 @@ async function actAs(
   work: (actor: AgentActor, session: { readonly session_id: string }, key: string) => Promise<NoteName>,
 ): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
-  const path = getBackPath(form, pathOfSession(seen.session.id));
+  const path = getBackPath(form, pathOfSeen(seen));
   const actor = findActor(visit, listPresent(seen), form.one('as'));
   if (actor === undefined) return movedWithNote(visit, path, 'too-late');
   try {
@@ -337,7 +340,7 @@ async function showClosing(
 ): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
   const agents = findRoles(seen.view)[role];
-  const back = pathOfSession(seen.session.id);
+  const back = pathOfSeen(seen);
   if (agents.length === 0) return movedWithNote(visit, back, 'too-late');
   const view: View = {
     title,
@@ -345,7 +348,7 @@ async function showClosing(
     main: renderQuestion({
       title,
       consequences,
-      path: `${back}/${verb}`,
+      path: `${pathOfSession(seen.session.id)}/${verb}${queryOf(seen.view)}`,
       csrf: visit.csrf,
       label,
       back: { label: 'Transcript', path: back },
@@ -383,13 +386,13 @@ function requireCounterpart({ session, view }: SeenSession, handle: string | und
 export async function showTrust(visit: Visit): Promise<DashboardAnswer> {
   const seen = await readSeen(visit);
   const handle = requireCounterpart(seen, visit.query.one('handle'));
-  const back = pathOfSession(seen.session.id);
+  const back = pathOfSeen(seen);
   const agents = listPresent(seen);
   if (agents.length === 0) throw new ServiceError('NOT_FOUND');
   const values = hidden({ csrf: visit.csrf, key: createFormKey(visit.context), handle });
   const title = `Block or allow ${handle}?`;
   const main = html`<div class="narrow stack">${renderTrail('Transcript', back)}<h1 class="wrap">${title}</h1>
-<form method="post" action="${back}/trust" class="card stack">${values}<p>${renderActing('as', 'For', agents, undefined)}</p>
+<form method="post" action="${pathOfSession(seen.session.id)}/trust${queryOf(seen.view)}" class="card stack">${values}<p>${renderActing('as', 'For', agents, undefined)}</p>
 <ul class="points"><li>If you block it, neither agent can invite the other, and it leaves the sessions they share. It isn’t notified.</li>
 <li>If you allow it, it is added to the allowlist and can start sessions with your agent.</li></ul>
 <div class="row-actions"><button class="button danger" name="do" value="block">Block</button><button class="button plain" name="do" value="allow">Allow</button><a class="button plain" href="${back}">Cancel</a></div></form></div>`;

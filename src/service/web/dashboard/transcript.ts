@@ -34,6 +34,8 @@ import { renderClock, renderDay, renderTime, toDay } from '../time.js';
 import { actingAs } from './agent.js';
 import { type Answered, type Composer, findRoles, renderComposer, renderManage, type Typed } from './compose.js';
 import {
+  addressIn,
+  addressOfEvent,
   type Entry,
   type EntryContext,
   gapInWords,
@@ -138,10 +140,11 @@ function renderPeople(
   { participants, id }: Session,
   ownAgents: readonly OwnAgent[],
   online: ReadonlySet<string>,
+  viewQuery: string,
 ): Html {
   const rows = participants.slice(0, PEOPLE_IN_LIST).map(({ handle, status }) => {
     const own = ownAgents.find((agent) => agent.handle === handle);
-    const trust = `${pathOfSession(id)}/trust?handle=${encodeURIComponent(handle)}`;
+    const trust = addressIn({ path: `${pathOfSession(id)}/trust`, viewQuery }, `handle=${encodeURIComponent(handle)}`);
     const action =
       own === undefined
         ? html`<a class="aside-link" href="${trust}">Block or allow…<span class="hidden-label"> ${handle}</span></a>`
@@ -160,7 +163,7 @@ export function renderManaging(seen: SeenSession, composer: Composer, online: Re
   return renderManage(
     composer,
     `${count} ${count === 1 ? 'participant' : 'participants'}`,
-    renderPeople(session, listOwnAgents(seen), online),
+    renderPeople(session, listOwnAgents(seen), online, queryOf(seen.view)),
   );
 }
 
@@ -237,12 +240,12 @@ function renderLiveState(address: string): Html {
 /** One event with all of its text, its delivery, and its data as programs get it. */
 function renderWholeEvent(session: Session, entry: Entry, trace: MessageTrace | undefined): View {
   const { event, where } = entry;
-  const around = `${where.path}?around=${event.sequence}#e${event.sequence}`;
+  const around = addressOfEvent(where, event.sequence);
   const raw = JSON.stringify(event, null, 2);
   const main = html`<div class="stack transcript">${renderTrail('Transcript', around)}
 <h1>${renderTopic(session)}</h1>
 ${renderEntries([entry])}
-${trace !== undefined && renderDelivery(trace, event.created_at, where.path)}
+${trace !== undefined && renderDelivery(trace, event.created_at, where)}
 <details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${strangersLines(raw)}</code></pre></div></details></div>`;
   return {
     title: `Message ${event.sequence}`,
@@ -256,14 +259,14 @@ ${trace !== undefined && renderDelivery(trace, event.created_at, where.path)}
 const STATE_WORD = { stored: 'Waiting', delivered: 'Delivered', taken: 'Taken', answered: 'Answered' } as const;
 
 /** How a message went for each recipient. Receiving it writes no time: only reports and answers have one. */
-function renderDelivery({ delivery, answeredAt }: MessageTrace, sentAt: number, path: string): Html {
+function renderDelivery({ delivery, answeredAt }: MessageTrace, sentAt: number, where: EntryContext): Html {
   const { recipients } = delivery;
   const rows = recipients.map(({ handle, state, taken_at: takenAt, answered_sequence: answer }) => {
     const answered = answer === null ? undefined : answeredAt.get(answer);
     const steps = [
       takenAt !== null && html`Taken ${renderStep(takenAt, sentAt)}`,
       answer !== null &&
-        html`Answered in <a href="${path}?around=${answer}#e${answer}">message ${answer}</a>${answered !== undefined && html` ${renderStep(answered, sentAt)}`}`,
+        html`Answered in <a href="${addressOfEvent(where, answer)}">message ${answer}</a>${answered !== undefined && html` ${renderStep(answered, sentAt)}`}`,
     ].filter((step) => step !== false);
     const shown =
       steps.length === 0 ? STATE_WORD[state] : steps.map((step, at) => html`${at > 0 && html`<br>`}${step}`);
@@ -375,6 +378,7 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 export function toEntryContext({ session, view }: SeenSession, username: string): EntryContext {
   return {
     path: pathOfSession(session.id),
+    viewQuery: queryOf(view),
     username,
     through: wholeThrough(view),
     writers: findRoles(view).writers.map(({ handle }) => handle),
