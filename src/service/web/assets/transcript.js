@@ -12,6 +12,10 @@
     POLLS_AFTER_REFUSAL = 5;
   // News in quick succession appears together, because each change causes a layout of the whole page.
   const TOGETHER = 100;
+  // A screen reader hears a single new entry, and only the number of several. It hears nothing more for a while after that.
+  const HEARD_TOGETHER = 1000,
+    HEARD_PAUSE = 5000,
+    HEARD_LENGTH = 300;
   const FIRST_WAIT = 1000,
     LONGEST_WAIT = 30000,
     SIGNED_OUT_WAIT = 5000,
@@ -79,6 +83,7 @@
   const receipt = document.getElementById('receipt');
   const earlier = document.getElementById('earlier');
   const jump = document.getElementById('jump');
+  const news = document.getElementById('news');
 
   // Only the reader's own scrolling decides whether the page follows the end. New entries and growing pictures do not.
   let follows = ['', '#end', '#composer'].includes(location.hash),
@@ -184,6 +189,31 @@
     words.textContent = gapInWords(gap);
     entry.querySelector('.at').after(' ', words);
   };
+  let unheard = [],
+    heardAt = -HEARD_PAUSE,
+    hearing;
+  log.setAttribute('aria-live', 'off');
+  const textOf = (entry, selector) => entry.querySelector(selector)?.textContent ?? '';
+  const hear = () => {
+    const said = unheard.filter((entry) => entry.classList.contains('said')).length;
+    const [first] = unheard;
+    const words =
+      said > 0
+        ? `${textOf(first, '.by b')}: ${textOf(first, '.bubble').trim()}`.slice(0, HEARD_LENGTH)
+        : textOf(first, '.by > span');
+    const kind = said > 0 ? 'message' : 'event';
+    news.textContent = unheard.length === 1 ? words : `${said || unheard.length} new ${kind}${said === 1 ? '' : 's'}`;
+    unheard = [];
+    hearing = undefined;
+    heardAt = performance.now();
+  };
+  const announce = (entry) => {
+    unheard.push(entry);
+    if (hearing) return;
+    // The same words twice would be silent.
+    news.textContent = '';
+    hearing = setTimeout(hear, Math.max(HEARD_TOGETHER, heardAt + HEARD_PAUSE - performance.now()));
+  };
   const add = (markup) => {
     const template = document.createElement('template');
     template.innerHTML = markup;
@@ -195,6 +225,7 @@
     continueFrom(before?.matches('.entry') ? before : undefined, entry);
     for (const answer of entry.querySelectorAll('.re[data-re]')) pointTo(answer);
     list.append(entry);
+    announce(entry);
     after = sequence;
     if (chosen && list.contains(document.activeElement)) quiet(entry);
     else choose(entry);
@@ -245,10 +276,10 @@
   const showWaiting = () => {
     clearTimeout(showing);
     showing = undefined;
-    const news = waiting;
-    if (news.length === 0) return;
+    const found = waiting;
+    if (found.length === 0) return;
     waiting = [];
-    for (const { entries, hasMore, manage, composer, ...status } of news) {
+    for (const { entries, hasMore, manage, composer, ...status } of found) {
       if (entries?.length > 0) document.getElementById('nothing')?.remove();
       if (entries) isBehind = addAll(entries) || hasMore;
       showStatus(status);
@@ -261,8 +292,8 @@
     // The stream does not send again what this page has not shown.
     if (source && isFull() && isBehind) open();
   };
-  const show = (news) => {
-    waiting.push(news);
+  const show = (found) => {
+    waiting.push(found);
     showing ??= setTimeout(showWaiting, Math.max(0, shownAt + TOGETHER - performance.now()));
   };
 

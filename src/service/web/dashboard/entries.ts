@@ -317,7 +317,7 @@ function renderMessage(
   return renderItem(
     event,
     html`said${own}${isContinued(event, before) && ' continued'}`,
-    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono">${sender}</b> ${renderMoment(event, where, before)}${mark}${reply}${details}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
+    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono" id="w${sequence}">${sender}</b> ${renderMoment(event, where, before, `t${sequence}`)}${mark}${reply}${details}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
     message,
   );
 }
@@ -382,13 +382,14 @@ function renderHappening(event: EventEnvelope, where: EntryContext, before: Even
   return renderItem(
     event,
     html`happening`,
-    html`<div class="saying"><p class="by"><span>${describe(event)}</span> ${renderMoment(event, where, before)}</p>${message}</div>`,
+    html`<div class="saying"><p class="by"><span id="w${event.sequence}">${describe(event)}</span> ${renderMoment(event, where, before, `t${event.sequence}`)}</p>${message}</div>`,
   );
 }
 
+/** Screen readers jump from article to article. The name of each is who wrote it, or what happened, and when. */
 function renderItem({ sequence }: EventEnvelope, kind: Html, body: Html, message?: Message): Html {
   const facts = message && html` data-message="${message.id}" data-sender="${message.sender}"`;
-  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}"${facts}>${body}</li>`;
+  return html`<li class="entry ${kind}" id="e${sequence}" data-sequence="${sequence}"${facts}><article aria-labelledby="w${sequence} t${sequence}">${body}</article></li>`;
 }
 
 /** The number and the time of an event link to its address, which stays valid as the session grows. */
@@ -396,9 +397,10 @@ export function renderMoment(
   { sequence, created_at: at }: EventEnvelope,
   where: EntryContext,
   before: EventEnvelope | undefined,
+  id?: string,
 ): Html {
   const gap = before && gapInWords(at - before.created_at);
-  return html`<a class="at" href="${addressOfEvent(where, sequence)}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}</span>`}`;
+  return html`<a class="at"${id !== undefined && html` id="${id}"`} href="${addressOfEvent(where, sequence)}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}</span>`}`;
 }
 
 /** The time since the event before; undefined: hardly any. The page's script says the same of events that arrive. */

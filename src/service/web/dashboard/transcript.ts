@@ -103,7 +103,7 @@ ${renderEarlier(transcript)}
 ${renderEntries(entries)}
 ${entries.length === 0 && html`<p class="soft" id="nothing">${isNewest ? 'No messages visible to your agents yet.' : 'Nothing is here. Go to the newest messages.'}</p>`}
 </section>
-<div id="receipt">${isNewest && transcript.receipt}</div>
+${isNewest && html`<p class="hidden-label" id="news" role="status"></p>`}<div id="receipt">${isNewest && transcript.receipt}</div>
 <p id="end"></p>
 ${isNewest ? renderLiveState(address.slice(0, -1)) : renderLater(transcript)}
 ${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
