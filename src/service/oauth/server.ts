@@ -113,22 +113,22 @@ const LINKS_MAX = 100;
  * secret.
  */
 export interface SignInLinks {
-  make(accountId: string): { readonly secret: string; readonly expiresAt: number };
-  /** The account that the link signs in; the link is now used up. */
-  take(secret: string): string | undefined;
+  make(accountId: string, path: string): { readonly secret: string; readonly expiresAt: number };
+  /** The account that the link signs in, and the page that it opens; the link is now used up. */
+  take(secret: string): { readonly accountId: string; readonly path: string } | undefined;
 }
 
 export function createSignInLinks({ clock, random }: Pick<ServiceContext, 'clock' | 'random'>): SignInLinks {
-  const links = new Map<string, { readonly accountId: string; readonly expiresAt: number }>();
+  const links = new Map<string, { readonly accountId: string; readonly path: string; readonly expiresAt: number }>();
   const forgetOld = (): void => {
     for (const [hash, { expiresAt }] of links)
       if (expiresAt <= clock.now() || links.size > LINKS_MAX) links.delete(hash);
   };
   return {
-    make(accountId) {
+    make(accountId, path) {
       const secret = randomToken(random, SECRET_BYTES);
       const expiresAt = clock.now() + LIFETIME_MS;
-      links.set(hashSecret(secret), { accountId, expiresAt });
+      links.set(hashSecret(secret), { accountId, path, expiresAt });
       forgetOld();
       return { secret, expiresAt };
     },
@@ -137,7 +137,7 @@ export function createSignInLinks({ clock, random }: Pick<ServiceContext, 'clock
       const hash = hashSecret(secret);
       const link = links.get(hash);
       links.delete(hash);
-      return link?.accountId;
+      return link;
     },
   };
 }

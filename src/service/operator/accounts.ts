@@ -42,6 +42,7 @@ import {
   type OperatorAccountRow,
 } from '../store/operator.js';
 import { writeExport } from '../web/dashboard/export.js';
+import { OPERATOR_AREA } from '../web/dashboard/frame.js';
 import type { LocalAgent } from './local-agent.js';
 
 const NAMES_MAX = 20;
@@ -61,7 +62,7 @@ export function servesPagesHere({ addresses, isBehindProxy }: ServiceContext['se
 export async function createSignInLink(
   context: ServiceContext,
   { links, seeds }: SignInLinkParts,
-  { account: named }: CreateSignInLinkRequest,
+  { account: named, operator }: CreateSignInLinkRequest,
 ): Promise<SignInLink> {
   const { addresses } = context.settings;
   if (!servesPagesHere(context.settings))
@@ -79,7 +80,13 @@ export async function createSignInLink(
     if (chosen?.is_local !== 1) throw unknown(named, known);
     return chosen;
   });
-  const { secret, expiresAt } = links.make(account.id);
+  const { username } = account;
+  if (operator === true && account.is_operator !== 1)
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      `The account ${username} is not an operator. Make it one with asp serve account operator ${username} yes.`,
+    );
+  const { secret, expiresAt } = links.make(account.id, operator === true ? OPERATOR_AREA : PATH.dashboard);
   return {
     url: `${addresses.webUrl}${PATH.signInLink}?once=${secret}`,
     account: account.username,

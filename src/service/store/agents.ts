@@ -1,5 +1,6 @@
 import type { InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
 import type { Query, Transaction } from '../core/database.js';
+import { LAST_CHARACTER } from './search.js';
 import { insertRow, toContaining, toValues } from './sql.js';
 
 export interface AgentRow {
@@ -73,6 +74,23 @@ export async function insertAgent(transaction: Transaction, row: AgentRow): Prom
 /** The functions below never find removed agents. */
 export function findAgent(query: Query, agentId: string): Promise<AgentRecordRow | undefined> {
   return query.get<AgentRecordRow>(`${RECORD} WHERE agent.id = $1 AND agent.removed_at IS NULL`, agentId);
+}
+
+/** The next `limit` agents of all accounts whose handles begin with `prefix`, by handle. */
+export function listAgentsByHandle(
+  query: Query,
+  prefix: string,
+  afterHandle: string,
+  limit: number,
+): Promise<AgentRecordRow[]> {
+  return query.all<AgentRecordRow>(
+    `${RECORD} WHERE agent.handle >= $1 AND agent.handle < $2 AND agent.handle > $3 AND agent.removed_at IS NULL
+     ORDER BY agent.handle LIMIT $4`,
+    prefix,
+    prefix + LAST_CHARACTER,
+    afterHandle,
+    limit,
+  );
 }
 
 /** Only the settings that decide what an agent may do. */

@@ -563,12 +563,12 @@ export async function enterByLink(
   const secret = readParameters(getQuery(request.raw.url ?? '')).one('once');
   // Every user of this machine can read the link on the command line of the browser.
   const isHere = isFromThisMachine(request.raw) && !(await isOfAnotherUser(request.raw.socket));
-  const accountId = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
-  if (accountId === undefined) return refuseLink(server, reply, 'signIn');
-  const account = await database.read((query) => findAccount(query, accountId));
+  const link = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
+  if (link === undefined) return refuseLink(server, reply, 'signIn');
+  const account = await database.read((query) => findAccount(query, link.accountId));
   if (account?.is_local !== 1) return refuseLink(server, reply, 'signIn');
   const isEntered = await enterAs(server, reply, readBrowser(server, request), account);
-  return isEntered ? redirect(reply, PATH.dashboard) : refuseLink(server, reply, 'signIn');
+  return isEntered ? redirect(reply, link.path) : refuseLink(server, reply, 'signIn');
 }
 
 function refuseLink({ context }: AuthorizationServer, reply: FastifyReply, kind: keyof typeof USED_UP): FastifyReply {

@@ -221,10 +221,12 @@ export const TriggerEventRequest = z.discriminatedUnion('event', [
 const TriggeredEvent = z.looseObject({ count: z.int() });
 
 /**
- * Body that requests a link which signs in as this local account (default: the only one, or that of the first seed).
+ * Body that requests a link which signs in as this local account (default: the only one, or that of the first seed), and
+ * opens the operator's area if asked.
  */
 export const CreateSignInLinkRequest = z.strictObject({
   account: z.optional(z.string().check(z.minLength(1), z.maxLength(64))),
+  operator: z.optional(z.boolean()),
 });
 
 export type CreateSignInLinkRequest = z.infer<typeof CreateSignInLinkRequest>;

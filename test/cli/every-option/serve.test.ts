@@ -506,6 +506,10 @@ const TABLE: Table = {
       const link = jsonOf(await asNobody(['serve open --no-browser --json', typed])) as { account: unknown };
       return link.account === `s${number}`;
     }),
+    '--operator': shown('--operator', true, async ({ asNobody, alice }, typed) => {
+      const link = await asNobody([`serve open --no-browser --account ${alice.owner}`, typed]);
+      return link.err.includes(`asp serve account operator ${alice.owner} yes`);
+    }),
     '--no-browser': shown('--no-browser', false, async ({ asNobody, alice }, typed) => {
       const environment = { BROWSER: 'true', PATH: process.env['PATH'] ?? '' };
       const line = `serve open --account ${alice.owner} --json`;

@@ -7,7 +7,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DEFAULT_ACCOUNT_POLICY } from '../../../src/service/core/context.js';
 import { actAsOperator } from '../../../src/service/operator/actions.js';
 import { createBackup } from '../../../src/service/operator/backup.js';
+import { renderSchema } from '../../../src/service/operator/pages/overview.js';
 import { createOperatorRows } from '../../../src/service/operator/pages/pages.js';
+import { SCHEMA_VERSION } from '../../../src/service/store/migrations.js';
 import { listOperatorActions } from '../../../src/service/store/operator.js';
 import { sweep } from '../../../src/service/web/authorization-server.js';
 import { actorOf, createActor, operate } from '../../support/actors.js';
@@ -237,7 +239,41 @@ describe('The signing keys', () => {
   });
 });
 
+describe('The list of agents', () => {
+  it('has the agents of every account, with a search and pages', async () => {
+    const { username } = eve;
+    for (let count = 0; count < 3; count += 1) await eve.createAgent(`listed${count}`);
+    for (let count = 10; count < 70; count += 1)
+      await operate(stage.operator, 'POST', '/agents', { handle: `@lots.a${count}`, inbound_policy: 'open' });
+    const first = await olga.open(`${AREA}/agents?q=lots`);
+    const [, next = ''] = /href="([^"]*after=[^"]*)"/.exec(bodyOf(first)) ?? [];
+    const second = await olga.open(next.replaceAll('&amp;', '&'));
+    expect(rowsOf(first).length + rowsOf(second).length).toBeLessThanOrEqual(60);
+    expect([
+      rowsOf(first)[0]?.includes('@lots.a10'),
+      rowsOf(second)[0]?.includes(`@lots.a${10 + rowsOf(first).length}`),
+    ]).toEqual([true, true]);
+    const found = await olga.open(`${AREA}/agents?q=%40${username}.listed`);
+    expect(rowsOf(found).map((row) => row.split(' ').find((word) => word.startsWith('@')))).toEqual(
+      [0, 1, 2].map((count) => `@${username}.listed${count}`),
+    );
+    expect(bodyOf(found)).toContain(`href="${AREA}/accounts/${username}"`);
+    await olga.press(pageOf(eve), /^Pause @.*listed1$/);
+    expect(rowsOf(await olga.open(`${AREA}/agents?q=${username}.listed1`))[0]).toContain('Paused');
+    expect((await olga.open(`${AREA}/agents?q=nobody-has-this`)).text).toContain('No handle begins with this.');
+    expect((await eve.open(`${AREA}/agents`)).answer.status).toBe(404);
+  });
+});
+
 describe('The overview', () => {
+  it.each([
+    [SCHEMA_VERSION, 'Up to date'],
+    [SCHEMA_VERSION - 1, '1 migration pending'],
+    [SCHEMA_VERSION + 1, `This process knows ${SCHEMA_VERSION}`],
+  ])('says of schema %i: %s', (version, said) => {
+    expect(renderSchema(version).markup).toContain(said);
+  });
+
   /** Returns the numbers of a graph as a screen reader announces them. */
   const graph = async (about: string): Promise<string | undefined> => {
     const labels = [...(await olga.open(AREA)).answer.text.matchAll(/<svg [^>]*role="img" aria-label="([^"]+)"/g)];
@@ -248,7 +284,7 @@ describe('The overview', () => {
   it('shows whether the service is ready, its environment, and how much it stores', async () => {
     const { text } = await olga.open(AREA);
     expect(text).toContain('State Ready');
-    expect(text).toMatch(/Database (SQLite|PostgreSQL), schema \d+/);
+    expect(text).toMatch(/Database (SQLite|PostgreSQL) Schema \d+ Up to date/);
     expect(text).toMatch(/Accounts \d+ Agents \d+ Sessions \d+ Database [\d.]+ [KMG]B Attachments 0 B/);
     expect(text).toMatch(/Signing keys [\w-]{43} started signing /);
   });

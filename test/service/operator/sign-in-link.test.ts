@@ -48,6 +48,17 @@ describe('a link that signs in as a local account', () => {
     expect(again.text).toContain('This link has expired');
   });
 
+  it('opens the operator’s area if the account is an operator, and otherwise says how to make it one', async () => {
+    await start();
+    const refused = await ask({ operator: true });
+    mustDeny(refused, 400, 'VALIDATION_ERROR');
+    expect(refused.text).toContain('asp serve account operator zoe yes');
+    const operator = { url: service.operatorUrl, secret: service.operatorSecret };
+    await operate(operator, 'PATCH', '/accounts/zoe', { operator: true });
+    const entered = await request(await mustMake({ operator: true }));
+    expect([entered.status, entered.headers['location']]).toEqual([303, '/dashboard/operator']);
+  });
+
   it('signs in as the account that is named, or as the only one', async () => {
     await start();
     expect(await dashboardOf(await request(await mustMake({ account: 'alice' })))).toContain('@alice.bot');

@@ -131,7 +131,8 @@ describe('Two thousand hostile texts', () => {
 });
 
 const textOf = (content: string): string => {
-  const [, text = ''] = /<div class="bubble">([\s\S]*)<\/div><\/div><\/li>$/.exec(entryOf({ content }, false)) ?? [];
+  const [, text = ''] =
+    /<div class="bubble">([\s\S]*)<\/div><\/div><\/article><\/li>$/.exec(entryOf({ content }, false)) ?? [];
   return text;
 };
 

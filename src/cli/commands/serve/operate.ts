@@ -174,6 +174,7 @@ export const serveOpen = command({
   ].join('\n'),
   options: [
     { flags: '--account <name>', about: 'sign in as this account: alice for @alice.bot' },
+    { flags: '--operator', about: 'open the operator’s area, if the account is an operator' },
     { flags: '--no-browser', about: 'only print the link' },
   ],
   examples: [
@@ -182,6 +183,7 @@ export const serveOpen = command({
       line: 'asp serve open --account alice --no-browser',
       about: 'a link to open yourself',
     },
+    { line: 'asp serve open --operator', about: 'the state of the service, accounts, agents and the log' },
   ],
   effect: 'local',
   stdout: 'the link, which signs in once',
@@ -189,12 +191,14 @@ export const serveOpen = command({
     const account = args.text('account');
     return {
       account: account === undefined ? undefined : readAccount(account),
+      isOperator: args.flag('operator'),
       opensBrowser: !args.flag('no-browser'),
     };
   },
-  async run(context, { account, opensBrowser }) {
+  async run(context, { account, isOperator, opensBrowser }) {
     const { globals, machine, output } = context;
-    const link = await callService(context, 'createSignInLink', { body: account === undefined ? {} : { account } });
+    const body = { ...(account !== undefined && { account }), ...(isOperator && { operator: true }) };
+    const link = await callService(context, 'createSignInLink', { body });
     const { canOpenBrowser, openBrowser, withBrowser } = await import('../../terminal/browser.js');
     const environment = withBrowser(context.environment, globals.browser);
     // The link is valid only once, for a minute and on this machine; the secret that created it is not in any address.

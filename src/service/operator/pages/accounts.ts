@@ -1,4 +1,5 @@
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
+import { splitHandle } from '../../../wire/handle.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import type {
   Invitation,
@@ -11,7 +12,7 @@ import { ServiceError } from '../../core/errors.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { revokeFamily } from '../../oauth/revoke.js';
 import { findAccountByUsername } from '../../store/accounts.js';
-import { type AgentRecordRow, findAgentByHandle, listAgentsOfAccount } from '../../store/agents.js';
+import { type AgentRecordRow, findAgentByHandle, listAgentsByHandle, listAgentsOfAccount } from '../../store/agents.js';
 import { type FamilyOfAccountRow, findFamilyOfAccount, listFamiliesOfAccount } from '../../store/authorizations.js';
 import { AFTER_EVERY_ULID } from '../../store/cursor.js';
 import { type ClientOfAccountRow, findClientOfAccount, listClientsOfAccount } from '../../store/oauth-clients.js';
@@ -58,7 +59,7 @@ import { revokeOperatorClient, updateOperatorAgent } from '../operator.js';
 import { inArea, operatorOf, renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/accounts`;
-const USERNAME_MAX_LENGTH = 64;
+const SEARCHED_MAX_LENGTH = 65;
 
 const pathOf = (username: string): string => `${PATH}/${username}`;
 
@@ -80,17 +81,7 @@ export async function showAccounts(visit: Visit): Promise<DashboardAnswer> {
     'No account found',
     html`<p>No username begins with this.</p><p><a href="${PATH}">All accounts</a></p>`,
   );
-  const field: Field = {
-    id: 'q',
-    name: 'q',
-    label: 'Beginning of the username',
-    value: prefix,
-    autocomplete: 'off',
-    maxLength: USERNAME_MAX_LENGTH + 1,
-    isIdentifier: true,
-    isRequired: false,
-  };
-  const search = html`<form method="get" action="${PATH}" role="search" class="search-form">${renderField(field, [])}<button class="button plain">Search</button></form>`;
+  const search = renderSearch(PATH, 'Beginning of the username', prefix);
   const list = renderList(path, listed, (account) => renderRow(account, now), nothing);
   const heading = {
     title: 'Accounts',
@@ -99,6 +90,64 @@ export async function showAccounts(visit: Visit): Promise<DashboardAnswer> {
   const hasSearch = prefix !== '' || !isEmpty(listed);
   return page(renderAreaPage('accounts', { heading, note, body: html`${hasSearch && search}${list}` }));
 }
+
+function renderSearch(path: string, label: string, value: string): Html {
+  const field: Field = {
+    id: 'q',
+    name: 'q',
+    label,
+    value,
+    autocomplete: 'off',
+    maxLength: SEARCHED_MAX_LENGTH,
+    isIdentifier: true,
+    isRequired: false,
+  };
+  return html`<form method="get" action="${path}" role="search" class="search-form">${renderField(field, [])}<button class="button plain">Search</button></form>`;
+}
+
+const AGENTS_PATH = `${OPERATOR_AREA}/agents`;
+
+/** The agents of all accounts. What an operator can change about one is on the page of its account. */
+export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
+  const { context, note, query } = visit;
+  const typed = (query.one('q') ?? '').trim().replace(/^@/, '').toLowerCase();
+  const prefix = `@${typed}`;
+  const listed = await context.database.read((view) =>
+    readListed(visit, {
+      scope: ['operator all agents', prefix],
+      start: [''],
+      toPosition: ({ handle }: AgentRecordRow) => [handle],
+      read: ([afterHandle], limit) => listAgentsByHandle(view, prefix, afterHandle, limit),
+    }),
+  );
+  const now = context.clock.now();
+  const path = typed === '' ? AGENTS_PATH : `${AGENTS_PATH}?q=${encodeURIComponent(typed)}`;
+  const nothing = renderEmpty(
+    typed === '' ? 'No agents' : 'No agent found',
+    typed === ''
+      ? html`<p>No account has an agent yet.</p>`
+      : html`<p>No handle begins with this.</p><p><a href="${AGENTS_PATH}">All agents</a></p>`,
+  );
+  const list = renderList(path, listed, (agent) => renderAnyAgent(agent, now), nothing);
+  const heading = { title: 'Agents', about: 'The agents of every account, by handle.' };
+  const hasSearch = typed !== '' || !isEmpty(listed);
+  const search = renderSearch(AGENTS_PATH, 'Beginning of the handle', typed);
+  return page(renderAreaPage('agents', { heading, note, body: html`${hasSearch && search}${list}` }));
+}
+
+function renderAnyAgent(agent: AgentRecordRow, now: number): Html {
+  const { handle, display_name: name, created_at: createdAt } = agent;
+  const { owner } = splitHandle(handle);
+  return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow"><a class="row-link" href="${pathOf(owner)}">${renderName(name, handle)}</a><span class="mono wrap">${handle}</span></div>
+${renderAgentBadges(agent)}<div class="facts"><span class="soft small">Created ${renderTime(createdAt, now)}</span></div></li>`;
+}
+
+const renderAgentBadges = ({
+  is_suspended: isSuspended,
+  is_paused: isPaused,
+  is_online: isOnline,
+}: AgentRecordRow): Html =>
+  html`<div class="badges">${isSuspended === 1 && html`<span class="badge warn">Suspended</span>`}${isPaused === 1 && html`<span class="badge warn">Paused</span>`}${isOnline === 1 && html`<span class="badge good">Online</span>`}</div>`;
 
 function renderRow(account: OperatorAccount, now: number): Html {
   const { username, display_name: name, agents, created_at: createdAt } = account;
@@ -144,7 +193,7 @@ function renderAgents(account: OperatorAccount, listed: Listed<AgentRecordRow>, 
 }
 
 function renderAgent(account: OperatorAccount, agent: AgentRecordRow, csrf: string): Html {
-  const { handle, name, is_online: isOnline, is_paused: isPaused } = agent;
+  const { handle, name, is_paused: isPaused } = agent;
   const button = renderButton({
     path: `${pathOf(account.username)}/agents/${name}/pause`,
     csrf,
@@ -152,7 +201,7 @@ function renderAgent(account: OperatorAccount, agent: AgentRecordRow, csrf: stri
     about: handle,
     values: { paused: isPaused === 1 ? 'false' : 'true' },
   });
-  return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow"><span class="mono wrap">${handle}</span><div class="badges">${isPaused === 1 && html`<span class="badge warn">Paused</span>`}${isOnline === 1 && html`<span class="badge good">Online</span>`}</div></div>${!account.is_operator && button}</li>`;
+  return html`<li class="row">${renderAgentFace(handle, 'small')}<div class="who grow"><span class="mono wrap">${handle}</span>${renderAgentBadges(agent)}</div>${!account.is_operator && button}</li>`;
 }
 
 /** The newest are shown; those before them follow as these are revoked. */

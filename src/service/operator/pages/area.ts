@@ -10,6 +10,7 @@ import type { ActingOperator } from '../actions.js';
 const TABS = {
   overview: { label: 'Overview', path: OPERATOR_AREA },
   accounts: { label: 'Accounts', path: `${OPERATOR_AREA}/accounts` },
+  agents: { label: 'Agents', path: `${OPERATOR_AREA}/agents` },
   invitations: { label: 'Invitations', path: `${OPERATOR_AREA}/invitations` },
   log: { label: 'Log', path: `${OPERATOR_AREA}/log` },
 } as const;

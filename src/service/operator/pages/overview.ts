@@ -1,10 +1,11 @@
-import { formatBytes } from '../../../kit/format.js';
+import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import type { BackupRecord, OperatorStatus } from '../../../wire/schemas/operator.js';
 import { isShared } from '../../core/database.js';
 import type { SigningKeyFacts, SigningKeys } from '../../oauth/access-tokens.js';
-import { SCHEMA_VERSION } from '../../store/migrations.js';
+import { listPending, SCHEMA_VERSION } from '../../store/migrations.js';
 import {
   countAll,
+  findSchemaVersion,
   listProcesses,
   measureDatabase,
   type ProcessUsageRow,
@@ -59,11 +60,14 @@ export function createOverview(sources: OverviewSources): (visit: Visit) => Prom
     const isReady = await isServiceReady(sources);
     const contents = await count(visit);
     const keys = await sources.keys.listKeys();
-    const processes = await context.database.read((query) => listProcesses(query, PROCESSES_MAX));
+    const { processes, schema } = await context.database.read(async (query) => ({
+      processes: await listProcesses(query, PROCESSES_MAX),
+      schema: await findSchemaVersion(query),
+    }));
     const now = context.clock.now();
     const recent = sources.recent.read();
     const backups = await sources.backups?.();
-    const body = html`<div class="tiles">${renderService(visit, sources, isReady, now)}${renderContents(contents, now)}</div>
+    const body = html`<div class="tiles">${renderService(visit, sources, { isReady, schema, now })}${renderContents(contents, now)}</div>
 ${renderRecent(recent)}
 <div class="tiles">${renderProcesses(visit, sources, processes, now)}${renderRefusals(recent)}${renderKeys(keys, now)}${backups !== undefined && renderBackups(backups, now)}</div>`;
     const heading = { title: 'Overview', about: 'The state of this service. Reload the page to update it.' };
@@ -101,20 +105,38 @@ function renderPairs(pairs: readonly Pair[]): Html {
 
 const SIGN_UP = { open: 'open to everyone', invite: 'by invitation', off: 'off' } as const;
 
-function renderService({ context }: Visit, { status }: OverviewSources, isReady: boolean, now: number): Html {
+interface ServiceState {
+  readonly isReady: boolean;
+  /** The version of the schema that the database has. */
+  readonly schema: number;
+  readonly now: number;
+}
+
+function renderService({ context }: Visit, { status }: OverviewSources, { isReady, schema, now }: ServiceState): Html {
   const { settings, database } = context;
   const state = isReady ? html`<span class="badge good">Ready</span>` : html`<span class="badge warn">Not ready</span>`;
   const pairs: readonly Pair[] = [
     ['State', state],
     ['Started', renderTime(status.started_at, now)],
     ['Version', status.version],
-    ['Database', `${database.isExclusive ? 'SQLite' : 'PostgreSQL'}, schema ${SCHEMA_VERSION}`],
+    ['Database', database.isExclusive ? 'SQLite' : 'PostgreSQL'],
+    ['Schema', renderSchema(schema)],
     ['Node.js', process.versions.node],
     ['Memory', formatBytes(process.memoryUsage.rss())],
     ['Sign-up', SIGN_UP[settings.accountPolicy.signUp]],
     ['Limits', settings.areLimitsOn ? 'on' : html`<span class="badge warn">Off</span>`],
   ];
   return renderCard('service', 'Service', renderPairs(pairs));
+}
+
+/** On PostgreSQL, a process of another release can share the database. */
+export function renderSchema(version: number): Html {
+  if (version > SCHEMA_VERSION)
+    return html`${version} <span class="badge warn">This process knows ${SCHEMA_VERSION}</span>`;
+  const pending = version === SCHEMA_VERSION ? 0 : listPending({ version }).length;
+  return pending === 0
+    ? html`${version} <span class="badge good">Up to date</span>`
+    : html`${version} <span class="badge warn">${formatQuantity(pending, 'migration')} pending</span>`;
 }
 
 function renderContents({ counts, databaseBytes, attachmentBytes, at }: Counted, now: number): Html {

@@ -15,6 +15,7 @@ import {
   actTrustAccount,
   showAccount,
   showAccounts,
+  showAgents,
   showEraseAccount,
   showFormOfAccount,
   showFormOfInvitations,
@@ -35,6 +36,7 @@ export function createOperatorRows(sources: OverviewSources): readonly PageRow[]
 
 const ROWS: readonly PageRow[] = [
   { path: `${OPERATOR_AREA}/accounts`, show: showAccounts },
+  { path: `${OPERATOR_AREA}/agents`, show: showAgents },
   { path: ACCOUNT, show: showAccount },
   { path: `${ACCOUNT}/suspend`, show: showFormOfAccount, act: actSuspend },
   { path: `${ACCOUNT}/resume`, show: showFormOfAccount, act: actResume },
