@@ -74,7 +74,7 @@ async function requireLogin(
   const login = await openLoginRecords(context).find(key);
   const store = await openStore(context, login?.store ?? context.kind);
   const item = await readItem(store, key).catch((error: unknown) => {
-    // Nobody signed in here, so a machine without a keychain is not the reason.
+    // No one signed in here, so a missing keychain is not the reason.
     const isAbsent = error instanceof RequestError && error.code === 'ASP_STORE_UNAVAILABLE';
     if (login === undefined && store.kind === 'keychain' && isAbsent) return undefined;
     throw error;

@@ -13,6 +13,8 @@ import { listClaims, listOwnAndClaims } from '../store/events.js';
 
 const SESSIONS_MAX = 10_000;
 const PAGE_ROWS = 100;
+/** An agent may have written little of a long session. */
+const OWN_PAGE_ROWS = 500;
 /** How far back a count looks if few of the events are messages. */
 const EVENTS_MAX = 5_000;
 
@@ -115,7 +117,7 @@ async function collectBack(
 ): Promise<void> {
   let through = lastSequence;
   while (through > 0 && lastSequence - through < EVENTS_MAX) {
-    const rows = await listOwnAndClaims(query, sessionId, me, through, PAGE_ROWS);
+    const rows = await listOwnAndClaims(query, sessionId, me, through, OWN_PAGE_ROWS);
     for (const { claim } of rows) if (claim !== null && !(await add(parseIfJson(claim) as Message))) return;
     through = (rows.at(-1)?.sequence ?? 1) - 1;
   }
