@@ -81,7 +81,7 @@ export interface Logins {
    */
   list(baseUrl?: string): Promise<readonly Login[]>;
   find(key: LoginKey): Promise<Login | undefined>;
-  /** Stores a login, replacing the previous one. @throws RequestError `ASP_STORE_…` */
+  /** Stores a login; the one that it replaces is revoked at the service, in the background. @throws RequestError `ASP_STORE_…` */
   save(login: NewLogin): Promise<Login>;
   /**
    * Revokes at the service (best effort, 5 s, unless `isLocalOnly`) and deletes here in any case. The refresh token

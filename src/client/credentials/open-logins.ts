@@ -126,6 +126,8 @@ export function loginEnded(code: string, isInterrupted = false, cause?: unknown)
 
 const KEY_BYTES = 32;
 const REVOCATION_TIMEOUT_MS = 5_000;
+/** Nobody asked for it, so nobody waits long. */
+const REPLACED_TIMEOUT_MS = 2_000;
 const PROBE_KEY: LoginKey = { baseUrl: 'probe', handle: null };
 
 /** The logins of this OS user, in the keychain or in files. */
@@ -161,6 +163,7 @@ async function save(context: LoginContext, input: NewLogin): Promise<Login> {
   const { refreshToken, accessTokens, ...facts } = input;
   const records = openLoginRecords(context);
   const before = await records.find(input);
+  const replaced = before === undefined || before.ended !== null ? undefined : await readReplaced(context, before);
   const store = await openStore(context, context.kind);
   const key = randomBytes(KEY_BYTES);
   const item: LoginItem = { v: 1, rt: refreshToken, cid: input.clientId, key: key.toString('base64') };
@@ -181,7 +184,21 @@ async function save(context: LoginContext, input: NewLogin): Promise<Login> {
     const old = await openStore(context, before.store);
     await old.delete(input).catch(() => false);
   }
+  if (before !== undefined && replaced !== undefined && replaced.rt !== refreshToken) {
+    // Otherwise each login adds a connected app at the service. A failure changes nothing here.
+    const revocation = revoke(context, input, before, replaced, REPLACED_TIMEOUT_MS);
+    context.holdExit?.(revocation);
+  }
   return login;
+}
+
+/** The secret of a login that is about to be replaced; a store that cannot be read is no reason to fail. */
+async function readReplaced(context: LoginContext, before: Login): Promise<LoginItem | undefined> {
+  try {
+    return await readItem(await openStore(context, before.store), before);
+  } catch {
+    return undefined;
+  }
 }
 
 async function remove(
@@ -208,6 +225,7 @@ async function revoke(
   key: LoginKey,
   login: Login | undefined,
   item: LoginItem,
+  timeoutMs = REVOCATION_TIMEOUT_MS,
 ): Promise<{ isRevoked: boolean; error: unknown }> {
   const { clock } = context.transport;
   const late = (): RequestError =>
@@ -218,11 +236,11 @@ async function revoke(
     const discovery = await discoverFor(context, key.baseUrl, { retries: 0, signal });
     if (discovery.issuer !== login?.issuer) throw otherIssuer(discovery.issuer);
     const token = { clientId: item.cid, refreshToken: item.rt };
-    const deadline = clock.monotonic() + REVOCATION_TIMEOUT_MS;
+    const deadline = clock.monotonic() + timeoutMs;
     await revokeRefreshToken({ ...oauthContext(context, discovery, 1), deadline }, token, signal);
   };
   try {
-    await abortAfter(clock, REVOCATION_TIMEOUT_MS, late, confirm);
+    await abortAfter(clock, timeoutMs, late, confirm);
     return { isRevoked: true, error: undefined };
   } catch (error) {
     return { isRevoked: false, error };

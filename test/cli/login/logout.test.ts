@@ -38,6 +38,23 @@ describe('logout while the service runs', () => {
     await thief.dispose();
   });
 
+  it('signing in again revokes the login that it replaces, and no other one', async () => {
+    await signIn('@demo.you');
+    await signIn('@alice.bot');
+    const copy = copyHome(home);
+    const again = await home.run(['login', '@demo.you', '--yes', '--debug']);
+    expect(again.status).toBe(0);
+    expect(again.stderr.match(/POST http:\S+\/revoke/g)).toHaveLength(1);
+    for (const [handle, status] of [
+      ['@demo.you', 4],
+      ['@alice.bot', 0],
+    ] as const)
+      expect((await copy.run(['auth', 'refresh', handle, '-p', service.url])).status, handle).toBe(status);
+    for (const handle of ['@demo.you', '@alice.bot'])
+      expect((await home.run(['whoami', '--as', handle, '--short'])).stdout, handle).toBe(`${handle}\n`);
+    await copy.dispose();
+  });
+
   it('does not contact the service with --local-only: a copy of the login still works', async () => {
     await signIn('@demo.you');
     const copy = copyHome(home);

@@ -36,6 +36,35 @@ describe('a stored login', () => {
     expect((await credential.accessToken('api', { minTtlS: 901 })).token).not.toBe(api.token);
   });
 
+  it('that is replaced is revoked in the background, and a service that does not answer delays nothing', async () => {
+    const { transport } = place.context;
+    const revoked: unknown[] = [];
+    let isSilent = false;
+    const held: Promise<unknown>[] = [];
+    const context: LoginContext = {
+      ...place.context,
+      holdExit: (work) => void held.push(work),
+      transport: {
+        ...transport,
+        send(request) {
+          if (!request.url.endsWith('/revoke')) return transport.send(request);
+          revoked.push(request.url);
+          if (!isSilent) return transport.send(request);
+          return new Promise((_, reject) => request.signal?.addEventListener('abort', () => reject(new Error('late'))));
+        },
+      },
+    };
+    await signIn(service, context, HANDLE);
+    expect(revoked).toEqual([]);
+    await signIn(service, context, HANDLE);
+    expect(await Promise.all(held)).toEqual([{ isRevoked: true, error: undefined }]);
+    isSilent = true;
+    await signIn(service, context, HANDLE);
+    expect(await Promise.race([Promise.all(held), 'not yet'])).toBe('not yet');
+    expect(await held[1]).toMatchObject({ isRevoked: false });
+    expect((await refreshLogin(context, key, 'api', { isForced: true })).token.token).toBeTruthy();
+  });
+
   it('renews a refused token once for all of its users', async () => {
     await signIn(service, place.context, HANDLE, true);
     const [one, two] = [createLoginCredential(place.context, key), createLoginCredential(place.context, key)];
