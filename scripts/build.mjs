@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, dirname, resolve } from 'node:path';
+import { basename, dirname, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -315,7 +315,9 @@ function exportAll(sources) {
  */
 const library = await build({
   ...common,
-  outdir: target,
+  // Source maps name files as seen from dist/, wherever this build goes.
+  outdir: `${root}dist`,
+  write: false,
   chunkNames: 'apart/chunks/[name]-[hash]',
   splitting: true,
   format: 'esm',
@@ -327,8 +329,17 @@ const library = await build({
   },
   minifyWhitespace: false,
   minifyIdentifiers: false,
+  // `node --enable-source-maps` names our files and lines. They are not in the package, so neither is their text.
+  sourcemap: 'linked',
+  sourcesContent: false,
   entryPoints: { index: 'src/library/library.ts', testing: 'src/testing/testing.ts' },
 });
+
+for (const { path, contents } of library.outputFiles) {
+  const file = resolve(target, relative(`${root}dist`, path));
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, contents);
+}
 
 /** A precompiled script cannot use import(). start.ts provides it under this name. */
 const withImport = (source, name) => (name === 'main' ? source.replaceAll(/\bimport\(/g, '$import(') : source);

@@ -117,9 +117,9 @@ describe('CI', () => {
 const PACKED = [
   /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
   /^bin\/(asp\.js|package\.json)$/,
-  /^dist\/(start\.cjs|main\.cjs|complete\.cjs|overview\.cjs|known-words\.json|index\.js|testing\.js)$/,
+  /^dist\/(start\.cjs|main\.cjs|complete\.cjs|overview\.cjs|known-words\.json|(index|testing)\.js(\.map)?)$/,
   /^dist\/jq\/(jq\.cjs|build\/jq\.wasm)$/,
-  /^dist\/apart\/([\w.-]+\.cjs|chunks\/[\w.-]+\.js)$/,
+  /^dist\/apart\/([\w.-]+\.cjs|chunks\/[\w.-]+\.js(\.map)?)$/,
   /^dist\/types\/(library|agent|client|wire|kit|testing)\/[\w./-]+\.d\.ts$/,
   /^dist\/(third-party-licenses\.txt|sbom\.cdx\.json)$/,
   /^completions\/[\w.-]+$/,
@@ -166,10 +166,12 @@ describe('The package', () => {
     expect([...manifest.man].sort()).toEqual(pages.map((path) => `./${path}`));
   });
 
-  it('names no source map and no path of the machine that built it', () => {
+  it('has source maps of the library alone, and names no path of the machine that built it', () => {
+    const isLibrary = (path: string): boolean => /^dist\/(index|testing|apart\/chunks\/[^/]+)\.js$/.test(path);
+    for (const path of packed.filter(isLibrary)) expect(packed).toContain(`${path}.map`);
     const telling = packed.filter((path) => {
       const text = readFileSync(join(folder, path), 'utf8');
-      return text.includes('sourceMappingURL=') || text.includes(ROOT) || text.includes(scratch);
+      return (text.includes('sourceMappingURL=') && !isLibrary(path)) || text.includes(ROOT) || text.includes(scratch);
     });
     expect(telling).toEqual([]);
   });
@@ -297,6 +299,15 @@ describe('The package, if npm leaves out the optional packages,', () => {
     expect(run('version')).toMatchObject({ status: 0, stdout: `${manifest.version}\n` });
     const importIt = "import('asp-cli').then(({ connect }) => console.log(typeof connect))";
     expect(runToEnd(process.execPath, ['--input-type=module', '-e', importIt], project)).toBe('function\n');
+  });
+
+  it('a stack trace of the library names a file in src with --enable-source-maps', () => {
+    const fail =
+      "import('asp-cli').then(({ connect }) => connect({ nonsense: 1 })).catch(({ stack }) => console.log(stack))";
+    const trace = (...options: string[]): string =>
+      runToEnd(process.execPath, [...options, '--input-type=module', '-e', fail], project);
+    expect(trace('--enable-source-maps')).toMatch(/\/src\/(library|client)\/[\w./-]+\.ts:\d+:\d+/);
+    expect(trace()).not.toContain('.ts:');
   });
 
   // Newer versions of Node.js include SQLite.
