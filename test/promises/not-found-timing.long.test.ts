@@ -31,6 +31,7 @@ let left: Actor;
 let paused: Actor;
 let closed: Actor;
 let blocking: Actor;
+let holding: Actor;
 let hidden: Actor;
 let session: string;
 let ended: string;
@@ -41,7 +42,8 @@ beforeAll(async () => {
   service = await startServe(home, ['--limits', 'off']);
   const place = await discover(service.url);
   const operator = operatorOf(home);
-  const actor = (name: string, policy: 'open' | 'allowlist' = 'open') => createActor(place, operator, name, { policy });
+  const actor = (name: string, policy: 'open' | 'allowlist' | 'hold' = 'open') =>
+    createActor(place, operator, name, { policy });
   alice = await actor('alice');
   stranger = await actor('stranger');
   invited = await actor('invited');
@@ -49,6 +51,7 @@ beforeAll(async () => {
   paused = await actor('paused');
   closed = await actor('closed', 'allowlist');
   blocking = await actor('blocking');
+  holding = await actor('holding', 'hold');
   session = await alice.mustCreate({ invite: [invited.handle, left.handle] });
   await left.mustJoin(session);
   await left.mustLeave(session);
@@ -133,6 +136,8 @@ const REASONS: Readonly<Record<string, () => readonly [Actor, Call, Call]>> = {
   'GET /agents/{owner}/{name}, private': () => [stranger, lookUp(hidden.handle), lookUp(NOBODY)],
   'GET /agents/{owner}/{name}/card, private': () => [stranger, lookUp(hidden.handle, '/card'), lookUp(NOBODY, '/card')],
   'POST /sessions, blocked': () => [stranger, invite(blocking.handle), invite(NOBODY)],
+  'POST /sessions, held': () => [stranger, invite(holding.handle), invite(NOBODY)],
+  'POST /sessions, held or blocked': () => [stranger, invite(holding.handle), invite(blocking.handle)],
 };
 
 describe('The time of a 404 reveals nothing', () => {
