@@ -339,6 +339,29 @@ describe('A transcript', () => {
     expect(jump.headers['location']).toBe(`${path}&around=5#e5`);
   });
 
+  it('has the number of things that need you in its title, a button for its ID, and a download as Markdown', async () => {
+    const session = await openSession('# A topic');
+    await mine.mustSend(session, '# Not a heading\n- one');
+    await other.mustSend(session, 'yes?', { choices: ['yes', 'no'] });
+    const { text: shown } = await get(pathOf(session));
+    expect(shown).toMatch(/<title>\(\d+\) # A topic · asp<\/title>/);
+    expect(shown).toContain(`data-copy="${session}"`);
+    const { headers, text: file } = await get(`${pathOf(session)}/download?format=markdown`);
+    expect(headers).toMatchObject({
+      'content-type': 'text/markdown; charset=utf-8',
+      'content-disposition': `attachment; filename="${session}.md"`,
+    });
+    expect(file.split('\n').filter((line) => line !== '' && !/^@/.test(line))).toEqual([
+      '# \\# A topic',
+      session,
+      expect.stringMatching(/^\*\*@ada\..*\*\* \(#\d+, .*Z\):$/),
+      '> # Not a heading',
+      '> - one',
+      expect.stringMatching(/^\*\*@eve-/),
+      '> yes?',
+    ]);
+  });
+
   it('as one of your agents stays so in its links and after its forms', async () => {
     const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
     const session = await openSession('a view to keep');

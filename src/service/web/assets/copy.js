@@ -3,13 +3,16 @@ if (navigator.clipboard) {
   document.documentElement.classList.add('can-copy');
   document.addEventListener('click', async ({ target }) => {
     if (!target.classList.contains('copy')) return;
-    const copied = await navigator.clipboard.writeText(target.closest('.code').querySelector('code').innerText).then(
+    const text = target.dataset.copy ?? target.closest('.code').querySelector('code').innerText;
+    // What follows the word says to a screen reader what is copied.
+    const word = target.firstChild;
+    const copied = await navigator.clipboard.writeText(text).then(
       () => true,
       () => false,
     );
-    target.textContent = copied ? 'Copied' : 'Copy failed';
+    word.data = copied ? 'Copied' : 'Copy failed';
     setTimeout(() => {
-      target.textContent = 'Copy';
+      word.data = 'Copy';
     }, 2000);
   });
 }

@@ -36,6 +36,10 @@
     list.dataset.mark = mark = fresh.dataset.mark;
     document.dispatchEvent(new CustomEvent('asp-now', { detail: Number(bar.dataset.now) }));
     list.replaceChildren(...fresh.childNodes);
+    // The number of things that need the person is in the title and in the navigation.
+    document.title = page.title;
+    const needs = 'header a[href="/dashboard/needs-you"]';
+    document.querySelector(needs)?.replaceChildren(...(page.querySelector(needs)?.childNodes ?? []));
     focus(focused);
   };
   const refresh = async () => {

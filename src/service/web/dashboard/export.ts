@@ -1,10 +1,13 @@
+import { isMessageEvent } from '../../../wire/event.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import { toAccount } from '../../agents/accounts.js';
 import { toAgent } from '../../agents/agents.js';
 import type { Query } from '../../core/database.js';
 import { JSON_TYPE } from '../../http/answers.js';
-import { envelopeText, readAccountRows } from '../../messaging/events.js';
+import { envelopeText, readAccountRows, toEnvelope } from '../../messaging/events.js';
 import { readKnocks } from '../../messaging/knocks.js';
 import { toBlock } from '../../messaging/trust-lists.js';
 import { readWebhook } from '../../messaging/webhooks.js';
@@ -19,6 +22,7 @@ import { listSessionIdsOfSibling } from '../../store/participants.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { listPushSubscriptions, type PushSubscriptionRow } from '../../store/push.js';
 import { listShareLinksOfAccount, type ShareLinkRow } from '../../store/share-links.js';
+import { strangersLines, untrustedText } from '../html.js';
 import { PASSKEYS_MAX } from '../passkeys.js';
 import { findSeenSession, readAgent, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
@@ -28,6 +32,7 @@ const ROWS_PER_QUERY = 200;
 const PIECE_MAX_EVENTS = 1_000;
 const PIECE_MAX_CHARACTERS = 256 * 1024;
 const LINES_TYPE = 'application/x-ndjson; charset=utf-8';
+const MARKDOWN_TYPE = 'text/markdown; charset=utf-8';
 const LATEST = Number.MAX_SAFE_INTEGER;
 
 /** The data of an account, and how they are read. */
@@ -234,12 +239,51 @@ async function* eachPiece(source: ExportSource, sessionId: string, agent?: strin
   }
 }
 
-/** The events of a session that the page shows, one JSON document per line, as `asp session export` writes them. */
+/**
+ * The events of a session that the page shows, one JSON document per line, as `asp session export` writes them, or as
+ * Markdown for people.
+ */
 export async function showSessionDownload(visit: Visit): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const { session } = await context.database.read((query) => requireSeen(visit, query));
   await context.limits.take('exportSession', account.id);
-  return { kind: 'download', filename: `${session.id}.jsonl`, type: LINES_TYPE, texts: writeLines(visit, session.id) };
+  const download = { kind: 'download' } as const;
+  if (visit.query.one('format') === 'markdown')
+    return { ...download, filename: `${session.id}.md`, type: MARKDOWN_TYPE, texts: writeMarkdown(visit, session) };
+  return { ...download, filename: `${session.id}.jsonl`, type: LINES_TYPE, texts: writeLines(visit, session.id) };
+}
+
+/** What someone wrote is quoted, so that its headings and lists stay its own. */
+async function* writeMarkdown(visit: Visit, { id, topic }: Session): Text {
+  yield `# ${toLine(topic ?? 'Session')}\n\n${id}\n`;
+  for await (const { events } of eachPiece(fromBrowser(visit), id, readAgent(visit)))
+    for (const event of events) yield toMarkdown(toEnvelope(event));
+}
+
+/** One line in which nothing is markup. */
+const toLine = (text: string): string => untrustedText(text).replace(/[\\`*_{}[\]<>#|~&!]/g, '\\$&');
+
+function toMarkdown(event: EventEnvelope): string {
+  const { sequence, created_at: at } = event;
+  const when = `#${sequence}, ${new Date(at).toISOString()}`;
+  if (!isMessageEvent(event)) return `\n${toLine(tellEvent(event))} (${when})\n`;
+  const { sender, content } = event.payload;
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content as readonly AnyPart[]);
+  const texts = parts.map((part) => toQuote(part.text ?? `\`\`\`\`json\n${JSON.stringify(part, null, 2)}\n\`\`\`\``));
+  return `\n**${toLine(sender)}** (${when}):\n\n${texts.join('\n>\n')}\n`;
+}
+
+interface AnyPart {
+  readonly type: string;
+  readonly text?: string;
+}
+
+const toQuote = (text: string): string => strangersLines(text).replace(/^/gm, '> ');
+
+/** Such as “@bob.bot joined”. */
+function tellEvent({ type, payload }: EventEnvelope): string {
+  const who = ['agent', 'invitee', 'ended_by', 'reopened_by'].flatMap((name) => payload[name] ?? []);
+  return `${who.join(', ')} ${type.replace('session.', '')}`;
 }
 
 async function* writeLines(visit: Visit, sessionId: string): Text {

@@ -85,7 +85,8 @@ ${renderAccountMenu(frame, section)}
 <footer class="foot"><span class="mono">${look.host}</span>${frame.version !== undefined && html`<span>asp ${frame.version}</span>`}</footer>
 ${look.preferences.hasShortcuts && html`${OVERVIEW}${PALETTE}`}
 </body>`;
-  return renderDocument({ look, title, style: STYLE_LINK, script: FRAME_SCRIPT, body });
+  const counted = frame.needsCount === 0 ? title : `(${formatCount(frame.needsCount)}) ${title}`;
+  return renderDocument({ look, title: counted, style: STYLE_LINK, script: FRAME_SCRIPT, body });
 }
 
 /** A page without the dashboard around it, for someone who may not be signed in. It says whose service it is. */
@@ -108,9 +109,11 @@ export const readerHeaders = (): Record<string, string> =>
     'form-action': ["'none'"],
   });
 
+const formatCount = (count: number): string => (count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count));
+
 function renderSection({ label, path, key }: SectionLink, isCurrent: boolean, count: number): Html {
-  const shown = count > COUNTED_MAX ? `${COUNTED_MAX}+` : String(count);
-  const badge = count > 0 && html` <span class="count">${shown}<span class="hidden-label"> waiting</span></span>`;
+  const badge =
+    count > 0 && html` <span class="count">${formatCount(count)}<span class="hidden-label"> waiting</span></span>`;
   return html`<li><a href="${path}" data-go="${key}"${isCurrent && html` aria-current="page"`}><span class="tab" data-label="${label}">${label}</span>${badge}</a></li>`;
 }
 

@@ -130,7 +130,7 @@ export function renderSessionHead(
       ({ handle, status }) =>
         html`<li class="${CLASS_OF[status]}${online.has(handle) && ' online'}"><span class="mono">${handle}</span>${online.has(handle) && html`<span class="hidden-label"> online</span>`}${isOwn(handle) && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
     )}${more > 0 && html`<li class="in"><span>and ${more} more</span></li>`}</ul>
-<p class="soft small began"><span>Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`}</span><span class="mono take-id">${session.id}</span></p></div>`;
+<p class="soft small began"><span>Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`}</span><span><span class="mono take-id">${session.id}</span> <button type="button" class="copy" data-copy="${session.id}">Copy<span class="hidden-label"> the session’s ID</span></button></span></p></div>`;
 }
 
 const CLASS_OF = { joined: 'in', invited: 'asked', left: 'gone' } as const;
