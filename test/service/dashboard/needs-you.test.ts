@@ -4,6 +4,7 @@ import { QUESTION_SHOWN_LENGTH } from '../../../src/wire/message.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import type { Page } from '../../support/browser.js';
+import { hostileTexts } from '../../support/hostile-text.js';
 import { field, list, text } from '../../support/json.js';
 import { bodyOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
@@ -517,6 +518,41 @@ describe('A question on the Needs you page', () => {
     const joined = await pressOn(owner, before, /^join/i);
     expect([pathOf(joined), countOn(joined), joined.text.includes('a hidden question')]).toEqual([PATH, '1', true]);
     expect((await pressOn(owner, joined, /^yes/i)).text).toContain('Your answer was sent.');
+  });
+
+  it('stays text with its topic and choices, also in the list of sessions, a search, a printed and a shared session', async () => {
+    const attacks = [
+      '<script>alert(1)</script>',
+      '"><img src=x onerror=alert(1)>',
+      '</ul></main><b>',
+      '&lt;',
+      "' on='",
+    ];
+    const texts = hostileTexts(25, 7).map((hostile, index) => `${attacks[index % attacks.length]} common ${hostile}`);
+    const { mine, owner } = await newOwner();
+    await allow(mine, other);
+    for (const hostile of texts) {
+      const topic = hostile.replace(/[\ud800-\udfff]/g, '').slice(0, 60);
+      const initial_message = { content: hostile, metadata: { choices: ['yes', attacks[1]] } };
+      const made = await other.post('/sessions', { invite: [mine.handle], topic, initial_message });
+      if (made.status === 201) await mine.mustJoin(text(made.json, 'session_id'));
+    }
+    const lists = [
+      await owner.open(PATH),
+      await owner.open('/dashboard/sessions'),
+      await owner.open('/dashboard/search?q=common'),
+    ];
+    expect(lists.map((page) => page.text.split('common').length > 5)).toEqual([true, true, true]);
+    const [, id = ''] = /href="\/dashboard\/sessions\/(sess_\w+)/.exec(bodyOf(lists[0] as Page)) ?? [];
+    const printed = await owner.open(`/dashboard/sessions/${id}/print`);
+    const made = await owner.press(`/dashboard/sessions/${id}/links`, /^create link/i);
+    const [address = ''] = /http[^<\s]*\/shared\/[\w-]+/.exec(made.answer.text) ?? [];
+    const shared = await owner.browser.open(address);
+    for (const page of [...lists, printed, shared]) {
+      expect(page.answer.status).toBe(200);
+      expect(bodyOf(page)).not.toMatch(/<script>alert|<img src=x|<\/ul><\/main><b>|<[^>"]*\son\w+=/);
+      expect(/<title>[^<]*<\/title>/.test(page.answer.text)).toBe(true);
+    }
   });
 
   it('disappears once an agent has answered, the session has ended or been left, or a week has passed', async () => {

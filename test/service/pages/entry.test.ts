@@ -1,8 +1,16 @@
 import highlighter from 'highlight.js/lib/core';
 import rust from 'highlight.js/lib/languages/rust';
 import { describe, expect, it } from 'vitest';
+import { renderAbout } from '../../../src/service/web/dashboard/agent-page.js';
+import { renderComposer, renderManage } from '../../../src/service/web/dashboard/compose.js';
 import { renderEntry } from '../../../src/service/web/dashboard/entries.js';
+import { renderFrame, renderReaderPage } from '../../../src/service/web/dashboard/frame.js';
+import { renderKnock } from '../../../src/service/web/dashboard/knocks.js';
 import { prepareCode } from '../../../src/service/web/dashboard/markdown.js';
+import { renderExcerpt } from '../../../src/service/web/dashboard/search.js';
+import { renderTopic } from '../../../src/service/web/dashboard/sessions.js';
+import { renderSessionHead } from '../../../src/service/web/dashboard/transcript.js';
+import { html, renderFace, renderName, untrustedText } from '../../../src/service/web/html.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { EventEnvelope } from '../../../src/wire/schemas/event.js';
 import { hostileTexts } from '../../support/hostile-text.js';
@@ -103,6 +111,67 @@ describe('Two thousand hostile texts', () => {
       const where = { path: '/p', username: 'ada', through: 100, canReply: true, pictures };
       expect(findForeign(renderEntry({ event, where }, event).markup)).toEqual([]);
       expect(findForeign(renderEntry({ event, where: { ...where, isWhole: true } }).markup)).toEqual([]);
+    }
+  });
+
+  it('stay text wherever the dashboard shows what others named or wrote: each leaves the tags as they are', () => {
+    const now = 0;
+    const frame = { version: undefined, csrf: 'c', now, needsCount: 3, isPushed: false };
+    const preferences = { theme: 'system', hours: '24', zone: 'local', density: 'usual', hasShortcuts: true };
+    const session = (topic: string) =>
+      ({ id: 's', state: 'active', topic, created_at: 0, ended_at: null, participants: [] }) as never;
+    const typed = (text: string) => ({
+      text,
+      handles: text,
+      mistakes: [{ message: text }, { field: 'text', message: text }],
+    });
+    const answered = (text: string) => ({ sequence: 1, id: 'm', sender: '@eve.bot', text, choices: [text] });
+    const writers = [{ handle: '@ada.bot' }] as never;
+    const composer = (text: string) =>
+      ({
+        writers,
+        invited: [],
+        reopeners: [],
+        joined: [],
+        path: '/p',
+        csrf: 'c',
+        key: 'k',
+        typed: typed(text),
+        answered: answered(text),
+        isEnded: false,
+        canShare: true,
+        viewQuery: '',
+      }) as const;
+    const places: Readonly<Record<string, (text: string) => string>> = {
+      'the name of an account, the title of the tab and the name of the service': (text) => {
+        const account = { username: 'ada', display_name: text, is_operator: 1 } as never;
+        const look = { host: 'h', name: text, preferences } as never;
+        const view = { title: untrustedText(text), section: undefined, main: html`` } as const;
+        return renderFrame(view, { ...frame, look, account }) + renderReaderPage(view, { look, now });
+      },
+      'a topic': (text) => renderTopic({ topic: text }).markup,
+      'the head of a session': (text) =>
+        renderSessionHead(session(text), { ownAgents: [], username: 'ada', online: new Set() }, now).markup,
+      'the name of an agent': (text) => `${renderName(text, '@eve.bot').markup}${renderFace(text).markup}`,
+      'a knock': (text) => {
+        const knock = { sender: '@eve.bot', text, times: 2, last_at: 0 } as never;
+        return renderKnock(knock, { path: '/k', csrf: 'c', now, handle: '@ada.bot' }).markup;
+      },
+      'the forms of a session': (text) =>
+        `${renderComposer(composer(text)).markup}${renderManage(composer(text), 'two', html`${text}`).markup}`,
+      'the result of a search': (text) => renderExcerpt(text, new Set(['none-of-these'])).markup,
+      'the page of an agent': (text) => {
+        const described = { description: text, card_body: null, owner: 'eve', owner_display_name: text };
+        return renderAbout(described, [{ name: text, description: text }], undefined).markup;
+      },
+    };
+    /** The tags, and which attributes they have: what someone wrote must change neither. */
+    const skeletonOf = (markup: string): string =>
+      (markup.replace(/="[^"]*"/g, '=""').match(/<[^>]*>?/g) ?? []).join('');
+    for (const [place, render] of Object.entries(places)) {
+      const usual = skeletonOf(render('usual'));
+      const changed = texts.filter((text) => skeletonOf(render(`usual ${text}`)) !== usual);
+      expect([place, changed]).toEqual([place, []]);
     }
   });
 
