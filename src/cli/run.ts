@@ -121,7 +121,7 @@ async function runCommand(
     globals.jq === undefined
       ? undefined
       : await (await import('./terminal/jq.js')).createFilter(globals.jq, surroundings.environment, signal);
-  // A command with a deadline of its own, such as login, needs that long.
+  // A command with its own deadline, such as login, needs that long.
   const usualMs =
     command.deadlineMs === DEFAULT_DEADLINE_MS
       ? (settingsTimeoutMs(settings) ?? DEFAULT_DEADLINE_MS)

@@ -214,7 +214,9 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
         const ending = (id: string): string => (hasEnding ? ` …${id.slice(-6)} ` : '');
         // Each session takes one line.
         const first = `● (just now|\\d+s ago) +${ending(newer)} ?is the new pl?.*…`;
-        expect(shown).toMatch(new RegExp(`${first}\n│  ○ (just now|\\d+s ago) +${ending(older)} ?you: the old p(lan|…)\n`));
+        expect(shown).toMatch(
+          new RegExp(`${first}\n│  ○ (just now|\\d+s ago) +${ending(older)} ?you: the old p(lan|…)\n`),
+        );
         await terminal.type('Down', 'Enter');
         await terminal.shows(/@carol\.bot {2}the old plan\n>/);
         await terminal.type('C-d');

@@ -172,7 +172,7 @@ describe('A setting of this machine', () => {
       const signIn = async (environment: Record<string, string>): Promise<Ran> =>
         run(['login', stage.alice.handle, '--yes', '--json'], { environment });
       await run('config set store keychain');
-      // Whoever names a store gets no other one.
+      // A person who names a store gets no other one.
       const nowhere = { ASP_TOKEN_STORE: '', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
       expect((await signIn(nowhere)).err).toContain('You were not signed in.');
       expect((await signIn({ ASP_TOKEN_STORE: 'file' })).out).toContain('"store":"file"');

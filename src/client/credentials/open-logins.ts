@@ -126,7 +126,7 @@ export function loginEnded(code: string, isInterrupted = false, cause?: unknown)
 
 const KEY_BYTES = 32;
 const REVOCATION_TIMEOUT_MS = 5_000;
-/** Nobody asked for it, so nobody waits long. */
+/** No one asked for it, so no one waits long. */
 const REPLACED_TIMEOUT_MS = 2_000;
 const PROBE_KEY: LoginKey = { baseUrl: 'probe', handle: null };
 
@@ -192,7 +192,7 @@ async function save(context: LoginContext, input: NewLogin): Promise<Login> {
   return login;
 }
 
-/** The secret of a login that is about to be replaced; a store that cannot be read is no reason to fail. */
+/** The secret of a login that is about to be replaced; if the store cannot be read, the login goes on. */
 async function readReplaced(context: LoginContext, before: Login): Promise<LoginItem | undefined> {
   try {
     return await readItem(await openStore(context, before.store), before);

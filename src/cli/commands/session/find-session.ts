@@ -62,13 +62,13 @@ export const severalWith = (context: Context, handle: string, found: readonly Se
 const CHOICES_MAX = 10;
 /** The columns of a line that are left to no choice: a mark, and a bar whose color codes clack counts. */
 const BESIDE_CHOICE = 15;
-/** The ending of an id tells sessions apart; on a narrower terminal, what was said matters more. */
+/** The ending of an id tells sessions apart; on a narrower terminal, the last message matters more. */
 const ENDING = 6;
 const ENDING_FROM = 50;
 
 /**
- * The id of the session that a person chooses, by what was said last in each.
- * @throws CliError `ASP_USAGE` if nobody can be asked
+ * The id of the session that a person chooses, by the last message of each.
+ * @throws CliError `ASP_USAGE` if no one can be asked
  */
 export async function chooseAmong(context: Context, handle: string, found: readonly Session[]): Promise<string> {
   if (!context.prompts.canAsk) throw severalWith(context, handle, found);
