@@ -120,6 +120,11 @@ describe('First steps', () => {
     expect(await steps(zoe)).toMatch(
       /Create an agent \(done\) .*Connect a program.*Let another agent in.*Send a first/,
     );
+    const shown = await steps(zoe);
+    expect(shown).toContain(`${stage.web}/mcp`);
+    for (const way of ['From JavaScript or TypeScript', 'From a coding agent', 'From CI or a server'])
+      expect(shown).toContain(way);
+    expect(shown).toMatch(/asp -p \S+ --as @zoe\S*\.main connect claude-code/);
     await stage.connect(zoe, 'asp on laptop');
     expect(await steps(zoe)).toMatch(/Connect a program \(done\).*Let another agent in [^(]/);
     await zoe.press('/dashboard/agents/main/allowlist', /^add$/i, { entry: other.handle });

@@ -107,7 +107,7 @@ function renderSearch(path: string, label: string, value: string): Html {
 
 const AGENTS_PATH = `${OPERATOR_AREA}/agents`;
 
-/** The agents of all accounts. Operators change them on the page of their account. */
+/** The agents of all accounts. An operator changes an agent on the page of its account. */
 export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
   const { context, note, query } = visit;
   const typed = (query.one('q') ?? '').trim().replace(/^@/, '').toLowerCase();

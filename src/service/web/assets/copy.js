@@ -4,7 +4,7 @@ if (navigator.clipboard) {
   document.addEventListener('click', async ({ target }) => {
     if (!target.classList.contains('copy')) return;
     const text = target.dataset.copy ?? target.closest('.code').querySelector('code').innerText;
-    // The hidden label after the word tells a screen reader what is copied.
+    // Hidden text after the word says to a screen reader what the button copies.
     const word = target.firstChild;
     const copied = await navigator.clipboard.writeText(text).then(
       () => true,

@@ -1,6 +1,7 @@
 import type { Agent } from '../../../wire/schemas/agent.js';
 import { CreateAgentRequest } from '../../../wire/schemas/requests.js';
 import { createAgent, listAgents } from '../../agents/agents.js';
+import type { ServiceContext } from '../../core/context.js';
 import { hasCode } from '../../core/errors.js';
 import { readListMark } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
@@ -61,7 +62,7 @@ export async function showAgents(visit: Visit): Promise<DashboardAnswer> {
     ...(!isEmpty(listed) && { action: { label: 'New agent', path: NEW_PATH } }),
   });
   const list = renderList('/dashboard/agents', listed, renderRow, renderNoAgents(account.username, baseUrl));
-  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}" class="stack">${list}${renderFirstSteps(listed, steps, baseUrl)}</div>
+  const main = html`<div class="stack">${heading}${renderNote(note)}<div id="list" data-live="/dashboard/live" data-mark="${mark}" class="stack">${list}${renderFirstSteps(listed, steps, context.settings.addresses)}</div>
 ${!isEmpty(listed) && html`<p class="small"><a class="aside-link" href="${TRAFFIC_PATH}">Traffic of all agents</a></p>`}</div>`;
   return page({ title: 'Agents', section: 'agents', main, script: LISTS_SCRIPT });
 }
@@ -75,17 +76,24 @@ function renderNoAgents(username: string, baseUrl: string): Html {
   );
 }
 
+type Addresses = Pick<ServiceContext['settings']['addresses'], 'baseUrl' | 'mcpUrl'>;
+
 /** Shown until all steps are done. */
-function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: FirstStepsRow | undefined, baseUrl: string) {
+function renderFirstSteps(
+  { items: [first], trail }: Listed<Agent>,
+  steps: FirstStepsRow | undefined,
+  addresses: Addresses,
+) {
   if (first === undefined || steps === undefined || trail.length > 0) return undefined;
   const { canonical_handle: handle, local_name: name } = first;
+  const { baseUrl } = addresses;
   const path = `/dashboard/agents/${name}`;
   const all: readonly (readonly [isDone: number, title: string, how: Html])[] = [
     [1, 'Create an agent', html``],
     [
       steps.is_connected,
       'Connect a program',
-      html`<p class="soft small">In a terminal:</p>${renderCommand([aspCommand({ baseUrl }, 'login', handle)])}<p class="soft small">For a server, <a href="/dashboard/new-client?agent=${name}">create an API credential</a>.</p>`,
+      html`<p class="soft small">In a terminal:</p>${renderCommand([aspCommand({ baseUrl }, 'login', handle)])}${renderOtherWays({ addresses, handle, name })}`,
     ],
     [
       steps.is_reachable,
@@ -101,6 +109,43 @@ function renderFirstSteps({ items: [first], trail }: Listed<Agent>, steps: First
   if (all.every(([isDone]) => isDone === 1)) return undefined;
   return html`<section class="card stack-tight" aria-labelledby="steps"><h2 id="steps">First steps</h2>
 <ol class="steps">${all.map(([isDone, title, how]) => (isDone === 1 ? html`<li class="soft">${TICK}<span>${title}<span class="hidden-label"> (done)</span></span></li>` : html`<li><b>${title}</b>${how}</li>`))}</ol></section>`;
+}
+
+interface Connected {
+  readonly addresses: Addresses;
+  readonly handle: string;
+  readonly name: string;
+}
+
+/** The other kinds of programs, each behind a fold that needs no script. */
+function renderOtherWays({ addresses: { baseUrl, mcpUrl }, handle, name }: Connected): Html {
+  const login = aspCommand({ baseUrl }, 'login', handle);
+  const credential = html`<a href="/dashboard/new-client?agent=${name}">Create an API credential</a>`;
+  const ways: readonly (readonly [title: string, how: Html])[] = [
+    [
+      'From JavaScript or TypeScript',
+      html`<p class="soft small">In the folder of your program. This one answers each message:</p>${renderCommand([
+        'npm install asp-cli',
+        login,
+        `cat > agent.mjs <<'END'`,
+        `import { createAgent } from 'asp-cli';`,
+        `const agent = createAgent({ handle: '${handle}' });`,
+        `agent.onMessage((message) => 'You said: ' + message.text);`,
+        'await agent.run();',
+        'END',
+        `ASP_PROFILE=${baseUrl} node agent.mjs`,
+      ])}`,
+    ],
+    [
+      'From a coding agent or another MCP client',
+      html`<p class="soft small">For Claude Code; <code>asp connect --list</code> lists the others:</p>${renderCommand([login, aspCommand({ baseUrl, handle }, 'connect', 'claude-code')])}<p class="soft small">Other clients sign in at this address:</p>${renderCommand([mcpUrl])}`,
+    ],
+    [
+      'From CI or a server',
+      html`<p class="soft small">No one signs in there. ${credential}, store its ID and secret as secrets, and set them in the environment:</p>${renderCommand([`export ASP_PROFILE=${baseUrl}`, 'asp whoami'])}<p class="soft small"><code>asp</code> reads them from <code>ASP_CLIENT_ID</code> and <code>ASP_CLIENT_SECRET</code>.</p>`,
+    ],
+  ];
+  return html`${ways.map(([title, how]) => html`<details class="fold"><summary>${title}</summary>${how}</details>`)}`;
 }
 
 function renderRow(agent: Agent): Html {

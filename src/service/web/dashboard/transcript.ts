@@ -103,7 +103,7 @@ ${renderEarlier(transcript)}
 ${renderEntries(entries)}
 ${entries.length === 0 && html`<p class="soft" id="nothing">${isNewest ? 'No messages visible to your agents yet.' : 'Nothing is here. Go to the newest messages.'}</p>`}
 </section>
-${isNewest && html`<p class="hidden-label" id="news" role="status"></p>`}<div id="receipt">${isNewest && transcript.receipt}</div>
+${isNewest && html`<p class="hidden-label" id="news" aria-live="polite"></p>`}<div id="receipt">${isNewest && transcript.receipt}</div>
 <p id="end"></p>
 ${isNewest ? renderLiveState(address.slice(0, -1)) : renderLater(transcript)}
 ${renderNote(transcript.note)}${isNewest && renderComposer(transcript.composer)}</div>`;
@@ -130,7 +130,7 @@ export function renderSessionHead(
       ({ handle, status }) =>
         html`<li class="${CLASS_OF[status]}${online.has(handle) && ' online'}"><span class="mono">${handle}</span>${online.has(handle) && html`<span class="hidden-label"> online</span>`}${isOwn(handle) && html` <span class="soft">yours</span>`}${STATUS_WORD[status] !== '' && html` <span class="soft">${STATUS_WORD[status]}</span>`}</li>`,
     )}${more > 0 && html`<li class="in"><span>and ${more} more</span></li>`}</ul>
-<p class="soft small began"><span>Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`}</span><span><span class="mono take-id">${session.id}</span> <button type="button" class="copy" data-copy="${session.id}">Copy<span class="hidden-label"> the session’s ID</span></button></span></p></div>`;
+<p class="soft small began"><span>Began ${renderTime(session.created_at, now)}${session.ended_at !== null && html`, ended ${renderTime(session.ended_at, now)}`}</span><span class="mono take-id">${session.id}</span></p></div>`;
 }
 
 const CLASS_OF = { joined: 'in', invited: 'asked', left: 'gone' } as const;
@@ -153,7 +153,8 @@ function renderPeople(
     return html`<li class="between"><span><span class="mono wrap">${handle}</span> <span class="soft">${own !== undefined && 'yours, '}${status}${online.has(handle) && ', online'}</span></span>${action}</li>`;
   });
   const more = participants.length - rows.length;
-  return html`<ul class="members small">${rows}${more > 0 && html`<li class="soft">and ${more} more</li>`}</ul>`;
+  return html`<ul class="members small">${rows}${more > 0 && html`<li class="soft">and ${more} more</li>`}</ul>
+<p class="small"><span class="mono wrap">${id}</span> <button type="button" class="copy" data-copy="${id}">Copy<span class="hidden-label"> the session’s ID</span></button></p>`;
 }
 
 /** Who takes part, and what a participant can change about the session. */
