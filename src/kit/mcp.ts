@@ -35,7 +35,7 @@ const fenceData = (random: Random, senders: Senders, value: object): string =>
 /** First, and in a member that no text can add. */
 const withSenders = (senders: Senders, value: object): object => ({
   ...(Object.keys(senders).length > 0 && { senders }),
-  ...value,
+  ...Object.fromEntries(Object.entries(value).filter(([name]) => name !== 'senders')),
 });
 
 /** A fence around what a command prints, for a model. */

@@ -113,13 +113,15 @@ export function findChoice(choices: readonly string[], text: string): string | u
 
 /** The member of a message's metadata that counts the automatic replies that led to it. */
 export const HOPS = 'hops';
+/** More than any chain has, and few enough that one more is still a count. */
+const HOPS_MAX = 100_000;
 
 /** A peer can omit it or lie: it protects only peers that cooperate. The other limits work without cooperation. */
 export function readHops({ metadata }: Pick<Message, 'metadata'>): number {
   const hops = metadata?.[HOPS];
   // asp send --meta writes text.
   const count = typeof hops === 'string' && /^\d{1,6}$/.test(hops) ? Number(hops) : hops;
-  return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? count : 0;
+  return typeof count === 'number' && Number.isSafeInteger(count) && count > 0 ? Math.min(count, HOPS_MAX) : 0;
 }
 
 /** The text that stands for a message when messages are compared. */

@@ -68,12 +68,12 @@ export function collectOwn(me: string, isTrusted: (handle: string) => Promise<bo
   };
 }
 
-/** What a model does at a limit. */
-export const STOP = 'stop here and tell the person you work for.';
-
-/** How to continue, for a model, which cannot raise a limit, and for the person it works for. */
-export const GO_ON: Readonly<Record<ReplyLimit, string>> = {
-  max_replies: 'a message from a person in the session resets the count',
-  max_hops: 'a new message from a person starts a new chain',
-  repeated: 'the text was the same three times in a row. A message from a person resets this',
+const WHY: Readonly<Record<ReplyLimit, string>> = {
+  max_replies: `this agent has sent ${REPLIES_DEFAULT} messages since the last one from a person.`,
+  max_hops: `the chain has ${HOPS_DEFAULT} automatic replies.`,
+  repeated: `the text was the same ${SAME_TEXT_MAX} times in a row.`,
 };
+
+/** Why a message was refused, for a model, which cannot raise a limit, and how to continue, for its person. */
+export const describeLimit = (limit: ReplyLimit): string =>
+  `${WHY[limit]} Stop here and tell the person you work for. To continue, someone of the same owner, or on the allowlist, writes in the dashboard or with asp chat.`;

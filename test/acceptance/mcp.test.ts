@@ -588,7 +588,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect((await send(alice, 'two')).isError).toBe(false);
     const third = await send(alice, 'three');
     expect(third.value.error).toMatchObject({ code: 'ASP_LIMIT', outcome: 'not_applied', retryable: false });
-    expect(third.value.error.hint).toMatch(/tell the person you work for.*a message from a person in the session/);
+    expect(third.value.error.hint).toMatch(/tell the person you work for\. A message from a person in the session/);
     await alice.client.close();
     const again = await connect('alice.bot', words);
     expect((await send(again, 'three')).isError).toBe(true);

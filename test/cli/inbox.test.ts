@@ -267,6 +267,7 @@ describe('asp reply', () => {
 
   it('--last takes a later invitation for the latest session, and does not answer an older one instead', async () => {
     const older = await shared('an old question');
+    await bob.post(`/agents/${bob.owner}/${bob.name}/allowlist`, { entries: [alice.handle] });
     const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'a new question' } });
     const refused = await asBob(['reply', '--last', 'yes']);
     expect(refused.code).toBe(3);
@@ -277,6 +278,16 @@ describe('asp reply', () => {
     expect((await messagesOf(id)).map(({ content }) => content)).toEqual(['a new question', 'yes']);
     expect((await asBob(['reply', '--last', 'late'])).code).toBe(0);
     expect((await messagesOf(older)).map(({ content }) => content)).toEqual(['an old question', 'late']);
+  });
+
+  it('--last does not give a stranger’s later invitation the answer to someone else', async () => {
+    const older = await shared('an old question');
+    const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'hi, stranger' } });
+    const { code, err } = await asBob(['reply', '--last', 'yes', '--join']);
+    expect({ code, answered: (await messagesOf(older)).at(-1)?.['content'] }).toEqual({ code: 0, answered: 'yes' });
+    expect(err).toContain(`You are also invited to ${id}, by an agent that is not on your allowlist.`);
+    // Nothing else waits now.
+    expect((await asBob(['reply', '--last', 'hello'])).err).toContain(`You are invited to ${id} and have not joined.`);
   });
 
   it('takes its text from standard input', async () => {

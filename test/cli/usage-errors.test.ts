@@ -243,7 +243,7 @@ describe('a coding agent that runs asp', () => {
     [`message list ${SESSION}`, FENCE],
     [`send ${SESSION} hi --wait`, FENCE],
     ['ask @a.b why?', FENCE],
-    [`reply ${SESSION} hi`, 'For a coding agent: asp reply --for-agent refuses an endless conversation.'],
+    [`reply ${SESSION} hi`, 'For a coding agent: asp reply --for-agent stops endless conversations.'],
     [
       'tail --timeout 1s',
       'For a coding agent: asp tail --for-agent prints one short line for each message, with who wrote it.',

@@ -1,21 +1,45 @@
 import type { FindRelation } from '../../agent/relation.js';
+import { within } from '../../kit/clock.js';
+import { joinSignals } from '../../kit/join-signals.js';
 import type { Senders } from '../../kit/mcp.js';
 import { isHandle } from '../../wire/handle.js';
 import { listSenders } from '../../wire/relation.js';
 import type { Context } from './context.js';
 
-/** The relations of other agents to the acting one. The allowlist is read once it is needed. */
+/** The message is here already: its relation is not worth a longer wait. */
+const PATIENCE_MS = 2_000;
+
+/**
+ * The relations of other agents to the acting one. The allowlist is read once it is needed; as long as it cannot be read,
+ * an agent of another owner counts as anyone.
+ */
 export function openRelations(context: Context): FindRelation {
-  let opened: Promise<FindRelation> | undefined;
-  const open = async (): Promise<FindRelation> => {
-    const { createRelations } = await import('../../agent/relation.js');
-    const [client, me] = await Promise.all([context.client(), context.actingHandle()]);
-    return createRelations({ context, client, me, signal: context.signal });
+  let opened: { readonly find: Promise<FindRelation>; end(): void } | undefined;
+  const open = () => {
+    const ended = new AbortController();
+    const { signal, release } = joinSignals(context.signal, ended.signal);
+    const find = async (): Promise<FindRelation> => {
+      const { createRelations } = await import('../../agent/relation.js');
+      const [client, me] = await Promise.all([context.client(), context.actingHandle()]);
+      return createRelations({ context, client, me, signal });
+    };
+    const end = (): void => {
+      ended.abort();
+      release();
+    };
+    return { find: find(), end };
   };
   return async (handle) => {
     if (!isHandle(handle)) return 'anyone';
     opened ??= open();
-    return (await opened)(handle);
+    const mine = opened;
+    const giveUp = (): 'anyone' => {
+      mine.end();
+      if (opened === mine) opened = undefined;
+      return 'anyone';
+    };
+    const found = mine.find.then((relationOf) => relationOf(handle));
+    return within(context.clock, PATIENCE_MS, found, giveUp).catch(giveUp);
   };
 }
 

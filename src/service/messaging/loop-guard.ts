@@ -2,7 +2,7 @@ import { putLast } from '../../kit/bounded-map.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { isFromPerson } from '../../wire/message.js';
 import { relateHandles } from '../../wire/relation.js';
-import { collectOwn, findReplyLimit, GO_ON, STOP } from '../../wire/reply-limit.js';
+import { collectOwn, describeLimit, findReplyLimit } from '../../wire/reply-limit.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { AgentActor, LoopGuard, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
@@ -13,8 +13,8 @@ import { listClaims, listOwnAndClaims } from '../store/events.js';
 
 const SESSIONS_MAX = 10_000;
 const PAGE_ROWS = 100;
-/** An agent may have written little of a long session. */
-const OWN_PAGE_ROWS = 500;
+/** An agent that wrote less than its limit in this many events answers no loop alone. */
+const OWN_EVENTS_MAX = 1_000;
 /** How far back a count looks if few of the events are messages. */
 const EVENTS_MAX = 5_000;
 
@@ -88,13 +88,18 @@ export function limitModel(context: ServiceContext, actor: AgentActor): ServiceC
     loopGuard: {
       async check(query, sessionId, lastSequence, message) {
         await loopGuard?.check(query, sessionId, lastSequence, message);
-        const collected = collectOwn(actor.handle, (handle) => isTrusted(query, actor, handle));
+        const known = new Map<string, Promise<boolean>>();
+        const collected = collectOwn(actor.handle, (handle) => {
+          const trusted = known.get(handle) ?? isTrusted(query, actor, handle);
+          known.set(handle, trusted);
+          return trusted;
+        });
         await collectBack(query, sessionId, actor.handle, lastSequence, collected.add);
         const limit = findReplyLimit(collected.own, message);
         if (limit === undefined) return;
         throw new ServiceError(
           'LOOP_GUARD',
-          `Nothing was sent to ${sessionId}: the limit ${limit} of these tools is reached. Why: ${STOP} ${GO_ON[limit]}: in the dashboard, or with asp chat.`,
+          `Nothing was sent to ${sessionId}: the limit ${limit} of these tools is reached. Why: ${describeLimit(limit)}`,
         );
       },
     },
@@ -116,8 +121,8 @@ async function collectBack(
   add: (message: Message) => Promise<boolean>,
 ): Promise<void> {
   let through = lastSequence;
-  while (through > 0 && lastSequence - through < EVENTS_MAX) {
-    const rows = await listOwnAndClaims(query, sessionId, me, through, OWN_PAGE_ROWS);
+  while (through > 0 && lastSequence - through < OWN_EVENTS_MAX) {
+    const rows = await listOwnAndClaims(query, sessionId, me, through, PAGE_ROWS);
     for (const { claim } of rows) if (claim !== null && !(await add(parseIfJson(claim) as Message))) return;
     through = (rows.at(-1)?.sequence ?? 1) - 1;
   }

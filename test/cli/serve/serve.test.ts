@@ -57,7 +57,7 @@ describe('asp serve starts', () => {
     ['a file', (directory: string) => join(directory, 'notes.txt'), /is a file/],
     ['below a file', (directory: string) => join(directory, 'notes.txt/data'), /is a file/],
     ['in /proc', () => '/proc/asp/data', /cannot be created/],
-    ['in /sys', () => '/sys/asp-data', /cannot write/],
+    ['in /sys', () => '/sys/asp-data', /does not allow|no access|read-only/],
   ])('refuses a data folder that is %s with exit 2, at once', async (_, pathIn, why) => {
     writeFileSync(join(home.directory, 'notes.txt'), 'mine');
     const words = ['serve', '--port', '0', '--json', '--data', pathIn(home.directory)];
@@ -75,7 +75,7 @@ describe('asp serve starts', () => {
     const { status, stderr } = await serve('--json', '--security-log', home.directory).ended;
     expect({ status, error: json<{ error: object }>(stderr).error }).toMatchObject({
       status: 2,
-      error: { message: `Cannot open the security log ${home.directory}.`, hint: 'it is a folder.' },
+      error: { message: `Cannot open the security log ${home.directory}.`, hint: 'it is a folder (EISDIR).' },
     });
   });
 

@@ -460,7 +460,7 @@ describe('A question on the Needs you page', () => {
     const id = await create();
     const page = await owner.open(PATH);
     expect([countOn(page), page.text.includes(`${mine.handle} asks ${phone}`)]).toEqual(['1', true]);
-    expect(page.text).toContain('An answer makes it join the session.');
+    expect(page.text).toContain('Answering makes it join the session.');
     expect(bodyOf(page)).not.toContain(`${id}/join`);
     const after = await pressOn(owner, page, /^yes/i);
     expect([pathOf(after), countOn(after), after.text.includes('Your answer was sent.')]).toEqual([

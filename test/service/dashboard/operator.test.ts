@@ -269,7 +269,7 @@ describe('The overview', () => {
   it.each([
     [SCHEMA_VERSION, 'Up to date'],
     [SCHEMA_VERSION - 1, '1 migration pending'],
-    [SCHEMA_VERSION + 1, `This process knows ${SCHEMA_VERSION}`],
+    [SCHEMA_VERSION + 1, `This process expects ${SCHEMA_VERSION}`],
   ])('says of schema %i: %s', (version, said) => {
     expect(renderSchema(version).markup).toContain(said);
   });

@@ -336,23 +336,35 @@ describe('A person who is asked to choose', () => {
     expect(late.text).toContain('Nothing was changed: the session changed in the meantime.');
   });
 
-  it.each(['', '1', '1.0', '99.0', '3.7', '-1.0', '3.x', '3.0.0'])(
-    'cannot press a button that does not exist: %j',
-    async (answer) => {
-      const session = await openSession();
-      await ask(session);
-      const page = await ada.open(at(session));
-      const form = mustFindForm(page, /^yes$/);
-      const { csrf, key } = form.values;
+  it('does not join with an agent that the page did not name', async () => {
+    const sister = await createActor(stage.desk.place, stage.operator, 'sister', { owner: mine.owner });
+    const session = await openSession();
+    await ask(session);
+    const page = await ada.open(at(session));
+    await mine.post(`/sessions/${session}/leave`);
+    await other.post(`/sessions/${session}/invite`, { invite: [sister.handle] });
+    const late = await ada.browser.submit(page, mustFindForm(page, /^yes$/), {}, /^yes$/);
+    expect(late.text).toContain('Nothing was changed: the session changed in the meantime.');
+    expect(await messagesOf(session)).toHaveLength(1);
+    const joined = (await other.mustReplay(session)).filter((event) => field(event, 'type') === 'session.joined');
+    expect(JSON.stringify(joined)).not.toContain(sister.handle);
+  });
+
+  it('cannot press a button that does not exist', async () => {
+    const session = await openSession();
+    await ask(session);
+    const { csrf, key } = mustFindForm(await ada.open(at(session)), /^yes$/).values;
+    const wrong = ['1.0', '99.0', '3.7', '-1.0', '3.x', '3.0.0'].map((text) => `${text} answer ${mine.handle}`);
+    for (const answer of ['', '1', '3.0', '3.0 answer', '3.0 join @nobody.here', ...wrong]) {
       const sent = await request(`${stage.web}${at(session, '/answer')}`, {
         method: 'POST',
         headers: { cookie: cookieOf(ada), 'content-type': 'application/x-www-form-urlencoded' },
         body: new URLSearchParams({ csrf: csrf ?? '', key: key ?? '', answer }).toString(),
       });
-      expect(sent.status).toBe(303);
-      expect(await messagesOf(session)).toHaveLength(1);
-    },
-  );
+      expect(sent.status, answer).toBe(303);
+    }
+    expect(await messagesOf(session)).toHaveLength(1);
+  });
 });
 
 describe('A person who manages a session', () => {

@@ -51,7 +51,9 @@ describe('A turn of a webhook', () => {
       clock: systemClock,
       database: { ...stage.database, epoch: () => epoch },
       inboxes: {
-        ...inboxes,
+        settle: () => inboxes.settle(),
+        settleFor: (agentId: string) => inboxes.settleFor(agentId),
+        settleForAccount: (accountId: string) => inboxes.settleForAccount(accountId),
         delivered: (...[agentId, sessionId, progress]: Parameters<typeof inboxes.delivered>) => {
           proved.push(progress.sent);
           inboxes.delivered(agentId, sessionId, progress);

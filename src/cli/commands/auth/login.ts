@@ -321,7 +321,7 @@ async function withoutStore(
   if (fault !== undefined)
     return new CliError('ASP_STORE_UNAVAILABLE', {
       message: `${kind === 'file' ? '' : `${cause.message} `}${fault.message} ${NOT_SIGNED_IN}`,
-      why: 'a login needs a place: set XDG_STATE_HOME to a folder on a disk with space that you can write to, or use ASP_CLIENT_ID and ASP_CLIENT_SECRET.',
+      why: 'logins must be stored somewhere: set XDG_STATE_HOME to a writable folder on a disk with free space, or use ASP_CLIENT_ID and ASP_CLIENT_SECRET.',
       cause,
     });
   return new CliError('ASP_STORE_UNAVAILABLE', {

@@ -2,7 +2,6 @@ import { type LimitName, type LimitRules, openLimits } from '../../../agent/limi
 import { putLast } from '../../../kit/bounded-map.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { HOPS, readHops } from '../../../wire/message.js';
-import { GO_ON, STOP } from '../../../wire/reply-limit.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
@@ -86,12 +85,13 @@ export function parseSession(target: unknown): string | undefined {
 }
 
 /** Worded for a person: a model cannot set options. */
+const STOP = 'stop here and tell the person you work for.';
 const RAISE = ', or the person raises the limit of these tools.';
 const CONTINUE: Partial<Record<LimitName, string>> = {
-  max_replies: `${GO_ON.max_replies}${RAISE}`,
-  max_replies_per_hour: `the count falls within an hour${RAISE}`,
-  max_hops: `${GO_ON.max_hops}${RAISE}`,
-  repeated: `${GO_ON.repeated}.`,
+  max_replies: `A message from a person in the session resets the count${RAISE}`,
+  max_replies_per_hour: `The count falls within an hour${RAISE}`,
+  max_hops: `A new message from a person starts a new chain${RAISE}`,
+  repeated: 'The text was the same three times in a row. A message from a person resets this.',
 };
 
 function limitError(limit: LimitName, sessionId: string | undefined): CliError {

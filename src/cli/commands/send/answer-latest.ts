@@ -4,6 +4,7 @@ import type { Message } from '../../../wire/schemas/message.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { notFound } from '../../context/explain.js';
+import { openRelations } from '../../context/relations.js';
 import { messageText } from '../message/message-text.js';
 import { findSession } from '../session/find-session.js';
 import { lookAtSession, refuseInvited } from '../session/refusal.js';
@@ -76,21 +77,33 @@ async function findLatest(context: Context, sessionId: string, me: string): Prom
 }
 
 /**
- * The most recently changed session whose last message is from another agent, or which this agent is invited to: what is
- * in it cannot be seen before. A notice that a command failed needs no answer.
+ * The most recently changed session whose last message is from another agent, or which an agent that this one knows has
+ * invited it to: what is in it cannot be seen before. A stranger's invitation comes last, so that no stranger can take an
+ * answer meant for someone else. A notice that a command failed needs no answer.
  */
 async function findSessionToAnswer(context: Context, me: string): Promise<string> {
   const query = { state: 'active', limit: LIST_LIMIT_MAX } as const;
   const { sessions } = await read(context, 'listSessions', { query });
   const mine = sessions.flatMap(({ id, last_sequence: last, participants }) => {
     const status = participants.find(({ handle }) => handle === me)?.status;
-    return status === 'joined' || status === 'invited' ? [{ id, last, status }] : [];
+    const others = participants.filter((one) => one.handle !== me && one.status === 'joined');
+    return status === 'joined' || status === 'invited' ? [{ id, last, status, others }] : [];
   });
-  for (const { id, last, status } of mine.slice(0, SESSIONS_MAX)) {
-    if (status === 'invited') return id;
+  const relationOf = openRelations(context);
+  let fromStranger: string | undefined;
+  for (const { id, last, status, others } of mine.slice(0, SESSIONS_MAX)) {
+    if (status === 'invited') {
+      for (const { handle } of others) if ((await relationOf(handle)) !== 'anyone') return id;
+      fromStranger ??= id;
+      continue;
+    }
     const message = (await readLastMessages(context, id, last)).at(-1);
-    if (message !== undefined && message.sender !== me && !isFailureNotice(message)) return id;
+    if (message === undefined || message.sender === me || isFailureNotice(message)) continue;
+    if (fromStranger !== undefined)
+      await context.output.note(`You are also invited to ${fromStranger}, by an agent that is not on your allowlist.`);
+    return id;
   }
+  if (fromStranger !== undefined) return fromStranger;
   throw await notFound(
     'There is no message to answer.',
     'in each of your open sessions, the last message is your own, or there is none.',

@@ -1,13 +1,13 @@
 import { isMessageEvent } from '../../../wire/event.js';
 import { IN_REPLY_TO, toText } from '../../../wire/message.js';
-import { collectOwn, findReplyLimit, GO_ON, type Said, STOP } from '../../../wire/reply-limit.js';
+import { collectOwn, describeLimit, findReplyLimit, type Said } from '../../../wire/reply-limit.js';
 import type { Context } from '../../context/context.js';
 import { openRelations } from '../../context/relations.js';
 import { CliError } from '../../errors.js';
 import { readEventsBack } from '../session/session-events.js';
 
 /** A session with more events than this since the last message of a person counts as if it began there. */
-const EVENTS_MAX = 5_000;
+const EVENTS_MAX = 1_000;
 
 /**
  * Keeps two coding agents from answering each other forever. This process remembers nothing, so the count comes from the
@@ -25,12 +25,11 @@ export async function refuseLoop(context: Context, me: string, sessionId: string
   const { once, idempotencyKey } = context.globals;
   const isRepeated = (once ?? idempotencyKey) !== undefined && isSame(collected.own.at(-1), next);
   // The service has the message already, and sends nothing twice.
-  if (isRepeated) return;
-  const limit = findReplyLimit(collected.own, next);
+  const limit = findReplyLimit(isRepeated ? collected.own.slice(0, -1) : collected.own, next);
   if (limit === undefined) return;
   throw new CliError('ASP_LIMIT', {
     message: `Nothing was sent to ${sessionId}: the limit ${limit} of asp reply --for-agent is reached.`,
-    why: `${STOP} ${GO_ON[limit]}: in the dashboard, or with asp chat.`,
+    why: describeLimit(limit),
   });
 }
 

@@ -65,11 +65,12 @@ export async function* readEventsBack(context: Context, sessionId: string): Asyn
     const first = events[0]?.sequence ?? 1;
     const after = Math.max(0, first - 1 - LAST_WINDOW);
     if (first <= 1) return;
-    const query = { after_sequence: after, limit: LAST_WINDOW };
-    const path = { session_id: sessionId };
-    const page = await read(context, 'replayEvents', { path, query }, unseenSession(sessionId));
+    events = [];
+    for await (const event of readSessionEvents(context, sessionId, after)) {
+      if (event.sequence >= first) break;
+      events.push(event);
+    }
     // An agent that joined late does not see the beginning.
-    events = page.events.filter(({ sequence }) => sequence < first);
     if (events.length === 0) return;
   }
 }

@@ -132,7 +132,7 @@ function renderService({ context }: Visit, { status }: OverviewSources, { isRead
 /** On PostgreSQL, a process of another release can share the database. */
 export function renderSchema(version: number): Html {
   if (version > SCHEMA_VERSION)
-    return html`${version} <span class="badge warn">This process knows ${SCHEMA_VERSION}</span>`;
+    return html`${version} <span class="badge warn">This process expects ${SCHEMA_VERSION}</span>`;
   const pending = version === SCHEMA_VERSION ? 0 : listPending({ version }).length;
   return pending === 0
     ? html`${version} <span class="badge good">Up to date</span>`

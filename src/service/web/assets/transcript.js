@@ -263,12 +263,15 @@
     old.replaceWith(fresh);
     dispatchEvent(new Event('asp-composer'));
   };
-  let lastHead, lastReceipt;
-  const showStatus = ({ head: newHead, receipt: newReceipt }) => {
+  let lastHead, lastReceipt, lastCsrf;
+  const showStatus = ({ head: newHead, receipt: newReceipt, csrf }) => {
     if (newHead !== lastHead) head.innerHTML = newHead;
     if (newReceipt !== lastReceipt) receipt.innerHTML = newReceipt;
+    // Someone may have signed in again in another tab.
+    if (csrf !== lastCsrf) for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = csrf;
     lastHead = newHead;
     lastReceipt = newReceipt;
+    lastCsrf = csrf;
   };
   let waiting = [],
     shownAt = -TOGETHER,
@@ -319,9 +322,6 @@
     say(why);
     if (isSignedOut && !document.hidden) timer = setTimeout(open, SIGNED_OUT_WAIT);
   };
-  const renewForms = (csrf) => {
-    for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = csrf;
-  };
   // An EventSource does not see why it was refused. A plain request does, and it also gets the news.
   const poll = async () => {
     const mine = turn;
@@ -342,7 +342,6 @@
       if (isSignedOut) {
         isSignedOut = false;
         refusals = 0;
-        renewForms(found.csrf);
         return open();
       }
       if (isStreaming) say('on');

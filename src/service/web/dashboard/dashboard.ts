@@ -592,7 +592,9 @@ function findPageOf({ raw, routeOptions, server }: FastifyRequest): string {
     path = path.slice(0, path.lastIndexOf('/'));
     url = url.slice(0, url.lastIndexOf('/'));
   }
-  return path;
+  // Back to the view of one agent, not to that of the whole account.
+  const as = new URLSearchParams(raw.url?.split('?')[1]).get('as');
+  return as === null ? path : `${path}?${new URLSearchParams({ as })}`;
 }
 
 async function answerVisit(

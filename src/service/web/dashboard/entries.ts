@@ -344,6 +344,10 @@ function renderBubble({ sequence }: EventEnvelope, message: Message, where: Entr
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
 }
 
+/** What a button with an answer sends: the question, the choice, and what the page says will happen. */
+export const answerValue = (sequence: number, index: number, handle: string, isJoined: boolean): string =>
+  `${sequence}.${index} ${isJoined ? 'answer' : 'join'} ${handle}`;
+
 /** Buttons for the possible answers, of a form that is in the composer. A page without it has only the words. */
 function renderChoices(
   sequence: number,
@@ -355,11 +359,12 @@ function renderChoices(
     return html`<p class="offered soft small">Choices: ${choices.map((choice, index) => html`${index > 0 && ', '}${strangersText(choice)}`)}</p>`;
   const answerer = [...(writers ?? []), ...invited].find((handle) => handle !== message.sender);
   if (choices.length === 0 || answerer === undefined || answered?.has(message.id) === true) return undefined;
+  const isJoined = writers?.includes(answerer) === true;
   const buttons = choices.map(
     (choice, index) =>
-      html`<button class="button plain small-button" form="answer" name="answer" value="${sequence}.${index}">${strangersText(choice)}</button>`,
+      html`<button class="button plain small-button" form="answer" name="answer" value="${answerValue(sequence, index, answerer, isJoined)}">${strangersText(choice)}</button>`,
   );
-  const act = writers?.includes(answerer) === true ? 'Answer' : 'Join and answer';
+  const act = isJoined ? 'Answer' : 'Join and answer';
   return html`<div class="offered row-actions" role="group" aria-label="${act} message ${sequence} as ${answerer}">${buttons} <span class="soft small">${act} as <b class="mono">${answerer}</b></span></div>`;
 }
 

@@ -178,11 +178,13 @@ async function renderStep(
 function renderStatus(
   { context }: PageServer,
   { seen, status }: News,
-  { username }: Viewer,
-): { readonly head: string; readonly receipt: string } | undefined {
+  { browser, username }: Viewer,
+): { readonly head: string; readonly receipt: string; readonly csrf: string } | undefined {
   if (status === undefined) return undefined;
   const page = { ownAgents: listOwnAgents(seen), username, online: status.online };
-  return { head: renderSessionHead(seen.session, page, context.clock.now()).markup, receipt: status.receipt.markup };
+  const head = renderSessionHead(seen.session, page, context.clock.now()).markup;
+  // The sign-in may be newer than the forms of the page.
+  return { head, receipt: status.receipt.markup, csrf: browser.csrfFor(undefined) };
 }
 
 /**
@@ -297,9 +299,7 @@ async function answerPoll(
   const shown = Math.min(after, lastVisibleTo(found.seen.view));
   await markSeen(server.context, viewer.accountId, viewer.sessionId, shown);
   reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-  const news = { ...(await renderStep(server, found, viewer)), ...renderStatus(server, found, viewer) };
-  // The sign-in may be newer than the forms of the page.
-  return reply.send({ ...news, csrf: viewer.browser.csrfFor(undefined) });
+  return reply.send({ ...(await renderStep(server, found, viewer)), ...renderStatus(server, found, viewer) });
 }
 
 function toViewer(visit: Visit): Viewer {

@@ -15,6 +15,7 @@ import { renderTick } from '../form.js';
 import { type Html, html, renderAgentFace, strangersText, untrustedText } from '../html.js';
 import { renderTime } from '../time.js';
 import { findAnswerer } from './compose.js';
+import { answerValue } from './entries.js';
 import {
   FROM_NEEDS,
   NEEDS_PATH,
@@ -232,7 +233,10 @@ async function renderAsked(
   const { question, answerer, isJoined, path: ownPath } = asked;
   const { session_id: sessionId, sequence, asked_at: at } = row;
   const path = pathOfSession(sessionId);
-  const values = (index: number) => ({ answer: `${sequence}.${index}`, ...FROM_NEEDS });
+  const values = (index: number) => ({
+    answer: answerValue(sequence, index, answerer.handle, isJoined),
+    ...FROM_NEEDS,
+  });
   const about = html`to ${question.sender} as ${answerer.handle}${!isJoined && ', which joins the session'}`;
   const buttons = question.choices.map((choice, index) =>
     renderButton({ csrf, path: `${path}/answer`, label: strangersText(choice), about, values: values(index) }),
@@ -252,7 +256,7 @@ async function renderAsked(
     values: { question: String(sequence), ...FROM_NEEDS },
   };
   const shown = html`<li class="row knock">${renderAgentFace(question.sender, 'small')}
-<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_SHOWN_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span>${!isJoined && html`<span class="soft small">The agent is invited. An answer makes it join the session.</span>`}</div>
+<div class="who grow"><a class="row-link" href="${ownPath}">${strangersText(question.text, QUESTION_SHOWN_LENGTH)}</a><span class="soft small"><span class="mono wrap">${question.sender}</span> asks <span class="mono wrap">${answerer.handle}</span>, ${renderTime(at, context.clock.now())}</span>${!isJoined && html`<span class="soft small">The agent is invited. Answering makes it join the session.</span>`}</div>
 <div class="answers">${buttons}${renderButton(isJoined ? dismiss : decline)}</div></li>`;
   return [{ at, html: shown }];
 }

@@ -60,31 +60,32 @@ async function* writePrint(visit: Visit, seen: SeenSession, start: number, last:
   let characters = 0;
   yield '<ol class="entries">';
   while (after < last && count < PRINTED_MAX_EVENTS && characters < PRINTED_MAX_CHARACTERS) {
-    const piece = await readPiece(visit, after);
+    const piece = await readPiece(visit, after, last);
     const events = piece.events.filter(({ sequence }) => sequence <= last);
-    if (events.length === 0) {
-      after = last;
-      break;
-    }
-    yield (await renderPiece(visit, seen, events, before)).map(({ markup }) => markup).join('');
-    before = events.at(-1);
-    after = piece.hasMore ? (before?.sequence ?? last) : last;
+    if (events.length > 0) yield (await renderPiece(visit, seen, events, before)).map(({ markup }) => markup).join('');
+    before = events.at(-1) ?? before;
+    after = piece.isLast ? last : (before?.sequence ?? after);
+    if (events.length === 0) break;
     count += events.length;
     characters += piece.characters;
   }
   yield `</ol>${renderEnd(visit, seen, { after, last, isEmpty: count === 0 }).markup}`;
 }
 
-/** Reads what the account may see now: its sign-in may have ended, or the session may have been deleted. */
-async function readPiece(visit: Visit, after: number) {
+/**
+ * Reads what the account may see now: its sign-in may have ended, the session may have been deleted, or an agent may see
+ * less of it. Then no piece is the last.
+ */
+async function readPiece(visit: Visit, after: number, last: number) {
   const source = fromBrowser(visit);
-  const { events, hasMore } = await source.read(async (query) => {
+  const { events, isLast } = await source.read(async (query) => {
     const seen = await findSeenSession(query, visit.account.id, visit.part('session_id'), readAgent(visit));
-    if (seen === undefined) return { events: [], hasMore: false };
-    return readAccountRows(query, seen.view, after, PER_PAGE, PIECE_MAX_CHARACTERS);
+    if (seen === undefined) return { events: [], isLast: false };
+    const { events, hasMore } = await readAccountRows(query, seen.view, after, PER_PAGE, PIECE_MAX_CHARACTERS);
+    return { events, isLast: !hasMore && (await findLastVisibleTo(query, seen.view)) >= last };
   });
   const characters = events.reduce((sum, { payload }) => sum + payload.length, 0);
-  return { events: events.map(toEnvelope), hasMore, characters };
+  return { events: events.map(toEnvelope), isLast, characters };
 }
 
 async function renderPiece(

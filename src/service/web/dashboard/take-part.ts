@@ -132,7 +132,7 @@ function chooseType({ filename = '', mimetype = '' }: UploadPart): string {
 
 const hashText = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
-const ANSWER = /^([1-9]\d{0,14})\.(\d)$/;
+const ANSWER = /^([1-9]\d{0,14})\.(\d) (answer|join) (@\S+)$/;
 
 /**
  * Sends one of the answers that a question offers, marked as written by a person. An agent answers a question this way
@@ -140,7 +140,7 @@ const ANSWER = /^([1-9]\d{0,14})\.(\d)$/;
  */
 export async function actAnswer(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
-  const [, sequence, index] = ANSWER.exec(form.one('answer') ?? '') ?? [];
+  const [, sequence, index, act, handle] = ANSWER.exec(form.one('answer') ?? '') ?? [];
   const { seen, question } = await context.database.read(async (query) => {
     const seen = await requireSeen(visit, query);
     return { seen, question: await findAnswered(query, seen.view, Number(sequence ?? 0)) };
@@ -150,7 +150,9 @@ export async function actAnswer(visit: Visit, form: Parameters): Promise<Dashboa
   const content = question?.choices[Number(index)];
   const answerer = findAnswerer(seen.view, question?.sender);
   const actor = findActor(visit, listPresent(seen), answerer?.handle);
-  if (question === undefined || content === undefined || actor === undefined)
+  // Another agent would answer now, or one would join without the page having said so.
+  const isAsShown = answerer?.handle === handle && (answerer?.status !== 'invited' || act === 'join');
+  if (question === undefined || content === undefined || actor === undefined || !isAsShown)
     return movedWithNote(visit, back, 'too-late');
   const body = { content, metadata: { [SENT_BY]: DASHBOARD, [IN_REPLY_TO]: question.id } };
   const key = hashText(`answer ${question.id}`);
