@@ -89,7 +89,7 @@ describe('the error', () => {
 });
 
 describe('a file of asp that cannot be used', () => {
-  it('is named with what the system says, and is not called a bug', async () => {
+  it('is named with the reason and the system’s code, and is not called a bug', async () => {
     const homeDirectory = freshHome();
     mkdirSync(join(homeDirectory, '.local', 'state'), { recursive: true });
     const state = join(homeDirectory, '.local', 'state', 'asp-cli');
@@ -98,7 +98,7 @@ describe('a file of asp that cannot be used', () => {
       code: 'ASP_CONFIG',
       exit_code: 2,
       message: expect.stringContaining(state),
-      hint: expect.stringMatching(/^E(NOTDIR|EXIST): /),
+      hint: expect.stringMatching(/^it, or a folder above it, is a file \(E(NOTDIR|EXIST)\)/),
     });
   });
 });

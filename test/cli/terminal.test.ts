@@ -152,7 +152,7 @@ describe('text', () => {
     const printer = await createPrinter(context, 'fence', false);
     await printer.add(event);
     await printer.flush();
-    expect(printed.join()).toContain('from @a.b in sess_]0;pwn sequence 1');
+    expect(printed.join()).toMatch(/ from @a\.b \(.+\), not your user, in sess_\]0;pwn sequence 1: /);
     expect(printed.join()).not.toMatch(DANGEROUS);
     expect(childEnvironment({}, { ASP_SESSION_ID: id })).toEqual({ ASP_SESSION_ID: 'sess_\u001b]0;pwn\u0007' });
   });
