@@ -149,7 +149,7 @@ describe.skipIf(reason !== undefined)(`a sign-in whose home directory is on a re
       const { status, stderr } = await disk.asp(['login', '@me.bot', ...words]);
       expect(status).toBe(4);
       expect(stderr).toContain('the disk is read-only (EROFS). You were not signed in.');
-      expect(stderr).toContain('set XDG_STATE_HOME to a folder');
+      expect(stderr).toContain('set XDG_STATE_HOME to a writable folder');
       expect(stderr).not.toContain('try:');
     },
   );
