@@ -1,6 +1,5 @@
 import type { FindRelation } from '../../agent/relation.js';
 import { within } from '../../kit/clock.js';
-import { joinSignals } from '../../kit/join-signals.js';
 import type { Senders } from '../../kit/mcp.js';
 import { isHandle } from '../../wire/handle.js';
 import { listSenders } from '../../wire/relation.js';
@@ -17,16 +16,17 @@ export function openRelations(context: Context): FindRelation {
   let opened: { readonly find: Promise<FindRelation>; end(): void } | undefined;
   const open = () => {
     const ended = new AbortController();
-    const { signal, release } = joinSignals(context.signal, ended.signal);
     const find = async (): Promise<FindRelation> => {
-      const { createRelations } = await import('../../agent/relation.js');
+      const [{ createRelations }, { joinSignals }] = await Promise.all([
+        import('../../agent/relation.js'),
+        import('../../kit/join-signals.js'),
+      ]);
       const [client, me] = await Promise.all([context.client(), context.actingHandle()]);
+      const { signal, release } = joinSignals(context.signal, ended.signal);
+      ended.signal.addEventListener('abort', release);
       return createRelations({ context, client, me, signal });
     };
-    const end = (): void => {
-      ended.abort();
-      release();
-    };
+    const end = (): void => ended.abort();
     return { find: find(), end };
   };
   return async (handle) => {
