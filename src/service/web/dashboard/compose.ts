@@ -6,6 +6,7 @@ import { findTransition, type Verb } from '../../messaging/sessions.js';
 import type { OwnParticipationRow } from '../../store/participants.js';
 import { hidden, type Mistake, renderField, renderProblem } from '../form.js';
 import { type Html, html, untrustedText } from '../html.js';
+import { addressIn } from './entries.js';
 import { renderButton } from './frame.js';
 import { toPlainText } from './markdown.js';
 
@@ -83,7 +84,7 @@ export interface Composer extends Roles {
   readonly isEnded: boolean;
   /** Whether this service has links that let anyone read a session. */
   readonly canShare: boolean;
-  /** What the addresses of pages about the same view end with. */
+  /** The query that keeps other pages in the same view: `?as=planner`, or empty. */
   readonly viewQuery: string;
 }
 
@@ -199,5 +200,5 @@ export function renderManage(composer: Composer, count: string, people: Html): H
   const summary = `${count}, ${ACTIONS.format(actions.filter((action) => action !== false))}`;
   return html`<details class="fold" id="manage"${mistakes.length > 0 && html` open`}><summary>${summary}</summary><div class="card stack">${people}
 ${isWriting && invite}
-<p class="row-actions">${canShare && html`<a class="button plain small-button" href="${path}/links${viewQuery}">Share a link…</a>`}<a class="button plain small-button" href="${path}/print${viewQuery}">Print…</a><a class="button plain small-button" href="${path}/download${viewQuery}" download>Download session</a><a class="button plain small-button" href="${path}/download${viewQuery === '' ? '?' : `${viewQuery}&`}format=markdown" download>Download as Markdown</a>${isWriting && html`<a class="button plain small-button" href="${path}/end${viewQuery}">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave${viewQuery}">Leave session…</a>`}</p></div></details>`;
+<p class="row-actions">${canShare && html`<a class="button plain small-button" href="${path}/links${viewQuery}">Share a link…</a>`}<a class="button plain small-button" href="${path}/print${viewQuery}">Print…</a><a class="button plain small-button" href="${path}/download${viewQuery}" download>Download session</a><a class="button plain small-button" href="${addressIn({ path: `${path}/download`, viewQuery }, 'format=markdown')}" download>Download as Markdown</a>${isWriting && html`<a class="button plain small-button" href="${path}/end${viewQuery}">End session…</a>`}${joined.length > 0 && html`<a class="button plain small-button" href="${path}/leave${viewQuery}">Leave session…</a>`}</p></div></details>`;
 }

@@ -224,7 +224,7 @@ function renderFile(part: AnyPart, { path }: PartsContext, icon: Html, kind: str
 export interface EntryContext {
   /** Of the session's page. */
   readonly path: string;
-  /** What the addresses of pages about the same view end with. */
+  /** The query that keeps other pages in the same view: `?as=planner`, or empty. */
   readonly viewQuery?: string | undefined;
   /** Undefined: someone without an account here, who gets no page of details. */
   readonly username: string | undefined;
@@ -251,7 +251,7 @@ export interface EntryContext {
 
 type ViewAddress = Pick<EntryContext, 'path' | 'viewQuery'>;
 
-/** The address of the session's page in the same view, with a parameter. */
+/** The address of a page in the same view, with a parameter. */
 export const addressIn = ({ path, viewQuery = '' }: ViewAddress, parameter: string): string =>
   `${path}${viewQuery === '' ? '?' : `${viewQuery}&`}${parameter}`;
 
@@ -417,29 +417,33 @@ export function gapInWords(ms: number): string | undefined {
   return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
 }
 
-/** What happened, as a sentence. */
-function describe({ type, payload }: EventEnvelope): Html {
-  const who = (name: string): Html => html`<b class="mono">${String(payload[name] ?? 'someone')}</b>`;
-  switch (type) {
-    case 'session.invited':
-      return html`${who('by')} invited ${who('invitee')}`;
-    case 'session.joined':
-      return html`${who('agent')} joined`;
-    case 'session.left':
-      return payload['reason'] === 'grace_expired'
-        ? html`${who('agent')} left after being offline too long`
-        : html`${who('agent')} left`;
-    case 'session.ended':
-      return html`${who('ended_by')} ended the session`;
-    case 'session.reopened':
-      return html`${who('reopened_by')} reopened the session`;
-    case 'session.disconnected':
-      return html`${who('agent')} lost its connection`;
-    case 'session.reconnected':
-      return html`${who('agent')} is connected again`;
-    default:
-      return html`<span class="mono">${type}</span>`;
-  }
+/** What happened, with members of the payload in braces. */
+const PHRASE: Readonly<Record<string, string>> = {
+  'session.invited': '{by} invited {invitee}',
+  'session.joined': '{agent} joined',
+  'session.left': '{agent} left',
+  'session.ended': '{ended_by} ended the session',
+  'session.reopened': '{reopened_by} reopened the session',
+  'session.disconnected': '{agent} lost its connection',
+  'session.reconnected': '{agent} is connected again',
+};
+const LEFT_LATE = '{agent} left after being offline too long';
+
+/** The parts of the phrase for an event; each second one is a name. */
+function phraseOf({ type, payload }: EventEnvelope): readonly string[] {
+  const isLate = type === 'session.left' && payload['reason'] === 'grace_expired';
+  const phrase = isLate ? LEFT_LATE : Object.hasOwn(PHRASE, type) ? PHRASE[type] : type;
+  const parts = (phrase ?? type).split(/\{(\w+)\}/);
+  return parts.map((part, index) => (index % 2 === 1 ? String(payload[part] ?? 'someone') : part));
+}
+
+/** What happened, without markup. */
+export const describeInText = (event: EventEnvelope): string => phraseOf(event).join('');
+
+/** The same with the names marked. */
+function describe(event: EventEnvelope): Html {
+  if (!Object.hasOwn(PHRASE, event.type)) return html`<span class="mono">${event.type}</span>`;
+  return html`${phraseOf(event).map((part, index) => (index % 2 === 1 ? html`<b class="mono">${part}</b>` : part))}`;
 }
 
 /** Measures the pictures in these events, and loads the highlighter if there is code in them. */

@@ -24,6 +24,7 @@ import { listPushSubscriptions, type PushSubscriptionRow } from '../../store/pus
 import { listShareLinksOfAccount, type ShareLinkRow } from '../../store/share-links.js';
 import { strangersLines, untrustedText } from '../html.js';
 import { PASSKEYS_MAX } from '../passkeys.js';
+import { describeInText } from './entries.js';
 import { findSeenSession, readAgent, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
 
@@ -266,7 +267,7 @@ const toLine = (text: string): string => untrustedText(text).replace(/[\\`*_{}[\
 function toMarkdown(event: EventEnvelope): string {
   const { sequence, created_at: at } = event;
   const when = `#${sequence}, ${new Date(at).toISOString()}`;
-  if (!isMessageEvent(event)) return `\n${toLine(tellEvent(event))} (${when})\n`;
+  if (!isMessageEvent(event)) return `\n${toLine(describeInText(event))} (${when})\n`;
   const { sender, content } = event.payload;
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content as readonly AnyPart[]);
   const texts = parts.map((part) => toQuote(part.text ?? `\`\`\`\`json\n${JSON.stringify(part, null, 2)}\n\`\`\`\``));
@@ -279,12 +280,6 @@ interface AnyPart {
 }
 
 const toQuote = (text: string): string => strangersLines(text).replace(/^/gm, '> ');
-
-/** Such as “@bob.bot joined”. */
-function tellEvent({ type, payload }: EventEnvelope): string {
-  const who = ['agent', 'invitee', 'ended_by', 'reopened_by'].flatMap((name) => payload[name] ?? []);
-  return `${who.join(', ')} ${type.replace('session.', '')}`;
-}
 
 async function* writeLines(visit: Visit, sessionId: string): Text {
   for await (const { events } of eachPiece(fromBrowser(visit), sessionId, readAgent(visit)))

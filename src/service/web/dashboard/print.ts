@@ -3,7 +3,7 @@ import { findLastVisibleTo, readAccountRows, toEnvelope, wholeThrough } from '..
 import { PRINT_SCRIPT } from '../assets.js';
 import { type Html, html, untrustedText } from '../html.js';
 import { renderDeadline } from '../time.js';
-import { prepareEntries, toEntries } from './entries.js';
+import { addressIn, prepareEntries, toEntries } from './entries.js';
 import { fromBrowser } from './export.js';
 import { renderTrail } from './frame.js';
 import { pathOfSession } from './sessions.js';
@@ -24,7 +24,7 @@ import { type DashboardAnswer, REST, type Visit } from './visit.js';
 /** What one page has at most: hundreds of sheets. */
 const PRINTED_MAX_EVENTS = 2_000;
 const PRINTED_MAX_CHARACTERS = 4 * 1024 * 1024;
-/** What is read and rendered at once. */
+/** The size of a piece, which is read and rendered at once. */
 const PIECE_MAX_CHARACTERS = 256 * 1024;
 
 /** The whole session on one page, for paper. It is read and rendered while it is sent. */
@@ -115,7 +115,7 @@ interface End {
 function renderEnd({ part }: Visit, { view }: SeenSession, { after, last, isEmpty }: End): Html {
   if (after >= last)
     return html`<p class="soft small">${isEmpty ? 'There is nothing here.' : `Complete up to event ${last}.`}</p>`;
-  const query = queryOf(view);
-  const rest = `${pathOfSession(part('session_id'))}/print${query}${query === '' ? '?' : '&'}after=${after}`;
+  const path = `${pathOfSession(part('session_id'))}/print`;
+  const rest = addressIn({ path, viewQuery: queryOf(view) }, `after=${after}`);
   return html`<p class="soft small">This page ends with event ${after} of ${last}. <a href="${rest}">Print the rest…</a></p>`;
 }

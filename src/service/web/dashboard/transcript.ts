@@ -78,7 +78,7 @@ export interface TranscriptPage {
 
 /** The address of the page, up to its own parameters. */
 function getAddress({ path, view }: Pick<TranscriptPage, 'path' | 'view'>): string {
-  return view.agent === undefined ? `${path}?` : `${path}${queryOf(view)}&`;
+  return addressIn({ path, viewQuery: queryOf(view) }, '');
 }
 
 /** If one of the account's agents sees less than the account: whose view this is, and the others. */
@@ -649,7 +649,7 @@ export async function requireSeen(visit: Visit, view: Query): Promise<SeenSessio
   return seen;
 }
 
-/** What the address of a page about this view ends with. */
+/** The query of a page in this view: `?as=planner`, or empty for the view of the account. */
 export function queryOf({ agent }: Pick<AccountView, 'agent'>): string {
   return agent === undefined ? '' : `?as=${splitHandle(agent.handle).name}`;
 }
