@@ -2,7 +2,7 @@ import type { Senders } from '../../kit/mcp.js';
 import { findActor, isMessageEvent } from '../../wire/event.js';
 import { isId } from '../../wire/id.js';
 import type { Resource } from '../../wire/mcp.js';
-import { listSenders, type Relation, relateHandles } from '../../wire/relation.js';
+import { listSenders } from '../../wire/relation.js';
 import type { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { Session } from '../../wire/schemas/session.js';
@@ -19,7 +19,7 @@ import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { findLastVisible, readVisibleRows, toEnvelope } from '../messaging/events.js';
 import { viewSessions } from '../messaging/list-sessions.js';
-import { findDecided } from '../store/allowlists.js';
+import { relateTo } from '../messaging/relations.js';
 import { countPending, listPending, type PendingRow } from '../store/inboxes.js';
 import { findParticipation, type ParticipationRow } from '../store/participants.js';
 import type { News } from './news.js';
@@ -42,11 +42,7 @@ export interface ToolService {
 /** Each author of what a model is about to read, with its relation. */
 export async function relateSenders({ database }: ServiceContext, actor: AgentActor, value: object): Promise<Senders> {
   const handles = listSenders(value);
-  if (handles.length === 0) return {};
-  const decided = await database.read((query) => findDecided(query, actor.agentId, handles));
-  const relate = (handle: string): Relation =>
-    relateHandles(actor.handle, handle) ?? (decided.get(handle)?.isListed === true ? 'on your allowlist' : 'anyone');
-  return Object.fromEntries(handles.map((handle) => [handle, relate(handle)]));
+  return handles.length === 0 ? {} : database.read((query) => relateTo(query, actor, handles));
 }
 
 /** Calls `look` now and whenever there may be news, until it finds something or the time is up. */

@@ -1,19 +1,18 @@
 import { putLast } from '../../kit/bounded-map.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { isFromPerson } from '../../wire/message.js';
-import { relateHandles } from '../../wire/relation.js';
 import { collectOwn, describeLimit, findReplyLimit } from '../../wire/reply-limit.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { AgentActor, LoopGuard, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
-import { findDecided } from '../store/allowlists.js';
 import { listClaims, listOwnAndClaims } from '../store/events.js';
+import { relateTo } from './relations.js';
 
 const SESSIONS_MAX = 10_000;
 const PAGE_ROWS = 100;
-/** An agent that wrote less than its limit in this many events answers no loop alone. */
+/** How far back the messages of one agent count. An agent that wrote few of the last 1,000 drives no loop. */
 const OWN_EVENTS_MAX = 1_000;
 /** How far back a count looks if few of the events are messages. */
 const EVENTS_MAX = 5_000;
@@ -88,11 +87,11 @@ export function limitModel(context: ServiceContext, actor: AgentActor): ServiceC
     loopGuard: {
       async check(query, sessionId, lastSequence, message) {
         await loopGuard?.check(query, sessionId, lastSequence, message);
-        const known = new Map<string, Promise<boolean>>();
-        const collected = collectOwn(actor.handle, (handle) => {
-          const trusted = known.get(handle) ?? isTrusted(query, actor, handle);
-          known.set(handle, trusted);
-          return trusted;
+        const trusted = new Map<string, boolean>();
+        const collected = collectOwn(actor.handle, async (handle) => {
+          const isTrusted = trusted.get(handle) ?? (await relateTo(query, actor, [handle]))[handle] !== 'anyone';
+          trusted.set(handle, isTrusted);
+          return isTrusted;
         });
         await collectBack(query, sessionId, actor.handle, lastSequence, collected.add);
         const limit = findReplyLimit(collected.own, message);
@@ -104,12 +103,6 @@ export function limitModel(context: ServiceContext, actor: AgentActor): ServiceC
       },
     },
   };
-}
-
-async function isTrusted(query: Query, { agentId, handle: me }: AgentActor, handle: string): Promise<boolean> {
-  const relation = relateHandles(me, handle);
-  if (relation !== undefined) return relation !== 'anyone';
-  return (await findDecided(query, agentId, [handle])).get(handle)?.isListed === true;
 }
 
 /** Passes on messages from the last one backward, until `add` wants no more. */
