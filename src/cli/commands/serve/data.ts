@@ -1,6 +1,7 @@
 import { promises } from 'node:fs';
 import { resolve } from 'node:path';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
+import { fileFault, isFileError } from '../../../kit/private-file.js';
 import type { HeldData } from '../../../service/operator/backup.js';
 import type { MigrationPlan } from '../../../service/operator/migrate.js';
 import type { PlannedStep } from '../../../service/store/migrations.js';
@@ -277,16 +278,6 @@ async function translateMigrationError(error: unknown): Promise<unknown> {
   return translateBackupError(error, []);
 }
 
-const MISSING = 'there is no such file or folder.';
-const NOT_ALLOWED = 'this user cannot read or write there.';
-const FULL = 'the disk is full.';
-const FILE_REASON: Readonly<Record<string, string>> = {
-  ...{ ENOENT: MISSING, ENOTDIR: MISSING, EACCES: NOT_ALLOWED, EPERM: NOT_ALLOWED, ENOSPC: FULL, EDQUOT: FULL },
-  EROFS: 'the disk is read-only.',
-  EEXIST: 'it is a file, not a folder.',
-  EFBIG: 'it would be larger than a file may be there.',
-};
-
 /** Why data was not saved, restored or deleted; `next` is the command for an existing file. */
 async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {
   const { isBackupError, isUnusable } = await import('../../../service/core/errors.js');
@@ -296,9 +287,9 @@ async function translateBackupError(error: unknown, next: readonly string[]): Pr
     const isInTheWay = error.code === 'EXISTS' || error.code === 'NOT_EMPTY';
     return isInTheWay ? new CliError('ASP_FILE_EXISTS', { ...facts, next }) : new CliError('ASP_CONFIG', facts);
   }
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const why = Object.hasOwn(FILE_REASON, code) ? FILE_REASON[code] : undefined;
+  const isMissing = isFileError(error, 'ENOENT', 'ENOTDIR');
+  const why = isMissing ? 'there is no such file or folder' : fileFault(error);
   if (why === undefined) return error;
   const path = error instanceof Error && 'path' in error ? String(error.path) : 'A file';
-  return new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why, cause: error });
+  return new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why: `${why}.`, cause: error });
 }
