@@ -38,6 +38,8 @@ export interface Vocabulary {
   /** Options of every command. */
   readonly everywhere: readonly Option[];
   readonly lists: Readonly<Record<ListName, readonly Candidate[]>>;
+  /** The values of settings that have only a few. */
+  readonly settings: Readonly<Record<string, readonly Candidate[]>>;
   /** For `--fields`: the members in the output of each command. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
 }
@@ -413,7 +415,7 @@ function listValues({ known, recall, parsed }: Ask, kind: Kind, typed: string): 
         typed,
       );
     case 'settingValues':
-      return offerSetting(recall, args[0] ?? '', typed);
+      return offerSetting(known, recall, args[0] ?? '', typed);
     case 'keys':
       return matching(settingKeys(known, recall), typed);
     case 'conditions': {
@@ -444,13 +446,9 @@ function settingKeys({ lists }: Vocabulary, recall: Ask['recall']): Candidate[] 
   );
 }
 
-function offerSetting(recall: Ask['recall'], key: string, typed: string): Candidate[] {
+function offerSetting({ settings }: Vocabulary, recall: Ask['recall'], key: string, typed: string): Candidate[] {
   if (key === 'default_profile') return matching(recall('profiles'), typed);
   if (key === 'local_agent' || key.endsWith('.agent'))
     return asTyped([...recall('agents'), ...recall('handles')], typed);
-  const choices = { color: ['auto', 'always', 'never'], store: ['keychain', 'file'] }[key] ?? [];
-  return matching(
-    choices.map((choice): Candidate => [choice, '']),
-    typed,
-  );
+  return matching(settings[key] ?? [], typed);
 }

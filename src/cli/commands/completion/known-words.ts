@@ -3,6 +3,7 @@ import { EVENT_TYPES } from '../../../wire/event.js';
 import { SCOPE_DESCRIPTION, SCOPES } from '../../../wire/scope.js';
 import type { LoadedProgram } from '../../command.js';
 import { GLOBAL_OPTIONS } from '../../options.js';
+import { SETTINGS } from '../../profile/config.js';
 import { SETTING_ABOUT } from '../config.js';
 import { CODING_AGENTS } from '../connect/coding-agents.js';
 import { MEANING } from '../help/explain.js';
@@ -52,6 +53,11 @@ export function collectVocabulary({ nouns, commands }: LoadedProgram): Vocabular
       triggers: plain(TRIGGER_EVENTS),
       types: EVENT_TYPES.map((type) => [type.replace(/^session\./, ''), type]),
     },
+    settings: Object.fromEntries(
+      Object.entries(SETTINGS).flatMap(([name, setting]) =>
+        'choices' in setting ? [[name, plain(setting.choices)]] : [],
+      ),
+    ),
     fields: Object.fromEntries(commands.flatMap(({ path }) => listFields(path))),
   };
 }
