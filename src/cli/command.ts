@@ -3,8 +3,6 @@ import { usageError } from './errors.js';
 import { type GLOBAL_OPTIONS, WRITE_OPTIONS } from './options.js';
 import { readCount, readDuration } from './values.js';
 
-export const DEFAULT_DEADLINE_MS = 60_000;
-
 /** What a command changes: nothing outside this process, files on this machine, or data at a service. */
 export type Effect = 'none' | 'local' | 'read' | 'write';
 
@@ -208,7 +206,7 @@ interface Definition<
   readonly stdout: string;
   /** The command runs until it is stopped: `--timeout` has no default. */
   readonly isEndless?: boolean;
-  /** The default deadline, if `--timeout` is not set (default 60 s). */
+  /** Its own default deadline, if it needs another one than other commands. */
   readonly deadlineMs?: number;
   /** With one of these options, it runs as long as its input or its own limit, and `--timeout` has no default. */
   readonly endlessWith?: readonly NameOf<NoInfer<Own>[number]>[];
@@ -247,7 +245,8 @@ export interface Command<
   readonly isDestructive: boolean;
   readonly stdout: string;
   readonly isEndless: boolean;
-  readonly deadlineMs: number;
+  /** Undefined: that of most commands. */
+  readonly deadlineMs: number | undefined;
   readonly endlessWith: readonly string[];
   readonly mixesShapesWith: readonly string[];
   readonly actsAs: string | undefined;
@@ -287,7 +286,7 @@ export function command<
     isDestructive: definition.isDestructive ?? false,
     stdout: definition.stdout,
     isEndless: definition.isEndless ?? false,
-    deadlineMs: definition.deadlineMs ?? DEFAULT_DEADLINE_MS,
+    deadlineMs: definition.deadlineMs,
     endlessWith: definition.endlessWith ?? [],
     mixesShapesWith: definition.mixesShapesWith ?? [],
     actsAs: definition.actsAs,

@@ -4,7 +4,6 @@ import { findCommand, listSpellings, type Request } from './argv.js';
 import {
   type Command,
   createArgs,
-  DEFAULT_DEADLINE_MS,
   type GlobalOption,
   loadCommands,
   namedAgent,
@@ -24,6 +23,9 @@ import { isColored, loadStyle } from './terminal/style.js';
 export interface RunOptions {
   readonly insteadOfRun?: (options: unknown) => void;
 }
+
+/** The deadline of most commands. */
+const DEFAULT_DEADLINE_MS = 60_000;
 
 /** Facts about a run after a failure. */
 interface Progress {
@@ -58,9 +60,10 @@ export async function run(
     const { globals, context, command, isDeadlinePassed, isHinted } = progress;
     const isDebug = globals?.isDebug ?? (argv.includes('--debug') || environment['ASP_DEBUG'] === '1');
     const deadlineMs = context?.deadline?.afterMs;
-    const isDeadlineGiven = globals?.timeoutMs !== undefined;
+    const isFromSetting = command?.deadlineMs === undefined && globals?.usualTimeoutMs !== undefined;
+    const deadlineFrom = globals?.timeoutMs !== undefined ? 'option' : isFromSetting ? 'setting' : undefined;
     const identity = context?.identity() ?? {};
-    const facts = { argv, identity, command, isDeadlinePassed, isHinted, isDebug, deadlineMs, isDeadlineGiven };
+    const facts = { argv, identity, command, isDeadlinePassed, isHinted, isDebug, deadlineMs, deadlineFrom } as const;
     return reportFailure(isOutputLost ? signal.reason : error, facts, surroundings, globals);
   }
 }
@@ -98,7 +101,7 @@ async function runCommand(
   options: RunOptions,
   progress: Progress,
 ): Promise<void> {
-  const [{ parseArgs }, { readGlobals, readSettings, settingsTimeoutMs }, { createContext }] = await Promise.all([
+  const [{ parseArgs }, { readGlobals, readSettings }, { createContext }] = await Promise.all([
     import('./parser.js'),
     import('./context/globals.js'),
     import('./context/create-context.js'),
@@ -122,10 +125,7 @@ async function runCommand(
       ? undefined
       : await (await import('./terminal/jq.js')).createFilter(globals.jq, surroundings.environment, signal);
   // A command with its own deadline, such as login, needs that long.
-  const usualMs =
-    command.deadlineMs === DEFAULT_DEADLINE_MS
-      ? (settingsTimeoutMs(settings) ?? DEFAULT_DEADLINE_MS)
-      : command.deadlineMs;
+  const usualMs = command.deadlineMs ?? globals.usualTimeoutMs ?? DEFAULT_DEADLINE_MS;
   const standardMs = hasOneOf(command.endlessWith) ? undefined : usualMs;
   const timeoutMs = command.isEndless ? undefined : (globals.timeoutMs ?? standardMs);
   const { clock } = surroundings;

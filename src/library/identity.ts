@@ -82,6 +82,7 @@ export async function findIdentity(
     mayAsk: false,
     isYes: false,
     timeoutMs: undefined,
+    usualTimeoutMs: undefined,
     retries: undefined,
     color: 'never',
     browser: undefined,

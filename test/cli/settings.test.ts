@@ -124,7 +124,7 @@ describe('A setting of this machine', () => {
         return err;
       };
       await asp('config set timeout 150ms');
-      expect(await why('')).toMatch(/the default deadline is 150\s?ms/);
+      expect(await why('')).toMatch(/the setting timeout is 150\s?ms/);
       expect(await why('', { ASP_TIMEOUT: '100ms' })).toMatch(/deadline of 100\s?ms/);
       expect(await why('--timeout 50ms', { ASP_TIMEOUT: '100ms' })).toMatch(/deadline of 50\s?ms/);
       // Tail has no deadline, and keeps having none.

@@ -50,8 +50,8 @@ export interface RunFacts {
   readonly isDebug: boolean;
   /** The deadline of the command; undefined: none. */
   readonly deadlineMs: number | undefined;
-  /** Whether it came from `--timeout` or ASP_TIMEOUT. */
-  readonly isDeadlineGiven: boolean;
+  /** From `--timeout` or ASP_TIMEOUT, or from the settings; undefined: it is the default. */
+  readonly deadlineFrom: 'option' | 'setting' | undefined;
   /** How to quote text from the service in a sentence; unchanged by default. */
   readonly quote?: ((text: string) => string) | undefined;
 }
@@ -186,11 +186,12 @@ function outputFailure(error: CliError, run: RunFacts): Failure {
 
 const pickIdentity = ({ as, profile, source }: ActingIdentity) => ({ as, profile, source });
 
-function deadlineReason({ deadlineMs, isDeadlineGiven }: RunFacts): string | undefined {
+function deadlineReason({ deadlineMs, deadlineFrom }: RunFacts): string | undefined {
   if (deadlineMs === undefined) return undefined;
-  return isDeadlineGiven
-    ? `--timeout or ASP_TIMEOUT set a deadline of ${durationText(deadlineMs)}.`
-    : `the default deadline is ${durationText(deadlineMs)}; change it with --timeout or ASP_TIMEOUT.`;
+  const limit = durationText(deadlineMs);
+  if (deadlineFrom === 'option') return `--timeout or ASP_TIMEOUT set a deadline of ${limit}.`;
+  const which = deadlineFrom === 'setting' ? 'the setting timeout' : 'the default deadline';
+  return `${which} is ${limit}; change it with --timeout or ASP_TIMEOUT.`;
 }
 
 /** The failure before the deadline passed, if there was one. */

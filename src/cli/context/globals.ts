@@ -4,7 +4,7 @@ import { usageError } from '../errors.js';
 import { COLOR_CHOICES, type Config, RETRIES_MAX, readConfig } from '../profile/config.js';
 import { type Host, resolvePaths } from '../profile/paths.js';
 import type { Format } from '../terminal/output.js';
-import { type ColorChoice, isColorSet } from '../terminal/style.js';
+import { type ColorChoice, findColorWish } from '../terminal/style.js';
 import { readCount, readDuration, readHandles } from '../values.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -24,6 +24,8 @@ export interface Globals {
   readonly isYes: boolean;
   /** Undefined: the command's own default. */
   readonly timeoutMs: number | undefined;
+  /** From the settings: the deadline of commands without one of their own. */
+  readonly usualTimeoutMs: number | undefined;
   readonly retries: number | undefined;
   readonly color: ColorChoice;
   /** The settings of this machine; a variable that names another program or store wins. */
@@ -89,13 +91,8 @@ export async function readSettings(host: Host): Promise<Settings> {
 
 /** Option, variables, setting: the first one that is set. */
 export function chooseColor(typed: ColorChoice | undefined, environment: Environment, settings: Settings): ColorChoice {
-  const setting = isColorSet(environment) ? undefined : settings['color'];
+  const setting = findColorWish(environment) === undefined ? settings['color'] : undefined;
   return typed ?? COLOR_CHOICES.find((choice) => choice === setting) ?? 'auto';
-}
-
-/** The deadline from the settings, for commands that have the default one. */
-export function settingsTimeoutMs({ timeout }: Settings): number | undefined {
-  return timeout === undefined ? undefined : durationMs(timeout);
 }
 
 /** `named`: the acting agent, if an argument of the command names it. */
@@ -130,6 +127,7 @@ export function readGlobals(
         : isSet(ASP_TIMEOUT)
           ? readDuration('ASP_TIMEOUT', ASP_TIMEOUT ?? '')
           : undefined,
+    usualTimeoutMs: settings['timeout'] === undefined ? undefined : durationMs(settings['timeout']),
     retries:
       args.count('retries', { max: RETRIES_MAX }) ??
       (ASP_RETRIES === undefined || ASP_RETRIES === ''

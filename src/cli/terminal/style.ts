@@ -30,31 +30,20 @@ export async function loadStyle(isColored: boolean): Promise<Style> {
 
 export type ColorChoice = 'auto' | 'always' | 'never';
 
-/** Whether a variable says something about color, so that the settings do not. */
-export function isColorSet(environment: Readonly<Record<string, string | undefined>>): boolean {
-  const { NO_COLOR = '', FORCE_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM } = environment;
-  return (
-    NO_COLOR !== '' ||
-    FORCE_COLOR !== undefined ||
-    (CLICOLOR_FORCE !== undefined && CLICOLOR_FORCE !== '0') ||
-    CLICOLOR === '0' ||
-    TERM === 'dumb'
-  );
+/** What variables say about color; undefined: nothing. NO_COLOR comes first, then those that force color. */
+export function findColorWish(environment: Readonly<Record<string, string | undefined>>): boolean | undefined {
+  const { NO_COLOR = '', FORCE_COLOR, CLICOLOR_FORCE = '0', CLICOLOR, TERM } = environment;
+  if (NO_COLOR !== '') return false;
+  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
+  if (CLICOLOR_FORCE !== '0') return true;
+  return CLICOLOR === '0' || TERM === 'dumb' ? false : undefined;
 }
 
-/**
- * Whether a stream is colored: the flag, then NO_COLOR, then variables that force color, then whether it is a terminal.
- */
+/** Whether a stream is colored: the option or the setting, then variables, then whether it is a terminal. */
 export function isColored(
   choice: ColorChoice,
   environment: Readonly<Record<string, string | undefined>>,
   isTerminal: boolean,
 ): boolean {
-  if (choice !== 'auto') return choice === 'always';
-  const { NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM } = environment;
-  if (NO_COLOR !== undefined && NO_COLOR !== '') return false;
-  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
-  if (CLICOLOR_FORCE !== undefined && CLICOLOR_FORCE !== '0') return true;
-  if (CLICOLOR === '0' || TERM === 'dumb') return false;
-  return isTerminal;
+  return choice === 'auto' ? (findColorWish(environment) ?? isTerminal) : choice === 'always';
 }

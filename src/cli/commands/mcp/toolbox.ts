@@ -376,7 +376,7 @@ function toFailureResult(
     quotes.push(text);
     return OUT_OF_SIGHT;
   };
-  const deadline = { isDeadlinePassed, deadlineMs: undefined, isDeadlineGiven: false };
+  const deadline = { isDeadlinePassed, deadlineMs: undefined, deadlineFrom: undefined };
   const failure = describeFailure(error, {
     argv: [],
     identity: context.identity(),
