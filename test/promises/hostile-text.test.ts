@@ -53,7 +53,7 @@ function framed(prompt: string): string {
 /** The messages that `asp inbox read` prints: each begins with a time and its sender, and its other lines are indented. */
 const INBOX_MESSAGE = /^\d\d:\d\d @[a-z0-9_.-]+(?: {2}(.*)|\n((?: {2}.*\n|\n)*))/gm;
 
-/** What is missing where a model learns, outside the text, who wrote it, and that it was not the user; undefined: nothing. */
+/** Which statement is missing around the text: who wrote it, or that the user did not. Undefined: both are there. */
 function provenance(prompt: string): string | undefined {
   const [before = ''] = prompt.split(/(?<= begin untrusted [^\n]* ===)\n/);
   if (!/\bnot your user\b|\bnone of it is from your user\b/.test(before)) return `no user: ${before}`;

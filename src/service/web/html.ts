@@ -23,7 +23,7 @@ function render(value: HtmlValue): string {
   return value.map(render).join('');
 }
 
-/** What browsers show in ways of their own, besides what no one sees; joiners that were kept are text. */
+/** Characters for formatting and for private use, which every browser shows differently. Joiners can be text. */
 const ODD = /(?![\u200c\u200d])[\p{Cf}\p{Co}]/gu;
 const SHOWN_LENGTH_MAX = 80;
 const NAME_LENGTH_MAX = 100;

@@ -10,19 +10,20 @@ const HASH = createHash('sha256').update(DASHBOARD_STYLE).digest('base64url').sl
 /** Where pages find their style. Another style has another path. */
 export const STYLESHEET_PATH = STYLESHEET_ROUTE.replace(':name', `${HASH}.css`);
 
-/** Each compresses the style once, when a browser first asks for it. The style holds no secret that its length could tell. */
-const COMPRESSED = { br: promisify<string, Buffer>(brotliCompress), gzip: promisify<string, Buffer>(gzip) } as const;
-type Encoding = keyof typeof COMPRESSED;
+/** The style holds no secret, so its compressed length gives nothing away. */
+const COMPRESS = { br: promisify<string, Buffer>(brotliCompress), gzip: promisify<string, Buffer>(gzip) } as const;
+type Encoding = keyof typeof COMPRESS;
 const compressed = new Map<Encoding, Promise<Buffer>>();
 
+/** Once for each encoding, when a browser first asks for it. */
 function compress(encoding: Encoding): Promise<Buffer> {
-  const known = compressed.get(encoding) ?? COMPRESSED[encoding](DASHBOARD_STYLE);
+  const known = compressed.get(encoding) ?? COMPRESS[encoding](DASHBOARD_STYLE);
   compressed.set(encoding, known);
   return known;
 }
 
-/** The smallest form that the browser understands; undefined: as it is (RFC 9110 §12.5.3). */
-function chooseEncoding(accepted = ''): Encoding | undefined {
+/** The best encoding that the browser accepts; undefined: none (RFC 9110 §12.5.3). */
+function chooseEncoding(accepted: string): Encoding | undefined {
   const names = accepted
     .toLowerCase()
     .split(',')
@@ -32,8 +33,8 @@ function chooseEncoding(accepted = ''): Encoding | undefined {
 }
 
 /**
- * For everyone, because pages need it before anyone has signed in. A page of another version gets this version's style,
- * which fits better than none, but must ask again next time.
+ * For everyone: people who open a shared session are not signed in. A page of another version gets this version's style,
+ * which is better than none, but must ask again next time.
  */
 export async function sendStylesheet(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const encoding = chooseEncoding(String(request.headers['accept-encoding'] ?? ''));
