@@ -40,6 +40,12 @@ describe('Who is let in', () => {
     expect(pathOf(arrived)).toBe(path);
   });
 
+  it('leads back to the view of one agent after a sign-in', async () => {
+    const answer = await post('/dashboard/sessions/none/end?as=main&x=1', {});
+    const onward = decodeURIComponent(answer.headers['location'] ?? '');
+    expect(onward).toMatch(/\/dashboard\/sessions\/none\/end\?as=main$/);
+  });
+
   it.each(acting)('%s does nothing for a stranger', async (path) => {
     const answer = await post(filled(path), {});
     expect([answer.status, answer.headers['location']?.split('?')[0]]).toEqual([303, '/oauth/sign-in']);

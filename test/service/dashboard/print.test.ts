@@ -1,11 +1,17 @@
+import { get as httpGet, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/kit/clock.js';
+import { createTurnableClock } from '../../../src/kit/turnable-clock.js';
 import { OWN_RATE_LIMIT } from '../../../src/wire/limit.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import type { Page } from '../../support/browser.js';
 import { request } from '../../support/http.js';
+import { until } from '../../support/until.js';
 import { bodyOf, cookieOf, openStage, pathOf, type Stage, type Visitor } from './stage.js';
 
 const HOSTILE = '<script>alert(1)</script><!--rest--></ol><img src=x onerror=alert(2)>';
+
+const DAY_MS = 24 * 60 * 60_000;
 
 let stage: Stage;
 let ada: Visitor;
@@ -108,6 +114,35 @@ describe('The page for printing a session', () => {
       expect((await eve.open(`${path}/print`)).answer.status).toBe(429);
     } finally {
       await limited.close();
+    }
+  });
+
+  it('does not call itself complete if the session is deleted while it is sent', async () => {
+    const clock = createTurnableClock(systemClock);
+    const own = await openStage({ areLimitsOn: false, clock, retentionMs: DAY_MS });
+    try {
+      const host = await createActor(own.desk.place, own.operator, 'host');
+      const viewer = await own.enterLocally(host.owner);
+      const session = await host.mustCreate({ topic: 'Long' });
+      // Less than a page may have, and in markup more than the sockets hold.
+      for (let index = 0; index < 15; index += 1) await host.mustSend(session, '&'.repeat(250_000));
+      await host.mustEnd(session);
+      const headers = { cookie: cookieOf(viewer) };
+      const begun = await new Promise<IncomingMessage>((resolve) => {
+        httpGet(`${own.web}${at(session)}/print`, { headers }, resolve);
+      });
+      // Nothing is read yet, so the service waits with the rest.
+      await until('the session is gone', async () => {
+        clock.advance(DAY_MS);
+        return (await viewer.open(at(session))).answer.status === 404;
+      });
+      let page = '';
+      for await (const part of begun) page += String(part);
+      expect(page).not.toContain('Complete up to event');
+      expect(page).toMatch(/This page ends with event \d+ of \d+\./);
+    } finally {
+      await own.close();
+      clock.stop();
     }
   });
 

@@ -341,6 +341,8 @@ describe('A transcript', () => {
 
   it('has the number of things that need you in its title, a button for its ID, and a download as Markdown', async () => {
     const session = await openSession('# A topic');
+    const named = await createActor(stage.desk.place, stage.operator, 'not_in_italics_', { owner: 'ada' });
+    await mine.mustInvite(session, named.handle);
     await mine.mustSend(session, '# Not a heading\n- one');
     await other.mustSend(session, 'yes?', { choices: ['yes', 'no'] });
     const { text: shown } = await get(pathOf(session));
@@ -351,9 +353,12 @@ describe('A transcript', () => {
       'content-type': 'text/markdown; charset=utf-8',
       'content-disposition': `attachment; filename="${session}.md"`,
     });
-    expect(file.split('\n').filter((line) => line !== '' && !/^@/.test(line))).toEqual([
+    expect(file.split('\n').filter((line) => line !== '')).toEqual([
       '# \\# A topic',
       session,
+      expect.stringMatching(/^@ada\.\S+ invited @eve\S+ \(#1, .*Z\)$/),
+      expect.stringMatching(/^@eve\S+ joined \(#2, .*Z\)$/),
+      expect.stringMatching(/ invited @ada\.not\\_in\\_italics\\_\S* \(#3, .*Z\)$/),
       expect.stringMatching(/^\*\*@ada\..*\*\* \(#\d+, .*Z\):$/),
       '> # Not a heading',
       '> - one',

@@ -197,7 +197,10 @@ describe('the tools for models at a URL', () => {
       await tools[0].call('session_reopen', { session_id: id });
       await two.mustJoin(id);
       await two.mustSend(id, 'I am a person', { sent_by: 'chat' });
+      // Anyone could claim that. A person on the allowlist counts.
       expect((await speak(0)).isError).toBe(true);
+      await one.post(`/agents/${one.owner}/${one.name}/allowlist`, { entries: [two.handle] });
+      expect((await speak(0)).isError).toBe(false);
       expect((await speak(1)).isError).toBe(false);
       await one.mustSend(id, 'I am a person', { sent_by: 'dashboard' });
       // At the same time, too.
@@ -206,6 +209,26 @@ describe('the tools for models at a URL', () => {
       for (const each of tools) await each.close();
     },
   );
+
+  it('names the relation of each author of what it returns', async () => {
+    const [me, listed] = [await service.createAgent('me'), await service.createAgent('listed')];
+    const sister = await service.createAgent('sister', { owner: me.owner });
+    const id = await me.mustCreate({ invite: [sister.handle, listed.handle, bob.handle] });
+    for (const other of [sister, listed, bob]) {
+      await other.mustJoin(id);
+      await other.mustSend(id, 'hello');
+    }
+    await me.post(`/agents/${me.owner}/${me.name}/allowlist`, { entries: [listed.handle] });
+    const tools = await toolsOf(me);
+    const { value } = await tools.call('read', { session_id: id });
+    expect((value as unknown as { senders: object }).senders).toEqual({
+      [me.handle]: 'you',
+      [sister.handle]: 'same owner',
+      [listed.handle]: 'on your allowlist',
+      [bob.handle]: 'anyone',
+    });
+    await tools.close();
+  });
 
   it('in a group, a message that names no question is not the reply', async () => {
     const carol = await service.createAgent('carol');
