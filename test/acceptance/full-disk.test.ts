@@ -104,16 +104,24 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
   });
 });
 
+function mountReadOnly(home: Home): void {
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', home.directory]);
+}
+
+async function unmount(home: Home): Promise<void> {
+  execFileSync('umount', ['-l', home.directory], { stdio: 'ignore' });
+  await home.dispose();
+}
+
 describe.skipIf(reason !== undefined)(`a home directory on a read-only disk ${reason ?? ''}`, () => {
   let disk: Home;
 
   beforeAll(() => {
     disk = createHome();
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', disk.directory]);
+    mountReadOnly(disk);
   });
   afterAll(async () => {
-    execFileSync('umount', ['-l', disk.directory], { stdio: 'ignore' });
-    await disk.dispose();
+    await unmount(disk);
   });
 
   it.each(['bash', 'zsh', 'fish'])('asp completion %s --install says so', async (shell) => {
@@ -134,11 +142,10 @@ describe.skipIf(reason !== undefined)(`a sign-in whose home directory is on a re
     home = createHome();
     service = await startServe(home, ['--seed', 'me.bot']);
     disk = createHome({ XDG_RUNTIME_DIR: home.environment['XDG_RUNTIME_DIR'], ASP_TOKEN_STORE: undefined });
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', disk.directory]);
+    mountReadOnly(disk);
   });
   afterAll(async () => {
-    execFileSync('umount', ['-l', disk.directory], { stdio: 'ignore' });
-    await disk.dispose();
+    await unmount(disk);
     await service.stop();
     await home.dispose();
   });
