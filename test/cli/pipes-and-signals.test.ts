@@ -204,7 +204,7 @@ describe.skipIf(!existsSync('/dev/full'))('a full disk', () => {
     expect(backup.code, backup.err).toBe(0);
     const { code, err } = await runShell(`${ALMOST}; asp serve restore ${archive} --data ${restored}`, environment);
     expect(code).toBe(2);
-    expect(err).toMatch(/larger than a file may be there/);
+    expect(err).toMatch(/the file would be too large/);
     expect(existsSync(restored ?? '')).toBe(false);
   });
 
