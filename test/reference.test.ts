@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 
+import { apiPage } from '../scripts/reference/api-page.js';
 import { COMMANDS, topWords } from '../scripts/reference/command-facts.js';
 import { manPages } from '../scripts/reference/man-pages.js';
 import { referencePage } from '../scripts/reference/reference-page.js';
@@ -141,6 +142,17 @@ describe('The reference', () => {
     for (const { code } of EXIT_CODES) expect(REFERENCE).toContain(`\n| ${code} | `);
     for (const code of Object.keys(MEANING)) expect(REFERENCE).toContain(`| \`${code}\` |`);
     for (const topic of Object.keys(TOPICS)) expect(REFERENCE).toContain(`### asp help ${topic}\n`);
+  });
+});
+
+describe('The page about the API of the library', () => {
+  it('is what its types say (npm run generate)', async () => {
+    await expect(apiPage()).toMatchFileSnapshot(join(ROOT, 'docs/api.md'));
+  });
+
+  it('has every value that programs can import', async () => {
+    for (const names of [await import('../src/library/library.js'), await import('../src/testing/testing.js')])
+      for (const name of Object.keys(names)) expect(apiPage()).toContain(`\n### ${name}\n`);
   });
 });
 

@@ -24,7 +24,7 @@ function plain(text: string): string {
 /** Formats text as code. A bar would end a table cell, so it is escaped. */
 const code = (text: string): string => `\`${text.replaceAll('|', '\\|')}\``;
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }

@@ -327,7 +327,7 @@ export const ENDPOINT = Object.fromEntries(
   Object.entries(ROWS).map(([operation, row]) => [operation, { ...USUAL, ...row }]),
 ) as { readonly [Name in keyof Rows]: EndpointRow & Rows[Name] & Omit<typeof USUAL, keyof Rows[Name]> };
 
-/** The name of an endpoint, the same in the client, the router and the OpenAPI document. */
+/** The name of an operation of the service, as in its OpenAPI document. */
 export type Operation = keyof typeof ENDPOINT;
 
 /**

@@ -11,7 +11,7 @@ export const EVENT_TYPES = [
   'session.disconnected',
   'session.reconnected',
 ] as const;
-/** (spec: Events) */
+/** The types of the events of a session (spec: Events). */
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** Whether `envelope` is a `session.message`, whose payload is a Message. */

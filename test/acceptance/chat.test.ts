@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import { until } from '../support/until.js';
 import { createHome, type Home, jsonLines, missing, type ServiceProcess, startServe } from './program.js';
+import { openTmux } from './tmux.js';
 
 let home: Home;
 let service: ServiceProcess;
@@ -106,7 +107,6 @@ describe('asp chat in a pipe', () => {
 });
 
 describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
-  let terminals = 0;
   let close: () => Promise<unknown> = async () => undefined;
   // Closes the chat after a failed test too, or it would wait for its service forever.
   afterEach(() => close());
@@ -117,22 +117,9 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
   };
   /** Opens a terminal of this width in which a shell runs this line. */
   async function openShell(width: number, line: string) {
-    terminals += 1;
-    const tmux = (...rest: string[]) =>
-      home.spawn('tmux', ['-L', `chat${terminals}`, '-f', '/dev/null', ...rest], {
-        environment: { TMUX_TMPDIR: home.directory },
-      }).ended;
-    close = () => tmux('kill-server');
-    expect((await tmux('new-session', '-d', '-x', String(width), '-y', '20', `${line}; sleep 60`)).status).toBe(0);
-    const screen = async (): Promise<string> =>
-      (await tmux('capture-pane', '-p')).stdout.replace(/ +$/gm, '').replace(/\n+$/, '\n');
-    return {
-      screen,
-      shows: (pattern: RegExp) => until(String(pattern), async () => pattern.test(await screen()), 15_000),
-      type: (...keys: string[]) => tmux('send-keys', ...keys),
-      resize: (columns: number) => tmux('resize-window', '-x', String(columns)),
-      escapes: async () => (await tmux('capture-pane', '-p', '-e')).stdout,
-    };
+    const terminal = await openTmux(home, width, line);
+    close = terminal.close;
+    return terminal;
   }
 
   it.each([80, 40])('the typed line stays intact while messages arrive, at %i columns', async (width) => {

@@ -11,12 +11,16 @@ import { ClientCredentialsProvider } from '@modelcontextprotocol/sdk/client/auth
 import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
-import { describe, expect, it } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { afterAll, describe, expect, it } from 'vitest';
+
 import { missing } from '../acceptance/program.js';
 import { useService } from '../conformance/service.js';
 import { callApi } from '../support/actors.js';
 import { mustDeny } from '../support/answers.js';
+import { newPerson } from '../support/browser.js';
 import { createAuthority } from '../support/certificates.js';
+import { launchChromium, noChromium } from '../support/chromium.js';
 import { claimsOf, type Place } from '../support/oauth.js';
 import { startTestService } from '../support/service.js';
 import { type Approval, approve, freeRedirectUri, mustTalk } from './stage.js';
@@ -167,7 +171,32 @@ const HOSTS: Readonly<Record<string, (url: URL, authProvider: MemoryProvider) =>
   },
 };
 
-describe('An MCP host that knows only the URL of the tools', () => {
+const IN_CHROMIUM = `An MCP host that knows only the URL of the tools, in Chromium ${noChromium ?? ''}`;
+
+describe.skipIf(noChromium !== undefined)(IN_CHROMIUM, () => {
+  let browser: Browser | undefined;
+  afterAll(() => browser?.close());
+
+  /** Opens the host’s link as a person who has no account yet, and follows the pages to the redirect. */
+  async function approveInChromium(authorizationUrl: URL): Promise<{ callback: URL; handle: string }> {
+    browser = await launchChromium();
+    const { username, password, handle } = newPerson('person');
+    const page = await browser.newPage();
+    await page.goto(authorizationUrl.href);
+    const signUp = page.getByRole('form', { name: 'Create an account', includeHidden: true });
+    if (!(await signUp.isVisible())) await page.getByText('New here? Create an account').click();
+    await signUp.locator('[name=username]').fill(username);
+    await signUp.locator('[name=display_name]').fill(username);
+    await signUp.locator('[name=password]').fill(password);
+    await signUp.getByRole('button', { name: 'Create account' }).click();
+    await page.locator('[name=agent_name]').fill(handle.replace(/^.*\./, ''));
+    expect(await page.getByRole('main').innerText()).toContain('An MCP client');
+    const redirectUri = authorizationUrl.searchParams.get('redirect_uri') ?? '';
+    const sentBack = page.waitForRequest((request) => request.url().startsWith(redirectUri));
+    await page.getByRole('button', { name: 'Allow', exact: true }).click();
+    return { callback: new URL((await sentBack).url()), handle };
+  }
+
   it.each(Object.keys(HOSTS))('signs a person in, acts as their agent and renews its token: %s', async (name) => {
     const open = HOSTS[name];
     if (open === undefined) throw new Error(name);
@@ -178,7 +207,8 @@ describe('An MCP host that knows only the URL of the tools', () => {
     await expect(stranger.connect()).rejects.toThrow(/unauthori[sz]ed/i);
     expect(provider.sentTo?.searchParams.get('resource')).toBe(url.href);
     expect(provider.sentTo?.searchParams.get('scope')).toBe('agents:read sessions:read sessions:write');
-    const { callback, handle } = await approve(provider.sentTo ?? '');
+    if (provider.sentTo === undefined) throw new Error('the host sent no one to the sign-in page');
+    const { callback, handle } = await approveInChromium(provider.sentTo);
     await stranger.finishAuth(callback);
     await stranger.close();
     const host = open(url, provider);

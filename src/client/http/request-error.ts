@@ -32,12 +32,12 @@ const IS_RETRYABLE = {
   ASP_PARTIAL: false,
 } as const;
 
-/** A code of this side. Answers keep the service's or the OAuth error's own code. */
+/** The codes of failures that the client finds itself. Errors that a service sends keep their own codes. */
 export type OwnErrorCode = keyof typeof IS_RETRYABLE;
 
 /**
- * The codes of the contract, of OAuth and of this side. A service may send others, which equal none of these: handle
- * them in a `default`.
+ * Every known code: of the contract, of OAuth, and of the client itself. A service may send others, so keep a `default` in a
+ * `switch`.
  */
 export type RequestErrorCode = ErrorCode | OAuthErrorCode | OwnErrorCode;
 

@@ -153,7 +153,7 @@ function quoted(filename: string): string {
   return filename.replace(/"/g, '%22').replace(/\r/g, '%0D').replace(/\n/g, '%0A');
 }
 
-/** Options of {@link openDownload}. */
+/** Options of a download. */
 export interface DownloadOptions extends CallOptions {
   /** Refuse an attachment larger than this many bytes (default 10 MiB, the service's own limit for uploads). */
   readonly maxBytes?: number | undefined;

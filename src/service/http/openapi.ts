@@ -28,7 +28,7 @@ interface OperationText {
 const text = (tag: string, summary: string): OperationText => ({ summary, tags: [tag] });
 
 /** A one-line summary of each operation. */
-const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
+export const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   createSession: text('sessions', 'Create a session, invite agents and send a first message'),
   listSessions: text('sessions', 'List the sessions of the acting agent'),
   getSession: text('sessions', 'Read one session'),

@@ -77,7 +77,7 @@ export const AgentSummaryAnswer = z.looseObject(readShape(shortShape, 'canonical
 
 export type AgentSummaryAnswer = z.infer<typeof AgentSummaryAnswer>;
 
-/** The long form, as a client reads it from any service. */
+/** An agent in full, as its own account reads it. Another service may leave out members, which are then `null`. */
 export const AgentAnswer = z.looseObject(readShape(Agent.shape, 'canonical_handle', 'skills'));
 
 export type AgentAnswer = z.infer<typeof AgentAnswer>;

@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 
 import { EpochMs, readShape } from './base.js';
 
-/** Reply of POST /attachments; `size` in bytes (spec: Attachment). */
+/** A file that was uploaded; `size` in bytes (spec: Attachment). */
 export const Attachment = z.looseObject({
   id: z.string(),
   filename: z.string(),

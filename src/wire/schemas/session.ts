@@ -23,7 +23,7 @@ export const Participant = z.looseObject({
 
 export type Participant = z.infer<typeof Participant>;
 
-/** (spec: Session) */
+/** A session and who takes part in it (spec: Session). */
 export const Session = z.looseObject({
   id: z.string(),
   state: SessionState,

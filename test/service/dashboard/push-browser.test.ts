@@ -95,8 +95,8 @@ describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
     devtools = await context.newCDPSession(page);
     const registered = new Promise<string>((resolve) => {
       devtools.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
-        const [first] = registrations;
-        if (first !== undefined) resolve(first.registrationId);
+        const own = registrations.find(({ scopeURL, isDeleted }) => scopeURL.startsWith(service.webUrl) && !isDeleted);
+        if (own !== undefined) resolve(own.registrationId);
       });
     });
     await devtools.send('ServiceWorker.enable');
