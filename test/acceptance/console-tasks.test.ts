@@ -50,6 +50,8 @@ interface Task {
   /** The inbound policy of the owner's agent; `open` by default. */
   readonly policy?: AgentOptions['policy'];
   readonly presses: number;
+  /** How many presses the same takes in another console, by the steps that its documentation lists. */
+  readonly elsewhere?: number;
   do(scene: Scene): Promise<void>;
 }
 
@@ -129,6 +131,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Block an agent': {
     who: 'owner',
     presses: 3,
+    elsewhere: 5,
     async do({ hand, main, another }) {
       const spammer = await another('spammer');
       await hand.press('link', 'main');
@@ -427,6 +430,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Give a program its own credential': {
     who: 'owner',
     presses: 3,
+    elsewhere: 6,
     async do({ hand, main }) {
       await hand.press('link', 'Credentials');
       await hand.press('link', 'New API credential');
@@ -450,6 +454,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Revoke a credential': {
     who: 'owner',
     presses: 4,
+    elsewhere: 5,
     async do({ hand, main }) {
       await hand.press('link', 'Credentials');
       await hand.press('link', /added by the operator/);
@@ -462,6 +467,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Disconnect an app': {
     who: 'member',
     presses: 3,
+    elsewhere: 6,
     async do({ hand, connectApp, page }) {
       const app = await connectApp('Planner');
       await page.reload();
@@ -475,6 +481,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Change the password': {
     who: 'member',
     presses: 3,
+    elsewhere: 4,
     async do({ hand, person }) {
       await hand.press('button', `Account: ${person.username}`);
       await hand.press('link', 'Settings');
@@ -487,6 +494,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Sign out every other browser': {
     who: 'member',
     presses: 3,
+    elsewhere: 5,
     async do({ hand, person }) {
       await hand.press('button', `Account: ${person.username}`);
       await hand.press('link', 'Settings');
@@ -497,6 +505,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'See what happened to the account': {
     who: 'member',
     presses: 3,
+    elsewhere: 3,
     async do({ hand, person }) {
       await hand.press('button', `Account: ${person.username}`);
       await hand.press('link', 'Settings');
@@ -507,6 +516,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Take all data along': {
     who: 'member',
     presses: 3,
+    elsewhere: 5,
     async do({ hand, person, page }) {
       await hand.press('button', `Account: ${person.username}`);
       await hand.press('link', 'Settings');
@@ -519,6 +529,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Delete the account': {
     who: 'member',
     presses: 4,
+    elsewhere: 5,
     async do({ hand, person }) {
       await hand.press('button', `Account: ${person.username}`);
       await hand.press('link', 'Settings');
@@ -561,6 +572,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Suspend an account': {
     who: 'operator',
     presses: 6,
+    elsewhere: 6,
     async do({ hand, person, guest, stateOf }) {
       await toAccount(hand, person, guest);
       await hand.press('button', 'Suspend account');
@@ -570,6 +582,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Let a suspended account in again': {
     who: 'operator',
     presses: 6,
+    elsewhere: 6,
     async do({ hand, person, guest, stateOf, change }) {
       await change(guest, { suspended: true });
       await toAccount(hand, person, guest);
@@ -580,6 +593,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Trust an account': {
     who: 'operator',
     presses: 6,
+    elsewhere: 6,
     async do({ hand, person, guest, stateOf }) {
       await toAccount(hand, person, guest);
       await hand.press('button', 'Trust account');
@@ -598,6 +612,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Help somebody who forgot the password': {
     who: 'operator',
     presses: 6,
+    elsewhere: 6,
     async do({ hand, person, guest }) {
       await toAccount(hand, person, guest);
       await hand.press('button', 'Create link');
@@ -607,6 +622,7 @@ const TASKS: Readonly<Record<string, Task>> = {
   'Remove an account': {
     who: 'operator',
     presses: 7,
+    elsewhere: 7,
     async do({ hand, person, guest }) {
       await toAccount(hand, person, guest);
       await hand.press('link', 'Remove this account…');
@@ -736,5 +752,14 @@ describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium
     // Testing every task in all ways takes minutes. By default, each is tested in one way, and some in each way.
     const ways = ALL_WAYS ? WAYS : [WAYS[index % WAYS.length] ?? WAYS[0]];
     it.each(ways)('works with the %s on a %s', { timeout: 60_000 }, (...way) => perform(task, way));
+  });
+});
+
+describe('A task that other consoles know, too,', () => {
+  const known = Object.entries(TASKS).flatMap(([name, { presses, elsewhere }]) =>
+    elsewhere === undefined ? [] : [{ name, presses, elsewhere }],
+  );
+  it.each(known)('takes no more presses here: $name', ({ presses, elsewhere }) => {
+    expect(presses).toBeLessThanOrEqual(elsewhere);
   });
 });

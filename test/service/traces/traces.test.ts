@@ -153,7 +153,8 @@ describe('traces', () => {
     collector.answer = 'silence';
     const startedAt = performance.now();
     for (let count = 0; count < 200; count += 1) await request(`${running.webUrl}/health`);
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    // The 20 exports alone would take ten seconds if anything waited for them.
+    expect(performance.now() - startedAt).toBeLessThan(9_000);
     await until('most were dropped', async () => (await metric(running)) > 150);
     await until('it is known', async () => lines.some(({ event }) => event === 'traces_down'));
     await new Promise((resolve) => setTimeout(resolve, 1_200));
