@@ -1,11 +1,9 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-
 import { expect } from 'vitest';
 
 import { callApi } from '../support/actors.js';
 import { mustSucceed } from '../support/answers.js';
 import { newPerson, openBrowser, type Page } from '../support/browser.js';
+import { freePort } from '../support/free-port.js';
 import { field, text } from '../support/json.js';
 import type { Place } from '../support/oauth.js';
 import { allow, signUpAndAllow } from '../support/person.js';
@@ -56,9 +54,5 @@ export async function mustTalk(
 
 /** Returns a local address on which nothing listens, for applications that read the redirect elsewhere. */
 export async function freeRedirectUri(host = '127.0.0.1'): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return `http://${host}:${port}/callback`;
+  return `http://${host}:${await freePort()}/callback`;
 }

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 
+import { freePort } from '../../support/free-port.js';
 import { until } from '../../support/until.js';
 import { column, everyOption, type Scene, shown, type Table } from './every-option.js';
 
@@ -35,14 +35,6 @@ const loggedIn =
 
 const isOpened = ({ home }: Scene): Promise<boolean> =>
   until('the browser has started', async () => existsSync(join(home, 'opened')), 3000).catch(() => false);
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
 
 /** Approves as a person and returns the address to which the browser is redirected. */
 async function approve({ service }: Scene, url: string): Promise<string> {
@@ -97,6 +89,10 @@ const TABLE: Table = {
       name('$port', String(port));
       const { err } = await asNobody(['login $alice --no-browser --timeout 2500ms', typed]);
       return err.includes(encodeURIComponent(`127.0.0.1:${port}/`));
+    }),
+    '--callback-host': shown('--callback-host 192.0.2.1', true, async ({ asNobody }, typed) => {
+      const words = `login $alice --no-browser --timeout 2500ms --callback-port ${await freePort()}`;
+      return (await asNobody([words, typed])).err.includes('this machine has no address 192.0.2.1');
     }),
     '--scopes': shown(`--scopes ${AGENT_SCOPE}`, [[AGENT_SCOPE]], loggedIn('scopes')),
     '--account': shown('--account', [['account:read', 'account:agents:read']], loggedIn('scopes')),

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createBrowser, type TestBrowser } from '../../service/authorization-server/browser.js';
 import { type Actor, actorOf, operate } from '../../support/actors.js';
+import { freePort } from '../../support/free-port.js';
 import { request } from '../../support/http.js';
 import { discover } from '../../support/oauth.js';
 import { operatorOf } from '../../support/operator.js';
@@ -78,14 +78,6 @@ const printed =
     const { items } = JSON.parse((await asNobody([line, typed])).out) as { items: { name: string; value: unknown }[] };
     return items.find((item) => item.name === name)?.value;
   };
-
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return String(typeof address === 'object' ? address?.port : 0);
-}
 
 interface SeenSession {
   readonly state: string;
@@ -185,7 +177,7 @@ const TABLE: Table = {
       '--port $port',
       true,
       async (scene, typed) => {
-        const port = await freePort();
+        const port = String(await freePort());
         scene.name('$port', port);
         return serving(scene, ['--data memory', typed], ({ url }) => new URL(url).port === port);
       },

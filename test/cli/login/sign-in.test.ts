@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { createHome, type Home, json, type ServiceProcess, startServe } from '../../acceptance/program.js';
 import { newPerson, openBrowser } from '../../support/browser.js';
+import { freePort } from '../../support/free-port.js';
 import { request } from '../../support/http.js';
 import { deny, signUp } from '../../support/person.js';
 import { approve, createHomeWithService, startLogin } from './signed-in-home.js';
@@ -169,6 +170,22 @@ describe('signing in with the real program at a real service', () => {
       expect(stderr).not.toContain(code);
       expect(stderr).not.toMatch(/code_verifier=[\w-]{20}/);
       expect(stderr).not.toMatch(/eyJ[\w-]+\.[\w-]+\.[\w-]+/);
+    });
+
+    it('--callback-host listens where a published port of a container leads, and the browser goes to 127.0.0.1', async () => {
+      const person = newPerson('contained');
+      const port = await freePort();
+      const words = ['--callback-host', '127.0.0.2', '--callback-port', String(port)];
+      const { login, url } = await startLogin(home, words);
+      const location = await approve(openBrowser(), url, person);
+      expect(location).toContain(`http://127.0.0.1:${port}/callback?`);
+      await expect(request(location)).rejects.toThrow('ECONNREFUSED');
+      // As a published port passes it on: to the address of the container, under the name that the browser knows.
+      const answer = await request(location.replace('127.0.0.1', '127.0.0.2'), {
+        headers: { host: `127.0.0.1:${port}` },
+      });
+      expect(answer.status).toBe(200);
+      expect(await login.ended).toMatchObject({ status: 0, stdout: `${person.handle}\n` });
     });
 
     it('says when its port is taken (exit 6)', async () => {

@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
-
 import {
   type Client,
   connect,
@@ -13,6 +12,7 @@ import {
   type TailItem,
   type TransportOptions,
 } from '../../../src/library/library.js';
+import { freePort } from '../../support/free-port.js';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -74,15 +74,6 @@ async function readUntilEvent(client: Client, onItem: (item: TailItem) => void =
     if (item.kind === 'event') return items;
   }
   return items;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 describe('a service without metadata', () => {

@@ -7,6 +7,11 @@ const LOGIN_OPTIONS = [
   { flags: '--no-browser', about: 'print the address without opening a browser' },
   { flags: '--browser <cmd>', about: 'open the address with this command', environment: 'BROWSER' },
   { flags: '--callback-port <n>', about: 'port to listen on for the browser (default: a free one)' },
+  {
+    flags: '--callback-host <address>',
+    about:
+      'address to listen on for the browser, such as 0.0.0.0 in a container whose port is published (default: 127.0.0.1)',
+  },
   { flags: '--scopes <list>', about: 'request only these scopes' },
   { flags: '--account', about: 'sign in as the account itself, to see all its sessions and manage its agents' },
   { flags: '--read-only', about: 'request only the read scopes' },
@@ -55,13 +60,14 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
   args.refuseBoth('start', 'finish');
   args.refuseBoth('scopes', 'read-only');
   for (const other of ['scopes', 'read-only'] as const) args.refuseBoth('account', other);
-  args.refuseBoth('start', 'callback-port');
+  for (const other of ['callback-port', 'callback-host'] as const) args.refuseBoth('start', other);
   const handle = args.argument('handle');
   // The first step already set the agent and the scopes.
-  for (const other of ['scopes', 'account', 'read-only', 'callback-port'] as const) args.refuseBoth('finish', other);
+  for (const other of ['scopes', 'account', 'read-only', 'callback-port', 'callback-host'] as const)
+    args.refuseBoth('finish', other);
   if (handle !== undefined && args.isSet('finish'))
     throw usageError('--finish and a handle cannot be used together.', { why: 'pass the handle to --start.' });
-  const { ACCOUNT_SCOPES, AGENT_SCOPES, readScopes } = await import('./login.js');
+  const { ACCOUNT_SCOPES, AGENT_SCOPES, readCallbackHost, readScopes } = await import('./login.js');
   const isReadOnly = args.flag('read-only');
   const standard = isReadOnly ? AGENT_SCOPES.filter((scope) => scope.endsWith(':read')) : AGENT_SCOPES;
   return {
@@ -69,6 +75,7 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
     opensBrowser: !args.flag('no-browser'),
     browserCommand: args.text('browser'),
     callbackPort: args.count('callback-port', { max: 65_535 }) ?? 0,
+    callbackHost: readCallbackHost(args.text('callback-host'), args.isSet('callback-port')),
     scopes: args.flag('account') ? ACCOUNT_SCOPES : (readScopes(args.text('scopes')) ?? standard),
     store: args.text('store'),
     isStart: args.flag('start'),

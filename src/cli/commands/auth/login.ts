@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import * as z from 'zod/mini';
 import { connect } from '../../../client/client.js';
@@ -65,7 +66,7 @@ export async function login(context: Context, options: LoginOptions): Promise<vo
 async function signInByBrowser(context: Context, options: LoginOptions): Promise<Login> {
   const handle = options.handle ?? context.globals.as;
   const signIn = await prepareSignIn(context, { ...options, handle });
-  const loopback = await listenOnLoopback(options.callbackPort);
+  const loopback = await listenOnLoopback(options.callbackPort, options.callbackHost);
   try {
     const request = await requestSignIn(signIn, loopback.redirectUri);
     const again = loginArgs(handle, options.scopes);
@@ -127,6 +128,17 @@ async function tellWhoActs(context: Context, handle: string, baseUrl: string): P
 }
 
 export { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../../wire/scope.js';
+
+/** The address to listen on; the port is known before, because something must lead there. */
+export function readCallbackHost(text: string | undefined, hasPort: boolean): string | undefined {
+  if (text === undefined) return undefined;
+  if (isIP(text) === 0) throw usageError(`--callback-host '${text}' is not an IP address.`);
+  if (!hasPort)
+    throw usageError('--callback-host needs --callback-port.', {
+      why: 'the browser goes to 127.0.0.1 and this port, and the port has to lead to the address you name.',
+    });
+  return text;
+}
 
 /** The scopes of `--scopes`, separated by commas or spaces. */
 export function readScopes(text: string | undefined): readonly string[] | undefined {

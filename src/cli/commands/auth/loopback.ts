@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { type AuthorizationRequest, type Callback, readCallback } from '../../../client/oauth/authorization-request.js';
 import { orAborted } from '../../../kit/clock.js';
-import { isOfAnotherUser } from '../../../kit/loopback.js';
+import { isLoopbackPeer, isOfAnotherUser } from '../../../kit/loopback.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
@@ -112,8 +112,11 @@ export interface Loopback {
   close(): Promise<void>;
 }
 
-/** Listens on 127.0.0.1 only. Until `receive` is called, every request is answered and ignored. */
-export async function listenOnLoopback(port: number): Promise<Loopback> {
+/**
+ * Listens on 127.0.0.1, or on another address to which a container’s published port leads: the browser still goes to
+ * 127.0.0.1. Until `receive` is called, every request is answered and ignored.
+ */
+export async function listenOnLoopback(port: number, host = HOST): Promise<Loopback> {
   const sockets = new Set<Socket>();
   const waiting: { judge?: (address: string) => Callback; resolve?: (callback: OwnCallback) => void; isOver: boolean } =
     {
@@ -139,7 +142,7 @@ export async function listenOnLoopback(port: number): Promise<Loopback> {
   server.on('clientError', (_, socket) => {
     if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
   });
-  const bound = await bind(server, port);
+  const bound = await bind(server, port, host);
   const origin = `http://${HOST}:${bound}`;
 
   server.on('request', async (request, response) => {
@@ -147,7 +150,9 @@ export async function listenOnLoopback(port: number): Promise<Loopback> {
     const callback = isForUs(request, bound) ? waiting.judge?.(`${origin}${request.url}`) : undefined;
     if (callback === undefined || callback.kind === 'foreign') return answer(response, 'ignored');
     // Every user of this machine can read the state on the command line of the browser, and could send their own code.
-    if (await isOfAnotherUser(request.socket)) return answer(response, 'ignored');
+    const { remoteAddress } = request.socket;
+    const isOutside = remoteAddress !== undefined && !isLoopbackPeer(remoteAddress);
+    if (!isOutside && (await isOfAnotherUser(request.socket))) return answer(response, 'ignored');
     if (waiting.isOver) return answer(response, 'gone');
     waiting.isOver = true;
     answer(response, callback.kind === 'code' ? 'done' : 'refused');
@@ -195,11 +200,12 @@ function answer(response: ServerResponse, page: CallbackPage): void {
   response.end(html);
 }
 
-function bind(server: Server, port: number): Promise<number> {
+function bind(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
-      const isTaken = 'code' in error && (error.code === 'EADDRINUSE' || error.code === 'EACCES');
-      if (!isTaken) return reject(error);
+      const code = 'code' in error ? error.code : undefined;
+      if (code === 'EADDRNOTAVAIL') return reject(usageError(`--callback-host: this machine has no address ${host}.`));
+      if (code !== 'EADDRINUSE' && code !== 'EACCES') return reject(error);
       reject(
         new CliError('ASP_PORT_IN_USE', {
           message: `Could not listen on port ${port} for the sign-in.`,
@@ -208,7 +214,7 @@ function bind(server: Server, port: number): Promise<number> {
         }),
       );
     });
-    server.listen({ host: HOST, port, exclusive: true }, () => {
+    server.listen({ host, port, exclusive: true }, () => {
       const address = server.address();
       resolve(typeof address === 'object' && address !== null ? address.port : port);
     });
