@@ -156,6 +156,21 @@ export const MIGRATIONS: readonly Migration[] = [
       ),
     ],
   },
+  {
+    to: 38,
+    readableFrom: 34,
+    steps: [
+      {
+        kind: 'change',
+        what: 'add share_link.view_handle',
+        table: 'share_link',
+        sql: {
+          sqlite: 'ALTER TABLE share_link ADD COLUMN view_handle TEXT',
+          postgres: 'ALTER TABLE share_link ADD COLUMN IF NOT EXISTS view_handle TEXT COLLATE "C"',
+        },
+      },
+    ],
+  },
 ];
 
 /** Where these migrations lead. */

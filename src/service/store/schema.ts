@@ -233,7 +233,7 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX seen_session_by_session ON seen_session (session_id)`,
 
   // Addresses with which anyone can read a session as its owner saw it then: all of it up to `through_sequence`, and
-  // what an invited agent sees up to `last_sequence`.
+  // what an invited agent sees up to `last_sequence`. With `view_handle`, it was the view of this agent alone.
   `CREATE TABLE share_link (
     id TEXT PRIMARY KEY,
     secret_hash TEXT NOT NULL UNIQUE,
@@ -242,7 +242,8 @@ const SCHEMA: readonly Statement[] = [
     through_sequence BIGINT NOT NULL,
     last_sequence BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL
+    expires_at BIGINT NOT NULL,
+    view_handle TEXT
   )`,
   `CREATE INDEX share_link_by_account ON share_link (account_id, id)`,
   `CREATE INDEX share_link_by_session ON share_link (session_id, account_id, id)`,

@@ -13,6 +13,8 @@ export interface ShareLinkRow {
   readonly last_sequence: number;
   readonly created_at: number;
   readonly expires_at: number;
+  /** The agent whose view it shows; null: what any agent of the account saw. */
+  readonly view_handle: string | null;
 }
 
 export async function insertShareLink(transaction: Transaction, row: ShareLinkRow): Promise<void> {
@@ -25,6 +27,7 @@ export async function insertShareLink(transaction: Transaction, row: ShareLinkRo
     'last_sequence',
     'created_at',
     'expires_at',
+    'view_handle',
   ] as const;
   await insertRow(transaction, 'share_link', row, columns);
 }

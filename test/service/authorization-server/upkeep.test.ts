@@ -88,7 +88,7 @@ describe('What the authorization server forgets', () => {
     await stage.write((transaction) =>
       insertShareLink(transaction, {
         ...{ id: 'a', secret_hash: 'b', account_id: account.id, session_id: 'c' },
-        ...{ through_sequence: 1, last_sequence: 1, created_at: now, expires_at: now + DAY_MS },
+        ...{ through_sequence: 1, last_sequence: 1, created_at: now, expires_at: now + DAY_MS, view_handle: null },
       }),
     );
     const left: unknown[] = [];

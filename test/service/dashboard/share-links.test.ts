@@ -211,6 +211,10 @@ describe('A link to a session', () => {
     for (const path of ['/events/7', `/attachments/${late}`]) expect((await visit(link + path)).status, path).toBe(404);
     expect((await visit(`${link}/attachments/${early}`)).status).toBe(303);
     expect(sequencesIn(await visit(await share(session)))).toEqual(upTo(9));
+    for (const path of [linksPath(session), LIST]) {
+      const links = (await ada.open(path)).text.match(/up to event \d+(, as seen by \S+)?/g);
+      expect(links, path).toEqual(['up to event 9', `up to event 6, as seen by ${sister.handle}`]);
+    }
   });
 
   it('is not made from the view of an agent that was only invited', async () => {
@@ -357,6 +361,7 @@ describe('A link to a session', () => {
         last_sequence: 2,
         created_at: clock.now(),
         expires_at: clock.now() + 7 * DAY_MS,
+        seen_by: null,
       },
     ]);
     expect(text).not.toContain(link.slice(-43));

@@ -100,6 +100,7 @@ async function converse(words = 'a heron'): Promise<{ id: string; file: string }
     await insertShareLink(transaction, {
       ...{ id: stage.context.ids.ulid(), secret_hash: id, account_id: bob.accountId, session_id: id },
       ...{ through_sequence: 1, last_sequence: 1, created_at: stage.clock.now(), expires_at: NO_TIME },
+      view_handle: null,
     });
     await transaction.run('INSERT INTO absence (agent_id, session_id, since) VALUES ($1, $2, 1)', bob.agentId, id);
   });

@@ -163,8 +163,8 @@ function toApp(row: FamilyOfAccountRow) {
 }
 
 /** The address itself is known only to those who have it. */
-function toLink({ session_id, last_sequence, created_at, expires_at }: ShareLinkRow) {
-  return { session_id, last_sequence, created_at, expires_at };
+function toLink({ session_id, last_sequence, created_at, expires_at, view_handle }: ShareLinkRow) {
+  return { session_id, last_sequence, created_at, expires_at, seen_by: view_handle };
 }
 
 function toClient(row: ClientOfAccountRow) {

@@ -160,7 +160,8 @@ interface LinkList {
 
 function renderLink(link: ShareLinkRow & { readonly topic?: string | null }, { csrf, now, isOfAll }: LinkList): Html {
   const { id, session_id: sessionId, topic = null, last_sequence: last, created_at: at, expires_at: end } = link;
-  const facts = html`Created ${renderTime(at, now)}, up to event ${last}`;
+  const seen = link.view_handle !== null && html`, as seen by <span class="mono wrap">${link.view_handle}</span>`;
+  const facts = html`Created ${renderTime(at, now)}, up to event ${last}${seen}`;
   const head =
     isOfAll === true
       ? html`<a href="${pathOfSession(sessionId)}"><b>${renderTopic({ topic })}</b></a><span class="soft small">${facts}</span>`
@@ -199,7 +200,8 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
     // A new password or a suspension may have signed this browser out since.
     const current = await findSignedInAccount(transaction, browser.hash, now);
     if (current?.id !== account.id) throw new ServiceError('UNAUTHORIZED');
-    const extent = await findExtent(transaction, (await requireSeen(visit, transaction)).view);
+    const shared = (await requireSeen(visit, transaction)).view;
+    const extent = await findExtent(transaction, shared);
     if (extent === undefined) throw new ServiceError('FORBIDDEN');
     if ((await countShareLinks(transaction, account.id, now)) >= LINKS_MAX)
       throw new ServiceError('FEATURE_NOT_AVAILABLE', TOO_MANY);
@@ -212,6 +214,7 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
       last_sequence: extent.end,
       created_at: now,
       expires_at: now + readDays(form) * DAY_MS,
+      view_handle: shared.agent?.handle ?? null,
     });
     hasMade = true;
     return String(now);

@@ -350,6 +350,7 @@ describe('The dashboard at two services', () => {
       through_sequence: 1,
       last_sequence: 1,
       created_at: 1,
+      view_handle: null,
     };
     await withDatabase((database) =>
       database.write(async (transaction) => {
