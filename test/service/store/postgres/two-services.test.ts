@@ -147,8 +147,9 @@ describe(`${CALLERS} at once over two services`, () => {
           ),
         ),
       );
-      expect(new Set(answers.map((answer) => `${answer.status} ${answer.text}`)).size).toBe(1);
-      expect(answers[0]?.status).toBe(201);
+      const [first, ...others] = new Set(answers.map((answer) => `${answer.status} ${answer.text}`));
+      expect(first).toMatch(/^201 /);
+      expect(others).toEqual([]);
       expect(await alice.mustReplay(session)).toHaveLength(round + 1);
     }
   });
