@@ -38,7 +38,7 @@ export async function startStage(options: Parameters<typeof startTestService>[0]
 }
 
 /** Returns options for running the program with this agent's client credentials in this home. */
-export const optionsAs = (service: TestService, { credentials }: Actor, home: string): RunOptions => ({
+export const optionsAs = (service: Pick<TestService, 'baseUrl'>, { credentials }: Actor, home: string): RunOptions => ({
   machine: { homeDirectory: home, workingDirectory: home, temporaryDirectory: home },
   environment: {
     XDG_RUNTIME_DIR: join(home, 'run'),

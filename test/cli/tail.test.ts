@@ -8,11 +8,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
 import { signWebhook } from '../../src/kit/webhook.js';
-import type { Actor } from '../support/actors.js';
+import { startService } from '../../src/service/service.js';
+import { type Actor, createActor } from '../support/actors.js';
+import { startHttpRelay } from '../support/http-relay.js';
+import { discover } from '../support/oauth.js';
 import { startTestService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
 import { optionsAs } from './acting.js';
-import { freshHome, type Ran, runWords, splitWords } from './captured-run.js';
+import { freshHome, type Ran, type RunOptions, runWords, splitWords } from './captured-run.js';
 
 let service: TestService;
 let alice: Actor;
@@ -37,11 +40,34 @@ const runAs = (actor: Actor, words: string | string[], stdin: string | 'terminal
   runWords(words, { ...settingsOf(actor), stdin });
 
 /** Starts a run. Returns its stdout so far and a promise of its end. */
-function startAs(actor: Actor, words: string | string[]) {
+function startWith(options: RunOptions, words: string | string[]) {
   const streams = captureStreams();
   const stop = new AbortController();
-  const ended = runWords(words, { ...settingsOf(actor), streams, signal: stop.signal });
+  const ended = runWords(words, { ...options, streams, signal: stop.signal });
   return { streams, ended, stop: () => stop.abort(new Error('stopped by SIGINT')) };
+}
+
+const startAs = (actor: Actor, words: string | string[]) => startWith(settingsOf(actor), words);
+
+/** A service behind a relay, which can answer or drop requests, and two agents. Dave runs what `start` gets. */
+async function startRelayed() {
+  const relay = await startHttpRelay();
+  const publicUrl = `http://127.0.0.1:${relay.port}`;
+  const behind = await startService({ host: '127.0.0.1', port: 0, data: 'memory', areLimitsOn: false, publicUrl });
+  relay.targetPort = behind.port;
+  const place = await discover(behind.baseUrl);
+  const operator = { url: behind.operatorUrl, secret: behind.operatorSecret };
+  const carol = await createActor(place, operator, 'carol');
+  const dave = await createActor(place, operator, 'dave');
+  const settings = optionsAs(behind, dave, freshHome());
+  return {
+    ...{ relay, carol, dave },
+    start: (words: string) => startWith(settings, words),
+    async stop() {
+      await relay.stop();
+      await behind.stop();
+    },
+  };
 }
 
 const untilReady = (tail: { streams: CapturedStreams }): Promise<unknown> =>
@@ -297,6 +323,51 @@ describe('new events', () => {
     await until('the second message', async () => tail.streams.out().includes('second'));
     tail.stop();
     await tail.ended;
+  });
+
+  it('--join continues after a session that cannot be joined, and says so', async () => {
+    const { relay, carol, dave, start, stop } = await startRelayed();
+    const refused = new Set<string>();
+    relay.onRequest = async ({ method, path, forward, answer }) => {
+      const [, id = ''] = /sessions\/(sess_\w+)\/join$/.exec(path) ?? [];
+      if (method !== 'POST' || !refused.has(id)) return (await forward())();
+      answer(403, {}, { error: { code: 'FORBIDDEN', message: 'This session is full.' } });
+    };
+    refused.add(await carol.mustCreate({ invite: [dave.handle] }));
+    const tail = start('tail --join --control --type message');
+    try {
+      await untilReady(tail);
+      const during = await carol.mustCreate();
+      refused.add(during);
+      await carol.mustInvite(during, dave.handle);
+      const last = await carol.mustCreate({ invite: [dave.handle] });
+      await until('dave has joined', async () => {
+        const { participants } = (await carol.mustRead(last)) as { participants: { status: string }[] };
+        return participants.every(({ status }) => status === 'joined');
+      });
+      await carol.mustSend(last, 'after all');
+      await until('the message', async () => tail.streams.out().includes('after all'));
+      for (const id of refused) expect(tail.streams.err()).toContain(`Could not join ${id}: This session is full.`);
+    } finally {
+      tail.stop();
+      await tail.ended;
+      await stop();
+    }
+  });
+
+  it('waits for a service that is down at the start, even if it first has to ask who it is', async () => {
+    const { relay, start, stop } = await startRelayed();
+    relay.onRequest = async ({ drop }) => drop();
+    const tail = start('tail --not-me --join --retries 1 --control');
+    try {
+      await until('the note', async () => tail.streams.err().includes('Retrying until it works.'));
+      relay.onRequest = undefined;
+      await untilReady(tail);
+    } finally {
+      tail.stop();
+      await tail.ended;
+      await stop();
+    }
   });
 
   it('--exec passes the event on standard input and its ids in the environment, without secrets', async () => {

@@ -1,5 +1,5 @@
 import { findInvitation, isInvitationFor, isInvited } from '../../../agent/invitation.js';
-import { noConnection, waitForService } from '../../../agent/persist.js';
+import { noConnection, persist, waitForService } from '../../../agent/persist.js';
 import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
@@ -31,15 +31,22 @@ async function join(context: Context, sessionId: string): Promise<void> {
   }
 }
 
+/** The same in a tail. It waits for a service that is down, and a session that refuses it does not end the tail. */
+async function joinIfPossible(context: Context, sessionId: string): Promise<void> {
+  const joined = await persist(context, context.signal, () => join(context, sessionId));
+  if (joined.kind === 'refused') await context.output.note(`Could not join ${sessionId}: ${joined.error.message}`);
+}
+
 /** Accepts existing invitations: to these sessions, or to all. */
 export async function joinWaiting(
   context: Context,
   sessionIds: readonly string[],
   me: string,
   admits: (session: Session) => Promise<boolean> = async () => true,
+  enter: typeof join = join,
 ): Promise<void> {
   const joinInvited = async (session: Session): Promise<void> => {
-    if (isInvited(session, me) && (await admits(session))) await join(context, session.id);
+    if (isInvited(session, me) && (await admits(session))) await enter(context, session.id);
   };
   for (const sessionId of sessionIds)
     await joinInvited(await read(context, 'getSession', { path: { session_id: sessionId } }, { subject: sessionId }));
@@ -129,6 +136,8 @@ type Stop = 'count' | 'idle' | 'until' | 'timeout' | 'reader';
 /** A running tail. */
 interface Tail {
   readonly context: Context;
+  /** Its signal also aborts when the tail stops by its own rules. */
+  readonly waiting: Context;
   readonly options: FollowOptions;
   readonly filter: Filter;
   readonly printer: Printer;
@@ -182,9 +191,18 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     halt.abort(new Error(reason));
   };
   const timers = startTimers(context, options, stop);
-  const tail = await beginTail(context, options, stop, timers);
   const signal = AbortSignal.any([context.signal, halt.signal]);
+  const waiting = { ...context, signal };
+  const { isFollowing, view } = options;
+  // Like the connection itself: with a deadline, it tries as often as any request.
+  const waits = view === 'agent' || (isFollowing && context.globals.timeoutMs === undefined);
+  const ask = <Reply>(call: () => Promise<Reply>): Promise<Reply> =>
+    waits ? waitForService(waiting, signal, call) : call();
+  let begun: Tail | undefined;
   try {
+    const { noteActivity, listen } = timers;
+    const tail = await beginTail({ context, waiting, options, ask, stop, noteActivity, listen });
+    begun = tail;
     const client = await context.client();
     const follow = async (): Promise<void> => {
       const handle = await ownHandle(context, options);
@@ -200,17 +218,17 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     if (stopped === undefined || context.signal.aborted) throw error;
   } finally {
     timers.stop();
-    await tail.readyFile.remove();
+    await begun?.readyFile.remove();
     try {
-      await tail.lines?.close();
+      await begun?.lines?.close();
       // Prints the events that it took, also when a signal or --count ends the tail.
-      await tail.printer.flush();
+      await begun?.printer.flush();
     } finally {
-      await tail.cursorFile?.settle();
-      await tail.reports.settle();
+      await begun?.cursorFile?.settle();
+      await begun?.reports.settle();
     }
   }
-  return { stopped, printed: tail.printed };
+  return { stopped, printed: begun?.printed ?? 0 };
 }
 
 /** The last line of a tail that did not simply end with its sessions. */
@@ -242,19 +260,17 @@ async function ownHandle(context: Context, { sessionIds }: FollowOptions): Promi
   return context.actingHandle().catch(() => undefined);
 }
 
-async function beginTail(
-  context: Context,
-  options: FollowOptions,
-  stop: Tail['stop'],
-  { noteActivity, listen }: Pick<Tail, 'noteActivity' | 'listen'>,
-): Promise<Tail> {
+interface Beginning extends Pick<Tail, 'context' | 'waiting' | 'options' | 'stop' | 'noteActivity' | 'listen'> {
+  /** Asks the service, and waits for it if it is down. */
+  readonly ask: <Reply>(call: () => Promise<Reply>) => Promise<Reply>;
+}
+
+async function beginTail({ ask, ...given }: Beginning): Promise<Tail> {
+  const { context, waiting, options } = given;
   const isForAgent = options.view === 'agent';
-  const askMe = (): Promise<string> => context.actingHandle();
-  const me = isForAgent
-    ? await waitForService(context, context.signal, askMe)
-    : options.isNotMe || options.joins
-      ? await askMe()
-      : undefined;
+  // Where a person looks, a local service that is not running is an error.
+  if (!isForAgent) await context.profile();
+  const me = isForAgent || options.isNotMe || options.joins ? await ask(() => context.actingHandle()) : undefined;
   const lines =
     isForAgent && me !== undefined ? new (await import('./agent-lines.js')).AgentLines(context, me) : undefined;
   await lines?.greet();
@@ -279,10 +295,9 @@ async function beginTail(
         ? await createForwarder(context, { url: forwardUrl, secretFile, onError: options.onError }, printer)
         : undefined;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
-    await joinWaiting(context, options.sessionIds, me, lines && knowsAll(lines, me));
+    await ask(() => joinWaiting(waiting, options.sessionIds, me, lines && knowsAll(lines, me), joinIfPossible));
   return {
-    context,
-    options,
+    ...given,
     lines,
     filter,
     printer,
@@ -292,9 +307,6 @@ async function beginTail(
     reports,
     recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
     me,
-    stop,
-    noteActivity,
-    listen,
     ended: new Set(),
     printed: 0,
     isReady: false,
@@ -342,8 +354,7 @@ async function takeChange(tail: Tail, item: Exclude<TailItem, EventItem>): Promi
   switch (item.kind) {
     case 'ready':
       await flushRecent(tail);
-      if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined)
-        await joinWaiting(context, [], tail.me, tail.lines && knowsAll(tail.lines, tail.me));
+      if (options.joins && options.sessionIds.length === 0 && tail.me !== undefined) await joinAll(tail, tail.me);
       await tellFollowing(tail, item.sessions);
       await markReady(tail);
       tail.listen(true);
@@ -386,23 +397,28 @@ async function takeChange(tail: Tail, item: Exclude<TailItem, EventItem>): Promi
   }
 }
 
+/** Accepts the invitations from before the connection. */
+async function joinAll({ waiting, lines }: Tail, me: string): Promise<void> {
+  const enterAll = () => joinWaiting(waiting, [], me, lines && knowsAll(lines, me), joinIfPossible);
+  const joined = await persist(waiting, waiting.signal, enterAll);
+  if (joined.kind === 'refused') throw joined.error;
+}
+
 /** Joins, if the invitation is for this agent. It is printed unless the messages of the session tell more. */
 async function takeInvitation(tail: Tail, item: EventItem, me: string): Promise<void> {
-  const { context, lines } = tail;
+  const { context, waiting, lines } = tail;
   const { event } = item;
   const client = await context.client();
-  const invitation = await findInvitation(client, event, me, context.signal).catch((error: unknown) => {
-    if (!(error instanceof RequestError) || error.code !== 'NOT_FOUND') throw error;
-    return undefined;
-  });
+  const found = await persist(waiting, waiting.signal, () => findInvitation(client, event, me, waiting.signal));
+  const invitation = found.kind === 'done' ? found.reply : undefined;
   if (invitation === undefined) return takeWanted(tail, item);
   const isToldByMessages = lines !== undefined && event.payload['initial_message'] === undefined;
   const { by } = invitation;
   if (isToldByMessages && by !== undefined && (await lines.findRelation(by)) !== 'anyone') {
-    await join(context, event.session_id);
+    await joinIfPossible(waiting, event.session_id);
     return noteTaken(tail, item);
   }
-  if (lines === undefined) await join(context, event.session_id);
+  if (lines === undefined) await joinIfPossible(waiting, event.session_id);
   return takeWanted(tail, item);
 }
 
