@@ -12,7 +12,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { connect, isEvent } from 'asp-cli';
+import { connect, isEvent, RequestError } from 'asp-cli';
 
 const { WEBHOOK_SECRET = '', PORT = '8080' } = process.env;
 const client = connect();
@@ -24,14 +24,23 @@ async function handle(headers, body) {
   if (!isSigned(headers, body)) return 401;
   const event = JSON.parse(body);
   const path = { session_id: event.session_id };
-  if (isEvent(event, 'session.invited')) await client.call('joinSession', { path });
-  if (isEvent(event, 'session.message')) {
-    const content = event.payload.content;
-    // With the id of the event as the key, an event that comes twice gets one reply.
-    await client.call('sendMessage', { path, body: { content }, idempotencyKey: event.event_id });
+  try {
+    if (isEvent(event, 'session.invited')) await client.call('joinSession', { path });
+    if (isEvent(event, 'session.message')) {
+      const { id, content } = event.payload;
+      const reply = { content, metadata: { in_reply_to: id } };
+      // With the id of the event as the key, an event that comes twice gets one reply.
+      await client.call('sendMessage', { path, body: reply, idempotencyKey: event.event_id });
+    }
+  } catch (error) {
+    if (!(error instanceof RequestError && FINAL.includes(error.code))) throw error;
   }
   return 204;
 }
+
+/** The session has ended, the event got a different reply before, or a person has to write first. If the event came again,
+ * it would fail again, and no other event would come before that. */
+const FINAL = ['NOT_FOUND', 'IDEMPOTENCY_MISMATCH', 'LOOP_GUARD'];
 
 /** As Standard Webhooks says; there are libraries for it in many languages.
  * @param {import('node:http').IncomingHttpHeaders} headers

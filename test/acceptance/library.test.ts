@@ -12,7 +12,7 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, transform } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { newWebhookSecret } from '../../src/kit/webhook.js';
+import { newWebhookSecret, readWebhookSecret, signWebhook } from '../../src/kit/webhook.js';
 import { installPacked, typeCheck } from '../support/packed.js';
 import { createHome, type Home, json, type ServiceProcess, startServe } from './program.js';
 
@@ -185,6 +185,13 @@ describe('The examples, with the published package,', () => {
       environment: asker,
     });
     expect(asked.stdout).toBe('anyone there?\n');
+    // A session that has ended must not keep other events away.
+    const event_id = 'evt_01ARZ3NDEKTSV4RRFFQ69G5FAV';
+    const gone = { event_id, type: 'session.invited', session_id: 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV', payload: {} };
+    const body = JSON.stringify(gone);
+    const key = readWebhookSecret(secret) ?? Buffer.of();
+    const headers = signWebhook(key, event_id, Math.floor(Date.now() / 1000), body);
+    expect((await fetch(url, { method: 'POST', headers, body })).status).toBe(204);
     hook.kill('SIGTERM');
     expect(await hook.ended).toMatchObject({ status: 0, stderr: '' });
   });
