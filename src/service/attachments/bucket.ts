@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
 import { messageOf } from '../../kit/format.js';
-import { isFileError, replaceFile } from '../../kit/private-file.js';
+import { isFileError, makeDirectory, replaceFile } from '../../kit/private-file.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import type { AttachmentFiles, DiscardedFile } from '../core/attachment-store.js';
 import { OperatorError } from '../core/errors.js';
@@ -74,6 +74,8 @@ export async function openAttachmentBucket(options: BucketOptions): Promise<Atta
     async create(id) {
       requireId(id);
       held.set(id, 'here');
+      // Cleaners of temporary folders remove it after a few days without a file.
+      makeDirectory(directory);
       return open(join(directory, id), 'wx', 0o600);
     },
     async keep(id) {

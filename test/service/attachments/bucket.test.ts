@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ulid } from 'ulid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -62,6 +62,20 @@ async function download(
   return [status, text];
 }
 
+/** Runs `work` with the temporary folder of this process in the folder of the test. */
+async function inOwnFolder(work: () => Promise<void>): Promise<void> {
+  const before = process.env['TMPDIR'];
+  process.env['TMPDIR'] = services.directory;
+  try {
+    await work();
+  } finally {
+    if (before === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = before;
+  }
+}
+
+const temporaryFolders = (): string[] => readdirSync(services.directory).filter((name) => name.startsWith('asp-'));
+
 const attachmentsIn = (): string[] => store.names().filter((name) => name.startsWith('of/asp/att_'));
 
 describe('Attachments in a bucket', () => {
@@ -108,23 +122,30 @@ describe('Attachments in a bucket', () => {
     expect(outages.map((line) => line.split(' ')[0])).toEqual(['attachments_down', 'attachments_up']);
   });
 
-  it('leave nothing on this machine if the bucket refuses them', async () => {
-    const before = process.env['TMPDIR'];
-    process.env['TMPDIR'] = services.directory;
-    try {
+  it('leave nothing on this machine if the bucket refuses them', () =>
+    inOwnFolder(async () => {
       const service = await start(newData('data'));
       const actor = await actorAt(service);
-      const [folder = ''] = readdirSync(services.directory).filter((name) => name.startsWith('asp-'));
+      const [folder = ''] = temporaryFolders();
       store.fate = (line) => (line.startsWith('PUT') || line.startsWith('DELETE') ? 403 : undefined);
       expect((await actor.upload({ bytes: 'refused', type: 'text/plain' })).status).toBe(503);
       expect(readdirSync(join(services.directory, folder))).toEqual([]);
       await stop(service);
-      expect(readdirSync(services.directory)).not.toContain(folder);
-    } finally {
-      if (before === undefined) delete process.env['TMPDIR'];
-      else process.env['TMPDIR'] = before;
-    }
-  });
+      expect(temporaryFolders()).toEqual([]);
+    }));
+
+  it('can be sent and read after a cleaner of temporary folders has removed theirs', () =>
+    inOwnFolder(async () => {
+      const service = await start(newData('data'));
+      const actor = await actorAt(service);
+      const path = await signedPath(actor, await sendFile(actor, 'before'));
+      const [folder = ''] = temporaryFolders();
+      const clean = () => rmSync(join(services.directory, folder), { recursive: true });
+      clean();
+      expect(await download(service, path)).toEqual([200, 'before']);
+      clean();
+      expect((await actor.upload({ bytes: 'after', type: 'text/plain' })).status).toBe(201);
+    }));
 
   it('survive requests that fail once: cut off, limited, or a store error', async () => {
     const service = await start(newData('data'));
