@@ -1,9 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
+import { captureStreams } from '../../../src/cli/terminal/streams.js';
+import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import {
   createHome,
   type Home,
@@ -14,6 +16,9 @@ import {
 } from '../../acceptance/program.js';
 import { request } from '../../support/http.js';
 import { until } from '../../support/until.js';
+import { runWords } from '../captured-run.js';
+
+const HOUR_MS = 3_600_000;
 
 interface Failure {
   error: { code: string; message: string; next?: string[] };
@@ -217,6 +222,35 @@ describe('asp serve starts', () => {
       expect(await home.run(['session', 'list'])).toMatchObject({ status: 0, stderr: 'No sessions.\n' });
     },
   );
+
+  it('its record comes back after a cleaner of temporary folders has removed it', async () => {
+    const renewals: (() => void)[] = [];
+    const clock: Clock = {
+      ...systemClock,
+      schedule(delayMs, action, isBackground) {
+        if (delayMs !== 6 * HOUR_MS) return systemClock.schedule(delayMs, action, isBackground);
+        renewals.push(action);
+        return () => {};
+      },
+    };
+    // What the command would load, which takes long when no other test has loaded it.
+    await import('../../../src/service/service.js');
+    const streams = captureStreams();
+    const stop = new AbortController();
+    const machine = { homeDirectory: home.directory };
+    const words = ['serve', '--port', '0', '--data', 'memory'];
+    const ended = runWords(words, { clock, streams, machine, signal: stop.signal });
+    await until('the service runs', async () => streams.err().includes('Ready.'));
+    const record = readFileSync(recordFile(home), 'utf8');
+    rmSync(join(home.directory, 'run'), { recursive: true });
+    renewals.shift()?.();
+    await until('the record', async () => existsSync(recordFile(home)));
+    expect(readFileSync(recordFile(home), 'utf8')).toBe(record);
+    await until('the next renewal', async () => renewals.length > 0);
+    stop.abort(new Error('stopped by SIGINT'));
+    await ended;
+    expect(existsSync(recordFile(home))).toBe(false);
+  });
 
   it('a record that others can read is not trusted', async () => {
     const running = serve();

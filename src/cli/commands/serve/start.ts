@@ -5,6 +5,7 @@ import { orAborted, wait } from '../../../kit/clock.js';
 import { messageOf } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { writePrivateFile } from '../../../kit/private-file.js';
+import { repeat } from '../../../kit/repeat.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { createTurnableClock, type TurnableClock } from '../../../kit/turnable-clock.js';
 import { isStartError, type OperatorError } from '../../../service/core/errors.js';
@@ -506,12 +507,15 @@ async function drain(context: Context, service: RunningService, ready: ReadyFile
   await context.untilSignal((signal) => wait(context.clock, delayMs, signal).catch(() => {}));
 }
 
+/** Cleaners of temporary folders, where the record may be, remove what no one has written for a few days. */
+const RENEWAL_MS = 6 * 3_600_000;
+
 /**
  * Leaves the addresses and the secret where programs of this OS user find them, in front of those of services that are
- * running already. The returned function removes them.
+ * running already, and keeps them there. The returned function removes them.
  */
 async function leaveRecord(context: Context, record: LocalServiceRecord): Promise<() => Promise<void>> {
-  const { machine, output, paths } = context;
+  const { clock, machine, output, paths } = context;
   const path = localServiceFile(paths, LOCAL_SERVICE_NAME);
   const latest = await withFileLock(context, path, async () => {
     const before = await listRunningServices(paths, machine);
@@ -520,8 +524,18 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
   });
   if (latest !== undefined)
     await output.note(`Another service is running at ${latest.url}: until this one ends, "local" means this one.`);
-  return () =>
+  const renew = (): Promise<void> =>
     withFileLock(context, path, async () => {
+      const found = await listRunningServices(paths, machine);
+      const isThere = found.some(({ pid }) => pid === record.pid);
+      await writeRecords(context, path, isThere ? found : [...found, record]);
+    });
+  const onFault = (error: unknown): void =>
+    void output.note(`Could not renew ${path}: ${messageOf(error)}.`).catch(() => {});
+  const stopRenewing = repeat(clock, RENEWAL_MS, renew, onFault, true);
+  return async () => {
+    await stopRenewing();
+    await withFileLock(context, path, async () => {
       const others = (await listRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
       if (others.length > 0) await writeRecords(context, path, others);
       else rmSync(path, { force: true });
@@ -529,6 +543,7 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
       // No one uses the record of a process that has ended.
       output.note(`Could not remove this service from ${path}: ${messageOf(error)}.`),
     );
+  };
 }
 
 async function writeRecords(
