@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 
 import { installPacked, runToEnd, typeCheck } from './support/packed.js';
 
@@ -110,6 +111,28 @@ describe('CI', () => {
       expect(readFileSync(join(ROOT, '.github/workflows', name), 'utf8')).toMatch(
         /^permissions:\n {2}contents: read$/m,
       );
+  });
+});
+
+it('A release names the repository that it comes from, which npm requires of a provenance', () => {
+  const { jobs }: { jobs: { publish: { steps: { run?: string }[] } } } = parse(
+    readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8'),
+  );
+  const commands = jobs.publish.steps.flatMap(({ run }) => run ?? []);
+  const publish = commands.findIndex((command) => command.startsWith('npm publish --provenance'));
+  const step = commands.findIndex((command) => command.startsWith('npm pkg set'));
+  expect(step).toBeGreaterThan(-1);
+  expect(step).toBeLessThan(publish);
+  const folder = join(scratch, 'released');
+  mkdirSync(folder);
+  cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
+  const env = { ...process.env, GITHUB_SERVER_URL: 'https://code.example.org', GITHUB_REPOSITORY: 'asp/cli' };
+  expect(spawnSync('bash', ['-e', '-c', commands[step] ?? ''], { cwd: folder, env }).status).toBe(0);
+  expect(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))).toEqual({
+    ...manifest,
+    repository: { type: 'git', url: 'git+https://code.example.org/asp/cli.git' },
+    homepage: 'https://code.example.org/asp/cli#readme',
+    bugs: { url: 'https://code.example.org/asp/cli/issues' },
   });
 });
 
