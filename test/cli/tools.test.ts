@@ -297,6 +297,16 @@ describe('doctor', () => {
     expect(error).not.toHaveProperty('next');
   });
 
+  it('says what ASP_TOKEN without ASP_WS_TOKEN is not enough for', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', ASP_RETRIES: '0' };
+    const { items } = JSON.parse((await runWords('doctor --json', { environment })).out) as {
+      items: { check: string; says: string }[];
+    };
+    expect(items.find(({ check }) => check === 'environment')?.says).toBe(
+      'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, tail works only with session IDs',
+    );
+  });
+
   it('finds files that are open to others, and closes them with --fix', async () => {
     const { run, directory } = localHome(stage.service);
     const folder = join(directory, '.local', 'state', 'asp-cli');

@@ -74,7 +74,12 @@ function checkEnvironment({ environment }: Context): Finding[] {
   if (has('ASP_TOKEN') && has('ASP_CLIENT_ID'))
     findings.push(warning('environment', 'ASP_TOKEN and ASP_CLIENT_ID are both set: ASP_TOKEN is used'));
   if (has('ASP_TOKEN') && !has('ASP_WS_TOKEN'))
-    findings.push(warning('environment', 'ASP_TOKEN is set without ASP_WS_TOKEN: tail cannot connect'));
+    findings.push(
+      warning(
+        'environment',
+        'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, tail works only with session IDs',
+      ),
+    );
   const proxy = environment['HTTPS_PROXY'] ?? environment['https_proxy'];
   if (proxy !== undefined && proxy !== '' && !URL.canParse(proxy))
     findings.push(problem('environment', 'HTTPS_PROXY is not an address'));
