@@ -44,7 +44,11 @@ export function createContext(
   });
   const prompts = createPrompts(streams, { ...globals, signal, interrupt });
   const changes: Changes = { count: 0, sessionId: undefined };
-  const service = createServiceChoice(surroundings, globals, output, changes);
+  const hasLocalLogin = async (): Promise<boolean> => {
+    const found = await (await context.logins()).list();
+    return found.some(({ isLocal }) => isLocal === true);
+  };
+  const service = createServiceChoice(surroundings, globals, output, changes, () => hasLocalLogin().catch(() => false));
   const identity = createIdentity(() => context, service.profile, changes);
   const context: ClosableContext = {
     ...surroundings,
@@ -79,6 +83,7 @@ function createServiceChoice(
   globals: Globals,
   output: Output,
   changes: Changes,
+  hasLocalLogin: () => Promise<boolean>,
 ): ServiceChoice {
   const { environment, machine } = surroundings;
   const paths: Paths = resolvePaths({ environment, machine });
@@ -110,7 +115,9 @@ function createServiceChoice(
     projectFile,
     localService,
     endedService,
-    profile: lazy(() => resolveProfile({ flag, environment, projectFile, config, localService, endedService })),
+    profile: lazy(() =>
+      resolveProfile({ flag, environment, projectFile, config, localService, endedService, hasLocalLogin }),
+    ),
     transport,
     holdExit: (work) => {
       held.add(work);

@@ -94,6 +94,8 @@ export interface ProfileSources {
   readonly config: () => Promise<Config>;
   readonly localService: () => Promise<LocalServiceRecord | undefined>;
   readonly endedService: () => Promise<LocalServiceRecord | undefined>;
+  /** Whether a login is for a local service: a service that stops leaves no record. */
+  readonly hasLocalLogin?: () => Promise<boolean>;
 }
 
 /** How to sign in: with the same scopes as before, and never more. */
@@ -121,7 +123,7 @@ export async function resolveProfile(sources: ProfileSources): Promise<ResolvedP
   const { value: name, place, layers } = await choose('profile', profileCandidates(sources));
   if (name === undefined) {
     const ended = await sources.endedService();
-    if (ended !== undefined) throw localNotRunning(ended);
+    if (ended !== undefined || (await sources.hasLocalLogin?.()) === true) throw localNotRunning(ended);
     throw new CliError('ASP_CONFIG', {
       message: 'No service is chosen.',
       why: 'add yours (asp profile add work --base-url https://…/v1), or run one here.',

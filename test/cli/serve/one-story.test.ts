@@ -106,6 +106,28 @@ describe('a local service that was killed', () => {
   });
 });
 
+describe('a local service that was stopped', () => {
+  it('is the one that is not running for those who signed in there, and their agents wait for it', async () => {
+    const service = await startServe(home, ['--demo']);
+    await home.run(['login', '@demo.you', '--yes']);
+    await service.stop();
+    const ended = await home.asp(['session', 'list', '--json']);
+    expect({ status: ended.status, ...failureOf(ended) }).toMatchObject({
+      status: 9,
+      code: 'ASP_LOCAL_NOT_RUNNING',
+      message: 'The local service is not running.',
+      next: ['asp', 'serve'],
+    });
+    const agent = home.start(['run', '--exec', 'cat']);
+    await agent.until('stderr', /not running\. Waiting until it runs\./);
+    const again = await startServe(home, ['--demo'], service.url);
+    await agent.until('stderr', /Answering as @demo\.you\./);
+    agent.kill('SIGINT');
+    await agent.ended;
+    await again.stop();
+  });
+});
+
 describe('a second asp serve', () => {
   it('reports that the service is already running, where, how to stop it, and how to run a second one', async () => {
     const service = await startServe(home, ['--demo']);
