@@ -164,6 +164,8 @@ export function readId(kind: IdKind, text: string): string {
 export const SESSION_ABOUT = 'sess_…, its beginning, @owner.name, or the address of its page';
 
 const SESSION_PREFIX = /^sess_([0-7][0-9A-HJKMNP-TV-Z]{3,25})(\u2026|\.\.\.)?$/i;
+/** What a double click on an id selects in some terminals. */
+const BARE_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
 const SESSION_END = /^(?:\u2026|\.\.\.)([0-9A-HJKMNP-TV-Z]{4,26})$/i;
 const SESSION_IN_URL = /\/(sess_[0-7][0-9A-HJKMNP-TV-Z]{25})(?=[/?#]|$)/;
 
@@ -181,7 +183,7 @@ export function readSessionName(text: string): string {
       why: 'the address of a session contains its id (sess_…).',
     });
   }
-  const prefix = SESSION_PREFIX.exec(text)?.[1];
+  const prefix = SESSION_PREFIX.exec(text)?.[1] ?? BARE_ID.exec(text)?.[0];
   if (prefix !== undefined) return `${ID_PREFIX.session}${prefix.toUpperCase()}`;
   if (/^-\d+$/.test(text))
     throw usageError(`'${text}' is not an option.`, { why: `the last events are -n ${text.slice(1)}.` });

@@ -180,6 +180,14 @@ describe('A session named by the beginning of its id', () => {
     expect(err).toContain('@owner.name');
   });
 
+  it('may lack its sess_ if it is whole, as a double click in a terminal selects it', async () => {
+    const id = await shared();
+    const bare = id.slice('sess_'.length);
+    for (const name of [bare, bare.toLowerCase()])
+      expect(documentOf(await asAlice(['session', 'show', name, '--json']))).toMatchObject({ id });
+    expect((await asAlice(['session', 'show', bare.slice(0, 20)])).err).toContain('is not a session.');
+  });
+
   it.each(['sess_', 'sess_01', 'sess_!!!!', `sess_${'0'.repeat(27)}`])('%s is not valid', async (name) => {
     const { code, err } = await asAlice(['session', 'show', name]);
     expect(code).toBe(2);
