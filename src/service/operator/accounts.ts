@@ -36,7 +36,7 @@ import { AFTER_EVERY_ULID } from '../store/cursor.js';
 import {
   findOperatorAccount,
   type InvitationRow,
-  listAllAccounts,
+  listAccountsByName,
   listInvitations,
   listLocalAccounts,
   type OperatorAccountRow,
@@ -108,9 +108,12 @@ const joinNames = (known: readonly AccountRow[]): string => known.map(({ usernam
 
 /** The operator's actions on an account, beyond the specification. */
 
-export async function listOperatorAccounts(context: ServiceContext): Promise<{ accounts: OperatorAccount[] }> {
-  const rows = await context.database.read(listAllAccounts);
-  return { accounts: rows.map((row) => toOperatorAccount(context, row)) };
+export function listOperatorAccounts(context: ServiceContext): Promise<StreamedAnswer> {
+  return streamList(context, 'accounts', async (query, after, limit) => {
+    const rows = await listAccountsByName(query, '', after, limit);
+    const items = rows.map((row) => toOperatorAccount(context, row));
+    return { items, next: nameAfter(rows, ({ username }) => username) };
+  });
 }
 
 export async function readOperatorAccount(context: ServiceContext, username: string): Promise<OperatorAccount> {
@@ -158,6 +161,49 @@ export async function exportOperatorAccount(context: ServiceContext, username: s
 /** An answer that is sent while it is made. */
 export interface StreamedAnswer {
   readonly texts: AsyncIterable<string>;
+}
+
+/** A part of a list, and the name after which the next part begins; undefined: it was the last. */
+interface ListPart {
+  readonly items: readonly unknown[];
+  readonly next: string | undefined;
+}
+
+const ROWS_PER_READ = 500;
+
+/**
+ * `{"name": […]}` with all rows, read in parts while it is sent: it may be larger than memory, and a long read would
+ * keep every other request waiting.
+ */
+export async function streamList(
+  { database }: Pick<ServiceContext, 'database'>,
+  name: string,
+  read: (query: Query, after: string, limit: number) => Promise<ListPart>,
+): Promise<StreamedAnswer> {
+  const readAfter = (after: string): Promise<ListPart> => database.read((query) => read(query, after, ROWS_PER_READ));
+  // If this fails, the answer is an error. Later, only a cut connection can say so.
+  let part = await readAfter('');
+  async function* write(): AsyncGenerator<string> {
+    yield `{"${name}":[`;
+    let comma = '';
+    while (true) {
+      const texts = part.items.map((item) => JSON.stringify(item));
+      if (texts.length > 0) {
+        yield comma + texts.join();
+        comma = ',';
+      }
+      if (part.next === undefined) break;
+      part = await readAfter(part.next);
+    }
+    yield ']}';
+  }
+  return { texts: write() };
+}
+
+/** Where a list by name goes on after these rows. */
+export function nameAfter<Row>(rows: readonly Row[], nameOf: (row: Row) => string): string | undefined {
+  const last = rows.at(-1);
+  return last === undefined || rows.length < ROWS_PER_READ ? undefined : nameOf(last);
 }
 
 const suspendedFirst = (): ServiceError =>

@@ -38,7 +38,7 @@ import { createConfidentialClient, revokeConfidentialClient } from '../oauth/cli
 import { type AgentRecordRow, findAgentByHandle } from '../store/agents.js';
 import { agentLock } from '../store/lock-names.js';
 import { findOAuthClient } from '../store/oauth-clients.js';
-import { countAll, listAllAgents, listAllClients, type OperatorAgentRow } from '../store/operator.js';
+import { countAll, listAllAgents, listClientsOfAgents, type OperatorAgentRow } from '../store/operator.js';
 import {
   createInvitation,
   createPasswordLink,
@@ -47,11 +47,13 @@ import {
   exportOperatorAccount,
   listOperatorAccounts,
   listOperatorInvitations,
+  nameAfter,
   readOperatorAccount,
   removeOperatorAccount,
   revokeInvitation,
   type SignInLinkParts,
   type StreamedAnswer,
+  streamList,
   toOperatorQuota,
   updateOperatorAccount,
 } from './accounts.js';
@@ -62,9 +64,11 @@ import { readRetention } from './retention.js';
 
 /** The operator's actions on a local service, beyond the specification. */
 
-async function listOperatorAgents(context: ServiceContext): Promise<{ agents: OperatorAgent[] }> {
-  const rows = await context.database.read(listAllAgents);
-  return { agents: rows.map(toOperatorAgent) };
+function listOperatorAgents(context: ServiceContext): Promise<StreamedAnswer> {
+  return streamList(context, 'agents', async (query, after, limit) => {
+    const rows = await listAllAgents(query, after, limit);
+    return { items: rows.map(toOperatorAgent), next: nameAfter(rows, ({ handle }) => handle) };
+  });
 }
 
 async function addOperatorAgent(context: ServiceContext, body: AddOperatorAgentRequest): Promise<OperatorAgent> {
@@ -121,18 +125,19 @@ async function addOperatorClient(
   });
 }
 
-async function listOperatorClients({ database }: ServiceContext): Promise<{ clients: OperatorClientSummary[] }> {
-  const rows = await database.read(listAllClients);
-  return {
-    clients: rows.map(({ id, handle, name, scope, created_at, last_used_at }) => ({
-      client_id: id,
-      handle,
-      name,
-      scope,
-      created_at,
-      last_used_at,
-    })),
-  };
+function listOperatorClients(context: ServiceContext): Promise<StreamedAnswer> {
+  return streamList(context, 'clients', async (query, after, limit) => {
+    const agents = await listAllAgents(query, after, limit);
+    const through = agents.at(-1)?.handle;
+    const rows = through === undefined ? [] : await listClientsOfAgents(query, after, through);
+    return { items: rows.map(toClientSummary), next: nameAfter(agents, ({ handle }) => handle) };
+  });
+}
+
+type ClientRow = Awaited<ReturnType<typeof listClientsOfAgents>>[number];
+
+function toClientSummary({ id, handle, name, scope, created_at, last_used_at }: ClientRow): OperatorClientSummary {
+  return { client_id: id, handle, name, scope, created_at, last_used_at };
 }
 
 /** From now on the secret gets no tokens, and the sockets of the client close. */

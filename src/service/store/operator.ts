@@ -106,12 +106,14 @@ export interface OperatorAgentRow {
   readonly created_at: number;
 }
 
-/** Every agent of every account, by handle. */
-export function listAllAgents(query: Query): Promise<OperatorAgentRow[]> {
+/** The next `limit` agents of all accounts, by handle. */
+export function listAllAgents(query: Query, afterHandle: string, limit: number): Promise<OperatorAgentRow[]> {
   return query.all<OperatorAgentRow>(
     `SELECT handle, inbound_policy, is_paused, created_at,
        CASE WHEN EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id) THEN 1 ELSE 0 END AS is_online
-     FROM agent WHERE removed_at IS NULL ORDER BY handle`,
+     FROM agent WHERE removed_at IS NULL AND handle > $1 ORDER BY handle LIMIT $2`,
+    afterHandle,
+    limit,
   );
 }
 
@@ -125,11 +127,6 @@ const ACCOUNT = `SELECT account.*,
     (SELECT COUNT(*) FROM agent WHERE agent.account_id = account.id AND agent.removed_at IS NULL) AS agents,
     (SELECT COUNT(*) FROM oauth_client WHERE oauth_client.account_id = account.id AND oauth_client.revoked_at IS NULL) AS clients
   FROM account`;
-
-/** Every account, by name. */
-export function listAllAccounts(query: Query): Promise<OperatorAccountRow[]> {
-  return query.all<OperatorAccountRow>(`${ACCOUNT} WHERE removed_at IS NULL ORDER BY username`);
-}
 
 /** The next `limit` whose names begin with `prefix`, by name. */
 export function listAccountsByName(
@@ -165,12 +162,19 @@ export function listInvitations(query: Query, beforeId: string, limit: number): 
   );
 }
 
-/** Every client with a secret that is still valid, by its agent; newest first. */
-export function listAllClients(query: Query): Promise<(OAuthClientRow & { readonly handle: string })[]> {
+/** The clients with a secret that is still valid, of the agents in this range, by agent; newest first. */
+export function listClientsOfAgents(
+  query: Query,
+  afterHandle: string,
+  throughHandle: string,
+): Promise<(OAuthClientRow & { readonly handle: string })[]> {
   return query.all(
-    `SELECT oauth_client.*, agent.handle AS handle FROM oauth_client JOIN agent ON agent.id = oauth_client.agent_id
-     WHERE oauth_client.kind = 'confidential' AND oauth_client.revoked_at IS NULL AND agent.removed_at IS NULL
+    `SELECT oauth_client.*, agent.handle AS handle FROM agent JOIN oauth_client ON oauth_client.agent_id = agent.id
+     WHERE agent.handle > $1 AND agent.handle <= $2 AND agent.removed_at IS NULL
+       AND oauth_client.kind = 'confidential' AND oauth_client.revoked_at IS NULL
      ORDER BY agent.handle, oauth_client.id DESC`,
+    afterHandle,
+    throughHandle,
   );
 }
 

@@ -39,6 +39,27 @@ describe('the operator endpoints', () => {
     mustDeny(await ask('POST', '/stop', undefined, 'x'), 401, 'UNAUTHORIZED');
   });
 
+  it('list every agent, account and client, however many there are', async () => {
+    const own = await startTestService({ areLimitsOn: false });
+    const headers = { authorization: `Bearer ${own.operatorSecret}`, 'content-type': 'application/json' };
+    const send = (path: string, handle: string): Promise<Answer> =>
+      request(`${own.operatorUrl}${path}`, { method: 'POST', headers, body: JSON.stringify({ handle }) });
+    const read = async (path: string): Promise<readonly unknown[]> =>
+      list((await request(`${own.operatorUrl}${path}`, { headers })).json, path.slice(1));
+    expect(await Promise.all(['/agents', '/accounts', '/clients'].map(read))).toEqual([[], [], []]);
+    const handles = Array.from({ length: 1_002 }, (_, index) => `@owner${index}.bot`).sort();
+    for (let at = 0; at < handles.length; at += 20)
+      await Promise.all(handles.slice(at, at + 20).map((handle) => send('/agents', handle)));
+    // The first part has none.
+    for (const index of [600, 600, 1_001]) await send('/clients', handles[index] ?? '');
+    expect((await read('/agents')).map((agent) => field(agent, 'handle'))).toEqual(handles);
+    expect((await read('/accounts')).map((account) => `@${field(account, 'username')}.bot`)).toEqual(handles);
+    expect((await read('/clients')).map((client) => field(client, 'handle'))).toEqual([
+      ...[handles[600], handles[600], handles[1_001]],
+    ]);
+    await own.stop();
+  });
+
   it('have a separate port behind a proxy, where every peer appears to be on this machine', async () => {
     const proxied = await startTestService({ isBehindProxy: true });
     const headers = { authorization: `Bearer ${proxied.operatorSecret}` };

@@ -17,7 +17,7 @@ const MAY_BE_WALKED: readonly RegExp[] = [
 ];
 /** Statements of the operator's command line, of the start of a service and of tests, which are rare and cover everything. */
 const ASKED_FOR_EVERYTHING =
-  /^(?:deleted-sessions\.ts deleteAllButAgents|webhooks\.ts queueAllWebhooks|operator\.ts (?:countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listAllAccounts|listAllAgents|listAllClients|listInvitations)) /;
+  /^(?:deleted-sessions\.ts deleteAllButAgents|webhooks\.ts queueAllWebhooks|operator\.ts (?:countAll|countOldSessions|measureDatabase|sumAttachmentBytes|listInvitations)) /;
 /** The databases themselves, and queries that only one of them uses. */
 const DATABASES = /^(sql\b|sqlite|postgres|prepare-postgres|migrate-postgres|schema|epochs|stored-limits)/;
 
