@@ -47,6 +47,48 @@ export const unlimited: RateLimits = {
   getUsed: async () => undefined,
 };
 
+/**
+ * Each call returns the limits for one more run of the same work, which runs again if its transaction was rolled back.
+ * A run takes only the part that no earlier run has taken.
+ */
+export function chargeOnce(limits: RateLimits): () => RateLimits {
+  const taken = new Map<string, number>();
+  return () => {
+    const credit = new Map(taken);
+    const split = (budget: Budget) => {
+      const key = `${budget.name} ${budget.subjectId}`;
+      const weight = budget.weight ?? 1;
+      const covered = Math.min(weight, credit.get(key) ?? 0);
+      return { key, covered, due: { ...budget, weight: weight - covered } };
+    };
+    const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
+      const parts = budgets.map(split);
+      const due = parts.flatMap((part) => (part.due.weight > 0 ? [part.due] : []));
+      for (const { key, covered } of parts) add(credit, key, -covered);
+      try {
+        if (due.length > 0) await limits.takeAll(due);
+      } catch (error) {
+        for (const { key, covered } of parts) add(credit, key, covered);
+        throw error;
+      }
+      for (const { key, due } of parts) add(taken, key, due.weight);
+    };
+    return {
+      take: (name, subjectId) => takeAll([{ name, subjectId }]),
+      takeAll,
+      async check(budget) {
+        const { due } = split(budget);
+        if (due.weight > 0) await limits.check(due);
+      },
+      getUsed: (name, subjectId) => limits.getUsed(name, subjectId),
+    };
+  };
+}
+
+function add(counts: Map<string, number>, key: string, amount: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + amount);
+}
+
 const SUBJECTS_PER_LIMIT_MAX = 100_000;
 
 export interface MemoryLimits extends RateLimits {

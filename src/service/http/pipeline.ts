@@ -9,6 +9,7 @@ import { receiveUpload, type StagedUpload, UPLOAD_LIMITS } from '../attachments/
 import type { Actor, AgentActor, Inboxes, Log, ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { isOutage, ServiceError } from '../core/errors.js';
+import { chargeOnce } from '../core/rate-limits.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import { ReplyText } from '../messaging/events.js';
 import { isKeyKnown, type KeyedRequest, withIdempotency } from '../messaging/idempotency.js';
@@ -158,18 +159,26 @@ async function refuseBeforeBody(context: ServiceContext, call: AdmittedCall, key
   }
 }
 
+/** What a call does, with the limits of this run. */
+type Effect = (transaction: Transaction, context: ServiceContext) => Promise<unknown>;
+
 /**
  * Runs `effect` unless its key is known. A row's own budget is checked before the effect, so that a caller who has used
- * it up learns nothing about others, and charged after it: a refusal costs nothing (D-44).
+ * it up learns nothing about others, and charged after it: a refusal costs nothing (D-44). On PostgreSQL, a write that
+ * fails can undo those of others, which then run again: the call still costs what it costs once.
  */
 async function answerOnce(
   context: ServiceContext,
   call: CallToAnswer,
   { key, fingerprint, isDerived }: Pick<KeyedRequest, 'key' | 'fingerprint' | 'isDerived'>,
-  effect: (transaction: Transaction) => Promise<unknown>,
+  effect: Effect,
 ): Promise<AnsweredCall> {
+  const limitsOfRun = chargeOnce(context.limits);
+  const beginRun = (): ServiceContext => ({ ...context, limits: limitsOfRun() });
   if (call.row.isFresh === true) {
-    const answer = await context.database.write(async (transaction) => answerOfReply(call, await effect(transaction)));
+    const answer = await context.database.write(async (transaction) =>
+      answerOfReply(call, await effect(transaction, beginRun())),
+    );
     return { answer, isReplay: false };
   }
   const limit = findOwnLimit(call);
@@ -177,9 +186,10 @@ async function answerOnce(
   const request = { ...toKeyScope(call), key, fingerprint, isDerived, holds: listHolds(call) };
   const recorded = await withIdempotency(context, request, async (transaction) => {
     isReplay = false;
-    if (limit !== undefined) await context.limits.check({ name: limit, subjectId: getSubject(call.actor) });
-    const reply = await effect(transaction);
-    if (limit !== undefined) await takeBudget(context, call.actor, limit);
+    const run = beginRun();
+    if (limit !== undefined) await run.limits.check({ name: limit, subjectId: getSubject(call.actor) });
+    const reply = await effect(transaction, run);
+    if (limit !== undefined) await takeBudget(run, call.actor, limit);
     return answerOfReply(call, reply);
   });
   return { answer: answerWith(recorded.status, JSON_TYPE, recorded.body), isReplay };
@@ -252,8 +262,8 @@ async function answerStaged(
   staged: StagedUpload,
 ): Promise<AnsweredCall> {
   try {
-    return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction) =>
-      HANDLER.uploadAttachment(context, call.actor, staged, transaction),
+    return await answerOnce(context, call, { key, fingerprint: staged.fingerprint }, (transaction, run) =>
+      HANDLER.uploadAttachment(run, call.actor, staged, transaction),
     );
   } catch (error) {
     // Its row may exist: the sweep finds out.
@@ -313,7 +323,7 @@ export async function writeCounted<Name extends PersonalWrite>(
     context,
     call,
     { key, fingerprint: computeFingerprint(input.body), isDerived },
-    (transaction) => handle(context, actor as never, input as never, transaction as never),
+    (transaction, run) => handle(run, actor as never, input as never, transaction as never),
   );
   return JSON.parse(answer.body);
 }
@@ -418,8 +428,8 @@ async function answerWrite(rest: Rest, call: AdmittedCall): Promise<AnsweredCall
   const handle: AnyHandler = HANDLER[call.operation];
   const input = { path: call.path, query, body: withoutKey(body) };
   const request = { key, fingerprint: computeFingerprint(input.body) };
-  const answered = await answerOnce(context, call, request, (transaction) =>
-    handle(context, call.actor as never, input as never, transaction as never),
+  const answered = await answerOnce(context, call, request, (transaction, run) =>
+    handle(run, call.actor as never, input as never, transaction as never),
   );
   bounds.noteAnswer(call.actor, call.operation, answered.answer.body.length);
   return answered;
