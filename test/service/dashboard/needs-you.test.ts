@@ -322,6 +322,22 @@ describe('An agent that stops answering', () => {
     await eve.owner.browser.submit(page, form, { unanswered: mine.handle });
     expect([countOn(await owner.open(PATH)), countOn(await eve.owner.open(PATH))]).toEqual(['1', '1']);
   });
+
+  it.each([
+    ['a character that no header can contain', '€'],
+    ['a line break', '\r\nx'],
+    ['an attribute of a cookie', '; Max-Age=9'],
+  ])('is not found if the form names it with %s', async (_, hostile) => {
+    const { mine, owner } = await newOwner();
+    const { id, sequence } = await converse(mine, other, 'Loop');
+    await report(mine, id, sequence, 'failed');
+    const page = await owner.open(PATH);
+    const form = page.forms.find(({ action }) => action.endsWith('/dismiss'));
+    if (form === undefined) throw new Error('no form');
+    const { answer } = await owner.browser.submit(page, form, { unanswered: `${mine.handle}${hostile}` });
+    expect([answer.status, answer.setCookies]).toEqual([404, []]);
+    expect(countOn(await owner.open(PATH))).toBe('1');
+  });
 });
 
 describe('A question on the Needs you page', () => {

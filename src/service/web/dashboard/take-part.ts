@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { attachmentTypeOfName, isAttachmentType } from '../../../wire/attachment.js';
-import { splitHandle } from '../../../wire/handle.js';
+import { isHandle, splitHandle } from '../../../wire/handle.js';
 import { ATTACHMENTS_PER_MESSAGE_MAX, MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { DASHBOARD, IN_REPLY_TO, SENT_BY } from '../../../wire/message.js';
 import { receiveFile, type UploadPart } from '../../attachments/receive-upload.js';
@@ -199,6 +199,8 @@ async function changeUnanswered(
 ): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const { session } = await readSeen(visit);
+  // The note names it in a header.
+  if (!isHandle(handle)) throw new ServiceError('NOT_FOUND');
   const isDismissed = note === 'unanswered-dismissed';
   await context.database.write((transaction) =>
     setUnansweredDismissed(transaction, account.id, { session_id: session.id, handle }, isDismissed),
