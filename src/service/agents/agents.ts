@@ -7,7 +7,7 @@ import { HandlePart } from '../../wire/schemas/requests.js';
 import type { AccountActor, Actor, AgentActor, Handler, ServiceContext, Settings } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { type AccountRow, findAccount, updateDisplayName } from '../store/accounts.js';
+import { type AccountRow, findAccount, findAccountById, updateDisplayName } from '../store/accounts.js';
 import {
   type AgentRecordRow,
   type AgentRow,
@@ -94,7 +94,9 @@ export async function refreshSearchTerms(transaction: Transaction, row: AgentRec
   const isFindable = row.visibility === 'public' && row.removed_at === null;
   const texts = [row.handle, row.display_name, row.description ?? '', ...parseSkills(row).map((skill) => skill.name)];
   await replaceSearchTerms(transaction, 'agent', row.id, isFindable ? distinctTerms(texts) : []);
-  await refreshOwnerTerms(transaction, row.account_id, [row.owner, row.owner_display_name]);
+  // Another request may have renamed the owner since the row was read.
+  const account = await findAccountById(transaction, row.account_id);
+  await refreshOwnerTerms(transaction, row.account_id, [row.owner, account?.display_name ?? row.owner_display_name]);
 }
 
 /** The words by which an owner with a public agent can be found. */

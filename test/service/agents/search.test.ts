@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { updateAgent } from '../../../src/service/agents/agents.js';
+import { changeAgent, renameAccount, updateAgent } from '../../../src/service/agents/agents.js';
 import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import { OperatorError } from '../../../src/service/core/errors.js';
@@ -11,6 +11,7 @@ import {
   startIndexing,
 } from '../../../src/service/messaging/search-messages.js';
 import type { AccountRow } from '../../../src/service/store/accounts.js';
+import { findAgent } from '../../../src/service/store/agents.js';
 import {
   holdsPhrases,
   toSearchPhrases,
@@ -177,6 +178,16 @@ describe('Search › directory', () => {
     });
     expect((await directory('hidden')).people).toEqual([]);
     expect(await codeOf(directory('alice', 'x'))).toBe('VALIDATION_ERROR');
+  });
+
+  it('finds a person by their new name, even if another request changes one of their agents at the same time', async () => {
+    await stage.write(async (transaction) => {
+      const before = await findAgent(transaction, alice.agentId);
+      if (before === undefined) throw new Error('no agent');
+      await renameAccount(stage.context, transaction, owner, 'Newname');
+      await changeAgent(stage.context, transaction, before, { description: 'Changed' });
+    });
+    expect((await directory('newname')).people).toMatchObject([{ username: 'alice', display_name: 'Newname' }]);
   });
 });
 
