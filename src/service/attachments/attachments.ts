@@ -13,9 +13,9 @@ import {
   type ExpiredAttachment,
   findAttachment,
   findAttachmentViewer,
+  findFirstInvitation,
   insertAttachment,
   listExpiredAttachments,
-  listInvitations,
   listKnownAttachments,
 } from '../store/attachments.js';
 import { listEventsAboutAgentsOf } from '../store/events.js';
@@ -104,7 +104,8 @@ async function maySee(
   if (viewer === undefined) return false;
   if (viewer.status === 'joined') return true;
   if (viewer.status === 'left' && viewer.joined_at !== null) return sequence <= (viewer.left_sequence ?? 0);
-  return (await listInvitations(query, sessionId, agentId)).some((payload) => carriesMessage(payload, sequence));
+  const invitation = await findFirstInvitation(query, sessionId, agentId);
+  return invitation !== undefined && carriesMessage(invitation, sequence);
 }
 
 /** An invitation to a one-shot session carries its only message in full. */

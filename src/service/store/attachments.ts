@@ -175,14 +175,18 @@ export function findAttachmentViewer(
   );
 }
 
-/** The payloads of an agent's latest invitations to a session. */
-export async function listInvitations(query: Query, sessionId: string, agentId: string): Promise<string[]> {
-  const rows = await query.all<{ payload: string }>(
+/** The payload of an agent's first invitation to a session: only that one can carry a message. */
+export async function findFirstInvitation(
+  query: Query,
+  sessionId: string,
+  agentId: string,
+): Promise<string | undefined> {
+  const row = await query.get<{ payload: string }>(
     `SELECT payload FROM event
      WHERE session_id = $1 AND subject_agent_id = $2 AND type = 'session.invited'
-     ORDER BY sequence DESC LIMIT 10`,
+     ORDER BY sequence LIMIT 1`,
     sessionId,
     agentId,
   );
-  return rows.map((row) => row.payload);
+  return row?.payload;
 }

@@ -120,6 +120,24 @@ describe('Attachments › who may see one', () => {
     must(await stage.create(alice, { invite: [bob.handle], initial_message: { content: [part(other)] } }));
     expect([await codeOf(link(bob, id)), await codeOf(link(bob, other))]).toEqual(['ok', 'NOT_FOUND']);
   });
+
+  it('the invitee of a one-shot session still sees what is attached after many more invitations', async () => {
+    const { id } = await upload(stage, alice);
+    const { session_id: oneShot } = must(
+      await stage.create(alice, {
+        invite: [bob.handle],
+        initial_message: { content: [part(id)] },
+        end_after_send: true,
+      }),
+    );
+    for (let again = 0; again < 12; again += 1) {
+      must(await stage.reopen(alice, oneShot));
+      must(await stage.end(alice, oneShot));
+    }
+    const [first] = await stage.eventsOf(bob, oneShot);
+    expect(JSON.stringify(first)).toContain(id);
+    expect(await codeOf(link(bob, id))).toBe('ok');
+  });
 });
 
 describe('States › rule 4: pending for an hour, then gone', () => {
