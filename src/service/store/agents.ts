@@ -281,15 +281,21 @@ export async function markAgentRemoved(transaction: Transaction, agentId: string
   );
 }
 
-/** Deletes what the owner of a removed agent wrote about it, and its allowlist and blocks. */
+/** Deletes what the owner of a removed agent wrote about it, and what only the agent and its owner could see. */
 export async function eraseAgent(transaction: Transaction, agentId: string): Promise<void> {
   await transaction.run(
     `UPDATE agent SET display_name = name, description = NULL, image_url = NULL, card_body = NULL, skills = '[]'
      WHERE id = $1`,
     agentId,
   );
-  for (const table of ['allowlist_entry', 'block', 'unanswered', 'webhook_queue'])
+  for (const table of ['allowlist_entry', 'block', 'unanswered', 'webhook', 'webhook_queue'])
     await transaction.run(`DELETE FROM ${table} WHERE agent_id = $1`, agentId);
+  for (const table of ['claim', 'handled'])
+    await transaction.run(
+      `DELETE FROM ${table} WHERE agent_id = $1
+         AND session_id IN (SELECT session_id FROM participant WHERE participant.agent_id = $1)`,
+      agentId,
+    );
 }
 
 /** Deletes what an account has read and dismissed in the sessions of its agents. */

@@ -461,6 +461,26 @@ describe('An account that is erased', () => {
     expect(await marks()).toEqual([1, 1, 0]);
   });
 
+  it('leaves nothing of how the workers of its agents shared sessions with others', async () => {
+    const { id } = await converse();
+    const [first] = await stage.eventsOf(alice, id);
+    if (first === undefined) throw new Error('There is no event.');
+    const event = { event_id: first.event_id, sequence: first.sequence, worker: 'secret-plans' };
+    await stage.write(async (transaction) => {
+      for (const body of [{ lease_ms: 0, done: true }, { lease_ms: 15_000 }])
+        await claimSession(
+          stage.context,
+          alice,
+          { path: { session_id: id }, body: { ...event, ...body } },
+          transaction,
+        );
+    });
+    expect([await countOf('claim'), await countOf('handled')]).toEqual([2, 2]);
+    await erase();
+    expect([await countOf('claim'), await countOf('handled')]).toEqual([1, 1]);
+    expect(await tracesOf('secret-plans')).toEqual([]);
+  });
+
   it('leaves nothing of the webhooks of its agents, not even events that were queued as they were removed', async () => {
     const webhook = { agent_id: alice.agentId, account_id: alice.accountId, url: 'https://hooks.example/a' };
     await stage.write(async (transaction) => {
