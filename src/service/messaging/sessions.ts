@@ -402,7 +402,9 @@ export const reopenSession: Handler<'reopenSession'> = async (context, actor, in
   await takeForOthers(context, actor, earlier.length - 1);
   const handles = new Set(earlier.map((row) => row.handle));
   const strangers = requested.filter((handle) => !handles.has(handle));
-  await holdGate(transaction, actor, strangers);
+  // An agent that is removed at the same time must neither reopen the session nor be invited.
+  await holdGate(transaction, actor, [...handles, ...strangers]);
+  if ((await findAgentSettings(transaction, actor.agentId)) === undefined) throw new ServiceError('UNAUTHORIZED');
   const { returning, leaving, absent } = await sortEarlier(context, transaction, actor, earlier);
   const fresh = await admits(transaction, context, actor, strangers);
   const invitees = [...returning, ...fresh.invitees];

@@ -226,6 +226,35 @@ describe('One service in two processes', () => {
     expect([answer.status, field(answer.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
   });
 
+  /** Ends a session of alice and bob, and lets alice reopen it while an agent is removed. */
+  const reopenDuring = async ({ handle }: Actor): Promise<{ readonly sessionId: string; readonly answer: Answer }> => {
+    const sessionId = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(sessionId);
+    await alice.mustEnd(sessionId);
+    const token = await alice.token();
+    const remove: Change = (transaction, at) =>
+      transaction.run('UPDATE agent SET removed_at = $2 WHERE handle = $1', handle, at);
+    const answer = await askDuring([agentLock(handle), remove], () =>
+      callApi(baseOfTwo(), token, 'POST', `/sessions/${sessionId}/reopen`, {}),
+    );
+    return { sessionId, answer };
+  };
+
+  it('reopens no session for an agent that is removed at the same time', async () => {
+    const { sessionId, answer } = await reopenDuring(alice);
+    expect([answer.status, field(answer.json, 'error.code')]).toEqual([401, 'UNAUTHORIZED']);
+    expect(field((await alice.get(`/sessions/${sessionId}`)).json, 'state')).toBe('ended');
+  });
+
+  it('invites no earlier participant of a reopened session that is removed at the same time', async () => {
+    const { sessionId, answer } = await reopenDuring(bob);
+    expect(answer.status).toBe(200);
+    expect(field((await alice.get(`/sessions/${sessionId}`)).json, 'participants')).toMatchObject([
+      { handle: alice.handle, status: 'joined' },
+      { handle: bob.handle, status: 'left' },
+    ]);
+  });
+
   it('closes the sockets at one of a grant revoked at the other, even if the notification is lost', async () => {
     const socket = await bob.mustConnect(undefined, `ws://127.0.0.1:${two.port}/connect`);
     await withDatabase((database) =>
