@@ -59,6 +59,7 @@ export const removeFromAllowlist: Handler<'removeFromAllowlist'> = async (_conte
   requireOwnList(actor, input.path);
   const entry = AllowlistEntry.safeParse(input.path.entry);
   if (!entry.success) throw new ServiceError('INVALID_HANDLE');
+  await transaction.lock([agentLock(actor.handle)]);
   if (!(await deleteAllowlistEntry(transaction, actor.agentId, entry.data))) throw new ServiceError('NOT_FOUND');
   return { entries: await listAllowlistEntries(transaction, actor.agentId) };
 };

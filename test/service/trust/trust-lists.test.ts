@@ -1,8 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../src/service/core/context.js';
 import type { Transaction } from '../../../src/service/core/database.js';
 import { ServiceError } from '../../../src/service/core/errors.js';
+import { createSession } from '../../../src/service/messaging/sessions.js';
 import {
   ALLOWLIST_MAX_ENTRIES,
   addToAllowlist,
@@ -15,6 +17,8 @@ import {
 import type { AccountRow } from '../../../src/service/store/accounts.js';
 import { splitHandle } from '../../../src/wire/handle.js';
 import { isId } from '../../../src/wire/id.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { until } from '../../support/until.js';
 import { codeOf } from '../attachments/desk.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
@@ -84,6 +88,25 @@ describe('Trust › allowlist', () => {
     }
     expect([...refusals]).toEqual([await refusalOf(Promise.reject(new ServiceError('FORBIDDEN')))]);
     expect(await listOf(bob)).toEqual({ entries: ['@bob.*'] });
+  });
+
+  // SQLite writes one after the other.
+  it.runIf(TEST_STORE === 'postgres')('lets no invitation follow the answer to a removal', async () => {
+    const dave = await stage.addAgent(await stage.addAccount('dave'), 'main');
+    await add(dave, [alice.handle]);
+    const order: string[] = [];
+    let isWritten = false;
+    const invitation = stage.write(async (transaction) => {
+      await createSession(stage.context, alice, { body: { invite: [dave.handle] } }, transaction);
+      isWritten = true;
+      await pause(300);
+    });
+    await until('the invitation is written', async () => isWritten);
+    await Promise.all([
+      invitation.then(() => order.push('invited')),
+      remove(dave, alice.handle).then(() => order.push('removed')),
+    ]);
+    expect(order).toEqual(['invited', 'removed']);
   });
 
   it('takes many entries with as many statements as two', async () => {
