@@ -5,11 +5,12 @@ import { parseIfJson } from '../../kit/parse-json.js';
 import { ClientDocument } from '../../wire/schemas/oauth.js';
 import type { ServiceContext } from '../core/context.js';
 import { isOutsideUrl, type OutsideNetwork, requestOutside } from '../core/public-internet.js';
-import { putOAuthClient } from '../store/oauth-clients.js';
+import { findOAuthClient, putOAuthClient } from '../store/oauth-clients.js';
 import { tooManyRequests } from './attempts.js';
 import { isRegistrableRedirectUri } from './clients.js';
 import { grantableScope } from './metadata.js';
 import { OAuthError } from './parameters.js';
+import { makeRoom } from './unused-clients.js';
 
 /** A document that a stranger's server sent. */
 interface FetchedDocument {
@@ -88,6 +89,11 @@ export function createClientDocuments(context: DocumentsContext, network: Outsid
   const remember = (clientId: string, ageS: number): void => {
     putLast(freshUntilMs, clientId, clock.monotonic() + ageS * 1000, CACHE_MAX_SIZE);
   };
+  /** One that no one approved may have been deleted to make room. */
+  const isKnown = async (clientId: string): Promise<boolean> => {
+    if ((freshUntilMs.get(clientId) ?? 0) <= clock.monotonic()) return false;
+    return (await context.database.read((query) => findOAuthClient(query, clientId))) !== undefined;
+  };
   const fetchClient = async (clientId: string): Promise<void> => {
     const fetched = await fetchOrRefuse(context, network, clientId);
     await storeClient(context, clientId, readDocument(clientId, fetched.text));
@@ -105,7 +111,7 @@ export function createClientDocuments(context: DocumentsContext, network: Outsid
 
   return {
     async learn(clientId, { network, admit }) {
-      if (!isDocumentUrl(clientId) || (freshUntilMs.get(clientId) ?? 0) > clock.monotonic()) return;
+      if (!isDocumentUrl(clientId) || (await isKnown(clientId))) return;
       const { hostname: host } = new URL(clientId);
       if (!fetches.has(clientId)) {
         // Before it counts against the caller, and again after waiting.
@@ -167,7 +173,10 @@ async function storeClient(context: DocumentsContext, clientId: string, document
     scope,
     created_at: context.clock.now(),
   };
-  await context.database.write((transaction) => putOAuthClient(transaction, row));
+  await context.database.write(async (transaction) => {
+    if ((await findOAuthClient(transaction, clientId)) === undefined) await makeRoom(transaction, row.created_at);
+    await putOAuthClient(transaction, row);
+  });
 }
 
 /** How long a document may be cached, based on its server's headers (RFC 9111 §5.2.2). */

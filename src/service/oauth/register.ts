@@ -1,18 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ID_PREFIX } from '../../wire/id.js';
 import { RegistrationRequest } from '../../wire/schemas/oauth.js';
-import type { Transaction } from '../core/database.js';
-import {
-  deleteUnusedOAuthClients,
-  findUnusedOAuthClientAfter,
-  insertOAuthClient,
-  type OAuthClientRow,
-} from '../store/oauth-clients.js';
-import { tooManyRequests } from './attempts.js';
+import { insertOAuthClient, type OAuthClientRow } from '../store/oauth-clients.js';
 import { isRegistrableRedirectUri } from './clients.js';
 import { grantableScope } from './metadata.js';
 import { getBody, OAuthError } from './parameters.js';
 import { type AuthorizationServer, takeForAddress } from './server.js';
+import { makeRoom } from './unused-clients.js';
 
 /** The grant types of every registered client. A client that asks for fewer gets these too (RFC 7591 §2). */
 const GRANTED_TYPES: readonly string[] = ['authorization_code', 'refresh_token'];
@@ -60,25 +54,6 @@ export async function answerRegister(
     token_endpoint_auth_method: 'none',
     scope,
   });
-}
-
-/** A client that no one approved is deleted then. */
-export const UNUSED_CLIENT_KEPT_MS = 30 * 24 * 60 * 60 * 1000;
-/** From all addresses together: a limit for each address does not bound those who have many. */
-const UNUSED_CLIENTS_MAX = 10_000;
-/** How long a person surely has to approve a new client. */
-const UNUSED_CLIENT_SAFE_MS = 60 * 60 * 1000;
-const ROOM = 100;
-
-/**
- * Deletes the oldest clients that no one approved, if there are too many. One that is younger than an hour stays: a
- * flood of registrations is refused, but does not push out a client that a person is about to approve.
- */
-async function makeRoom(transaction: Transaction, now: number): Promise<void> {
-  const oldestAt = await findUnusedOAuthClientAfter(transaction, UNUSED_CLIENTS_MAX - 1, now - UNUSED_CLIENT_KEPT_MS);
-  if (oldestAt === undefined) return;
-  const deleted = await deleteUnusedOAuthClients(transaction, now - UNUSED_CLIENT_SAFE_MS, ROOM);
-  if (deleted === 0) throw tooManyRequests(Math.max(60, Math.ceil((oldestAt + UNUSED_CLIENT_SAFE_MS - now) / 1000)));
 }
 
 function readRegistration(body: string): RegistrationRequest {

@@ -8,7 +8,7 @@ import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
 import type { OAuthError } from '../oauth/parameters.js';
-import { answerRegister, UNUSED_CLIENT_KEPT_MS } from '../oauth/register.js';
+import { answerRegister } from '../oauth/register.js';
 import { answerRevoke } from '../oauth/revoke.js';
 import {
   type AuthorizationServer,
@@ -16,6 +16,7 @@ import {
   createAuthorizationServer,
 } from '../oauth/server.js';
 import { answerToken } from '../oauth/token.js';
+import { UNUSED_CLIENT_KEPT_MS } from '../oauth/unused-clients.js';
 import { deleteEntryLinksExpiredBefore } from '../store/accounts.js';
 import { deleteActivitiesBefore } from '../store/activities.js';
 import {

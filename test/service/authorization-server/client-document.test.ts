@@ -8,7 +8,9 @@ import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { isPublicAddress, type OutsideNetwork, PUBLIC_INTERNET } from '../../../src/service/core/public-internet.js';
-import { isDocumentUrl } from '../../../src/service/oauth/client-documents.js';
+import { createClientDocuments, isDocumentUrl } from '../../../src/service/oauth/client-documents.js';
+import { makeRoom } from '../../../src/service/oauth/unused-clients.js';
+import { findOAuthClient } from '../../../src/service/store/oauth-clients.js';
 import { OWN_RATE_LIMIT } from '../../../src/wire/limit.js';
 import { createHome } from '../../acceptance/program.js';
 import { type Authority, createAuthority } from '../../support/certificates.js';
@@ -18,6 +20,7 @@ import { type Answer, request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
 import { authorizationUrl, claimsOf, createVerifier, redeemCode, refresh } from '../../support/oauth.js';
 import { until } from '../../support/until.js';
+import { openStage, type Stage } from '../sessions/stage.js';
 import { createBrowser } from './browser.js';
 import { ALICE, BOB, type Desk, openDesk } from './desk.js';
 
@@ -427,6 +430,53 @@ describe('Documents are cached within bounds', () => {
     expect((await show()).status).toBe(200);
     wait(Number(refused.headers['retry-after']));
     expect((await show(url('/one-more.json'))).status).toBe(400);
+  });
+});
+
+describe('Apps that no one approved, with their documents', () => {
+  const MAX = 10_000;
+  let stage: Stage;
+  beforeEach(async () => {
+    await open();
+    stage = await openStage();
+  });
+  afterEach(() => stage.close());
+
+  const addUnused = (many: number) =>
+    stage.write((transaction) =>
+      transaction.run(
+        `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, created_at)
+         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1)
+         SELECT 'oac_' || n, 'public', 'app', '[]', 'sessions:read', $2 FROM numbers`,
+        many,
+        stage.clock.now(),
+      ),
+    );
+  const caller = { network: undefined, admit: async () => {} };
+  const isStored = async () => (await stage.read((query) => findOAuthClient(query, url()))) !== undefined;
+
+  it('are 10,000 at most, like those that register: then new ones are refused, but not the known ones', async () => {
+    const documents = createClientDocuments(stage.context, hereOnly());
+    await addUnused(MAX - 1);
+    await documents.learn(url(), caller);
+    answer = (_incoming, reply) => send(reply, document({ client_id: url('/new.json') }));
+    await expect(documents.learn(url('/new.json'), caller)).rejects.toMatchObject({ status: 429 });
+    answer = (_incoming, reply) => send(reply, document());
+    await createClientDocuments(stage.context, hereOnly()).learn(url(), caller);
+    expect(await isStored()).toBe(true);
+  });
+
+  it('are fetched again if they were deleted to make room', async () => {
+    const documents = createClientDocuments(stage.context, hereOnly());
+    answer = (_incoming, reply) => send(reply, document(), { 'cache-control': 'max-age=86400' });
+    await documents.learn(url(), caller);
+    stage.clock.advance(2 * 3_600_000);
+    await addUnused(MAX);
+    await stage.write((transaction) => makeRoom(transaction, stage.clock.now()));
+    expect(await isStored()).toBe(false);
+    stage.clock.advance(2 * 3_600_000);
+    await documents.learn(url(), caller);
+    expect(await isStored()).toBe(true);
   });
 });
 
