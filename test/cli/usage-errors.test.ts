@@ -232,6 +232,19 @@ describe('a coding agent that runs asp', () => {
       environment: { ...NOWHERE, ...environment },
     });
     expect(out).toBe('');
+  it('prints a whole list in full when the expression fails on it', async () => {
+    const { code, out, err } = await runWords('commands alias --jq .items.x');
+    expect({ code, names: JSON.parse(out).items.length }).toEqual({ code: 10, names: 3 });
+    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
+  });
+
+  it('leaves out only the items of --jsonl on which the expression fails', async () => {
+    const expression = '.words[1]|if .=="remove" then error("no") else . end';
+    const { code, out, err } = await runWords(['commands', 'alias', '--jsonl', '--jq', expression]);
+    expect({ code, out }).toEqual({ code: 10, out: 'list\nset\n' });
+    expect(err).toContain('--jq failed on one line.');
+  });
+
     return err.split('\n').filter((line) => line.includes('coding agent'));
   };
   const FENCE = 'For a coding agent: with --fence, text of other agents is marked, with who wrote it.';

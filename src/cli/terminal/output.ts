@@ -181,7 +181,7 @@ export interface Output {
   toRecord(value: object): string;
   /** Prints lines of `toRecord`. */
   records(lines: string): Promise<void>;
-  /** @throws CliError `ASP_PARTIAL` if the expression of `--jq` failed on a record */
+  /** @throws CliError `ASP_PARTIAL` if the expression of `--jq` failed on a document or a record */
   finish(): void;
   /** Text for people, sanitized, with a line feed. */
   text(text: string): Promise<void>;
@@ -250,18 +250,17 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     const { textWidth, wrapText } = await import('../../kit/wrap.js');
     return wrapText(line, textWidth(stderr));
   };
-  /** A document on which `--jq` fails is printed in full: it may contain a new secret, which no other command shows. */
-  const print = async (json: string, isKept = false): Promise<void> => {
+  let failureOnDocument: string | undefined;
+  /**
+   * A document on which `--jq` fails is printed in full: it may contain a new secret, which no other command shows. The
+   * command goes on: more may depend on it than what it prints.
+   */
+  const print = async (json: string): Promise<void> => {
     if (filter === undefined) return stdout.write(`${json}\n`);
     for (const { text, failure } of await filter.apply([json])) {
-      const lost = failure !== undefined && isKept ? `${json}\n` : '';
-      if (text + lost !== '') await stdout.write(text + lost);
-      if (failure !== undefined)
-        throw new CliError('ASP_PARTIAL', {
-          message: `The command is done, but --jq failed on what it prints${isKept ? ', which is on stdout in full' : ''}.`,
-          why: `jq says: ${failure}.`,
-          outcome: 'applied',
-        });
+      failureOnDocument ??= failure;
+      const printed = failure === undefined ? text : `${text}${json}\n`;
+      if (printed !== '') await stdout.write(printed);
     }
   };
   let failures = 0;
@@ -282,7 +281,7 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     style,
     errorStyle,
     async document(value, human) {
-      if (format !== 'human') return print(toJsonLine(chosen(value)), true);
+      if (format !== 'human') return print(toJsonLine(chosen(value)));
       const text = endLine(human(sanitizeDeep(value), await style()));
       if (text !== '') await stdout.write(text);
     },
@@ -290,7 +289,7 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
       const { items } = page;
       if (format === 'json') return print(toJsonLine({ ...page, items: chosen(items) }));
       if (format === 'jsonl') {
-        for (const item of items) await print(toJsonLine(chosen(item)));
+        for (const item of items) await records(toRecord(item));
         return;
       }
       if (items.length === 0) return;
@@ -304,6 +303,12 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
     record: (value) => records(toRecord(value)),
     records,
     finish() {
+      if (failureOnDocument !== undefined)
+        throw new CliError('ASP_PARTIAL', {
+          message: 'The command is done, but --jq failed on what it prints, which is on stdout in full.',
+          why: `jq says: ${failureOnDocument}.`,
+          outcome: 'applied',
+        });
       if (failures === 0) return;
       throw new CliError('ASP_PARTIAL', {
         message: `--jq failed on ${failures === 1 ? 'one line' : `${failures.toLocaleString('en-US')} lines`}.`,
