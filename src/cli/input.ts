@@ -9,10 +9,13 @@ export async function readToSend<Value>(read: () => Promise<Value>): Promise<Val
   try {
     return await read();
   } catch (error) {
-    if (!(error instanceof CliError)) throw error;
-    throw new CliError(error.code, { ...error, message: `${error.message} Nothing was sent.`, cause: error.cause });
+    throw error instanceof CliError ? nothingSent(error) : error;
   }
 }
+
+/** The error for input that cannot be used, when nothing was sent before it. */
+export const nothingSent = (error: CliError): CliError =>
+  new CliError(error.code, { ...error, message: `${error.message} Nothing was sent.`, cause: error.cause });
 
 /** All of standard input. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
 export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
@@ -42,19 +45,41 @@ export async function readNamedFile(path: string, maxBytes: number): Promise<Buf
   }
 }
 
-/** The lines of UTF-8 text, as they arrive. @throws CliError `ASP_FILE_TOO_LARGE` if one is longer than `maxBytes` */
-export async function* linesOf(source: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  let pending = '';
+/**
+ * The lines of UTF-8 text, as they arrive.
+ * @throws CliError `ASP_FILE_TOO_LARGE` if one is longer than `maxBytes`, `ASP_USAGE` if one is not UTF-8
+ */
+export async function* linesOf(
+  source: AsyncIterable<Uint8Array>,
+  name: string,
+  maxBytes: number,
+): AsyncGenerator<string> {
+  let parts: Uint8Array[] = [];
+  let size = 0;
+  const add = (bytes: Uint8Array): void => {
+    size += bytes.byteLength;
+    if (size > maxBytes) throw tooLarge('A line', maxBytes);
+    parts.push(bytes);
+  };
+  const takeLine = (): string => {
+    const line = decodeText(Buffer.concat(parts), name);
+    parts = [];
+    size = 0;
+    return line.replace(/\r$/, '');
+  };
   for await (const bytes of source) {
-    pending += decoder.decode(bytes, { stream: true });
-    const lines = pending.split('\n');
-    pending = lines.pop() ?? '';
-    for (const line of lines) yield line.replace(/\r$/, '');
-    if (Buffer.byteLength(pending) > maxBytes) throw tooLarge('A line', maxBytes);
+    let start = 0;
+    for (let at = bytes.indexOf(LINE_FEED); at !== -1; at = bytes.indexOf(LINE_FEED, start)) {
+      add(bytes.subarray(start, at));
+      start = at + 1;
+      yield takeLine();
+    }
+    add(bytes.subarray(start));
   }
-  if (pending !== '') yield pending;
+  if (size > 0) yield takeLine();
 }
+
+const LINE_FEED = 0x0a;
 
 /** A file, or standard input for `-`. */
 export function readSource(context: Context, source: string, maxBytes: number): Promise<Buffer> {

@@ -179,6 +179,37 @@ describe('A sent message', () => {
     expect(err).toContain('Line 3 was not sent: A line is larger than 256 KiB. Sent before it: 2.');
     expect(err).not.toContain('Nothing was sent');
   });
+
+  it.each([
+    ['a byte that is no text', [0xff, 0x0a, 0x63, 0x0a]],
+    ['the first byte of a character that is cut off at the end', [0x63, 0xc3]],
+  ])('--lines sends the lines before %s, and refuses the rest', async (_, bytes) => {
+    const stdin = Buffer.from([0x61, 0x0a, 0x62, 0x0a, ...bytes]);
+    const { received, code, err } = await runAgainst([CREATED, SENT], 'send alice.bot --lines', { stdin });
+    expect(bodies(received)).toHaveLength(2);
+    expect(code).toBe(10);
+    expect(err).toContain('Line 3 was not sent: Standard input is not UTF-8 text. Sent before it: 2.');
+  });
+
+  it('--lines sends every line even if --jq fails on what it prints', async () => {
+    const words = ['send', 'alice.bot', '--lines', '--jq', '.session_id|error'];
+    const { received, code, out, err } = await runAgainst([CREATED, SENT, SENT], words, { stdin: 'a\nb\nc\n' });
+    expect(bodies(received)).toHaveLength(3);
+    expect(
+      out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).session_id),
+    ).toEqual([SESSION, SESSION, SESSION]);
+    expect(code).toBe(10);
+    expect(err).toContain('The command is done, but --jq failed on what it prints');
+  });
+
+  it('--lines says that nothing was sent if the first line is no text', async () => {
+    const { code, err } = await runAgainst([], 'send alice.bot --lines', { stdin: Uint8Array.of(0xff, 0x0a) });
+    expect(code).toBe(2);
+    expect(err).toContain('error: Standard input is not UTF-8 text. Nothing was sent.');
+  });
 });
 
 describe('refused before anything is sent:', () => {

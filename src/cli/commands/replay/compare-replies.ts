@@ -264,7 +264,7 @@ async function* readEvents({ streams, machine, signal }: Context, path: string):
   let number = 0;
   const last = new Map<string, number>();
   try {
-    for await (const line of linesOf(source, LINE_MAX_BYTES)) {
+    for await (const line of linesOf(source, file, LINE_MAX_BYTES)) {
       number += 1;
       if (line.trim() === '') continue;
       const event = readEvent(line, `${file}:${number}`);
@@ -279,7 +279,6 @@ async function* readEvents({ streams, machine, signal }: Context, path: string):
       yield event;
     }
   } catch (error) {
-    if (error instanceof TypeError) throw usageError(`${file} is not UTF-8 text.`, { cause: error });
     throw fileFailure(path, error);
   }
 }

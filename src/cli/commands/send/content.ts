@@ -7,6 +7,8 @@ import { usageError } from '../../errors.js';
 import { decodeText, linesOf, readNamedFile, readStdin, readToSend, tooLarge } from '../../input.js';
 import type { SendOptions, TextSource } from './send.js';
 
+const STDIN = 'Standard input';
+
 /** The content of a message, and the files that were uploaded for it. */
 interface Built {
   readonly content: Content;
@@ -72,7 +74,7 @@ async function readTextFrom(context: Context, path: string | undefined): Promise
     path === undefined
       ? await readStdin(context, MESSAGE_BODY_MAX_BYTES)
       : await readNamedFile(path, MESSAGE_BODY_MAX_BYTES);
-  return decodeText(bytes, path ?? 'Standard input', 'send it as a file: --file.');
+  return decodeText(bytes, path ?? STDIN, 'send it as a file: --file.');
 }
 
 function checkText(text: string): string {
@@ -150,5 +152,5 @@ export async function* readLines({ streams, signal }: Context): AsyncGenerator<s
     yield* streams.stdin.read(signal);
     signal.throwIfAborted();
   };
-  for await (const line of linesOf(untilAborted(), MESSAGE_BODY_MAX_BYTES)) if (line.trim() !== '') yield line;
+  for await (const line of linesOf(untilAborted(), STDIN, MESSAGE_BODY_MAX_BYTES)) if (line.trim() !== '') yield line;
 }

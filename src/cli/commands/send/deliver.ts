@@ -13,6 +13,7 @@ import type { Context } from '../../context/context.js';
 import { type ErrorContext, findErrorContext, withContext } from '../../context/explain.js';
 import { openRelations } from '../../context/relations.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
+import { nothingSent } from '../../input.js';
 import { quoteArgs } from '../../terminal/failure.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions, unreachableAgents } from '../session/facts.js';
@@ -460,7 +461,7 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
   if (options.isStrict) refuseOmissions(omitted, 'The messages were sent.');
 }
 
-const isBadLine = (error: unknown): boolean =>
+const isBadLine = (error: unknown): error is CliError =>
   isUsageError(error) || (error instanceof CliError && error.code === 'ASP_FILE_TOO_LARGE');
 
 /**
@@ -478,6 +479,7 @@ function explainLine(
   const key =
     globals.once === undefined ? ['--idempotency-key', globals.idempotencyKey ?? ''] : ['--once', globals.once];
   const why = `pass the same lines again with ${quoteArgs(key)}: lines that were sent are not sent again.`;
+  if (sentCount === 0 && isBadLine(error)) return nothingSent(error);
   if (sentCount === 0) {
     const context = findErrorContext(error);
     if (outcome !== 'unknown' || context === undefined || !(error instanceof RequestError)) return error;
