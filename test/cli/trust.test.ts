@@ -139,6 +139,24 @@ describe('blocks', () => {
     expect(keys.map((line) => JSON.parse(line).idempotency_key)).toEqual(['mine/0', 'mine/1']);
   });
 
+  it('say what was done if a later one fails: exit 10', async () => {
+    const { alice, bob } = stage;
+    const added = await stage.as(alice, `block add ${bob.handle},${alice.handle},carol.bot`);
+    expect({ code: added.code, out: added.out }).toEqual({ code: 10, out: `${bob.handle}\n` });
+    expect(added.err).toContain(`Blocked 1 of 3; ${alice.handle} failed, and the rest were not tried.`);
+    expect(added.err).not.toContain('Nothing was changed');
+    const removed = await stage.as(alice, `block remove ${bob.handle} carol.bot --jsonl`);
+    expect({ code: removed.code, out: JSON.parse(removed.out) }).toMatchObject({
+      code: 10,
+      out: { blocked: bob.handle },
+    });
+    expect(JSON.parse(removed.err).error).toMatchObject({
+      message: 'Unblocked 1 of 2; @carol.bot failed.',
+      hint: 'This agent does not block @carol.bot.',
+      outcome: 'applied',
+    });
+  });
+
   it('refuse one’s own handle: exit 2', async () => {
     expect((await stage.as(stage.alice, `block add ${stage.alice.handle}`)).code).toBe(2);
   });

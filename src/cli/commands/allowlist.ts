@@ -1,11 +1,12 @@
 import { splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { type Argument, command, describeTable } from '../command.js';
-import { printRequest, read, write } from '../context/calls.js';
+import { changeEach, printRequest, read, write } from '../context/calls.js';
 import { remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { type ErrorContext, notFound } from '../context/explain.js';
 import { isUsageError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
+import type { Column } from '../terminal/output.js';
 import { timeColumn } from '../terminal/relative-time.js';
 import { parseHandle, parseOwnerGlob, readHandle, readHandles, readList } from '../values.js';
 
@@ -286,19 +287,18 @@ export const knockDismiss = command({
   parse: (args) => ({ senders: readHandles(args.argument('handles')) }),
   async run(context, { senders }) {
     const own = splitHandle(await context.actingHandle());
-    const items = [];
-    for (const sender of senders) {
-      const input = { path: { ...own, sender } };
-      if (context.globals.isDryRun) await printRequest(context, 'dismissKnock', input);
-      else {
-        await write(context, 'dismissKnock', input, notAmongKnocks(sender)).catch((error: unknown) =>
-          explainAbsence(context, own, error),
-        );
-        items.push({ sender });
-      }
+    const inputOf = (sender: string) => ({ path: { ...own, sender } });
+    if (context.globals.isDryRun) {
+      for (const sender of senders) await printRequest(context, 'dismissKnock', inputOf(sender));
+      return;
     }
-    if (context.globals.isDryRun) return;
-    await context.output.list({ items, next_cursor: null }, [{ title: 'dismissed', value: ({ sender }) => sender }]);
+    const column: Column<{ sender: string }> = { title: 'dismissed', value: (one) => one.sender };
+    await changeEach(context, { names: senders, did: 'Dismissed', column }, async (sender) => {
+      await write(context, 'dismissKnock', inputOf(sender), notAmongKnocks(sender)).catch((error: unknown) =>
+        explainAbsence(context, own, error),
+      );
+      return { sender };
+    });
   },
 });
 

@@ -1,10 +1,11 @@
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { command, describeTable } from '../command.js';
-import { collectPages, notePage, printRequest, read, write } from '../context/calls.js';
+import { changeEach, collectPages, notePage, printRequest, read, write } from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { usageError } from '../errors.js';
 import { pageOptions, readPageOptions } from '../options.js';
+import type { Column } from '../terminal/output.js';
 import { timeColumn } from '../terminal/relative-time.js';
 import { findIdKind, parseHandle, parseOwnerGlob, readHandle, readId, readList } from '../values.js';
 
@@ -55,21 +56,19 @@ export const blockAdd = command({
     handles: readList(args.argument('handles'), (text) => parseOwnerGlob(text) ?? readHandle(text)),
   }),
   async run(context, { handles }) {
-    const items = [];
-    for (const [index, handle] of handles.entries()) {
-      const body = { handle };
-      const suffix = handles.length > 1 ? `/${index}` : '';
-      if (context.globals.isDryRun) await printRequest(context, 'blockAgent', { body }, undefined, suffix);
-      else {
-        const { reply } = await write(context, 'blockAgent', { body }, { subject: handle }, suffix);
-        items.push({ ...reply, blocked_handle: reply.blocked_handle ?? handle });
-      }
+    const suffixOf = (index: number): string => (handles.length > 1 ? `/${index}` : '');
+    if (context.globals.isDryRun) {
+      for (const [index, handle] of handles.entries())
+        await printRequest(context, 'blockAgent', { body: { handle } }, undefined, suffixOf(index));
+      return;
     }
-    if (context.globals.isDryRun) return;
-    await context.output.list({ items, next_cursor: null }, [
-      { title: 'handle', value: ({ blocked_handle: handle }) => handle },
-    ]);
-    await rememberBlocked(context, items);
+    const column: Column<{ blocked_handle: string }> = { title: 'handle', value: (block) => block.blocked_handle };
+    await changeEach(context, { names: handles, did: 'Blocked', column }, async (handle, index) => {
+      const input = { body: { handle } };
+      const { reply } = await write(context, 'blockAgent', input, { subject: handle }, suffixOf(index));
+      await rememberBlocked(context, [{ blocked_handle: handle }]);
+      return { ...reply, blocked_handle: reply.blocked_handle ?? handle };
+    });
   },
 });
 
@@ -85,18 +84,16 @@ export const blockRemove = command({
   stdout: 'the handles, one per line',
   parse: (args) => ({ blocked: readList(args.argument('blocked'), readBlocked) }),
   async run(context, { blocked }) {
-    const items = [];
-    for (const each of blocked) {
-      const path = { blocked: each };
-      if (context.globals.isDryRun) await printRequest(context, 'unblockAgent', { path });
-      else {
-        const { reply } = await write(context, 'unblockAgent', { path }, notBlocked(each));
-        items.push({ blocked: each, ...reply });
-      }
+    if (context.globals.isDryRun) {
+      for (const each of blocked) await printRequest(context, 'unblockAgent', { path: { blocked: each } });
+      return;
     }
-    if (context.globals.isDryRun) return;
-    await context.output.list({ items, next_cursor: null }, [{ title: 'unblocked', value: ({ blocked }) => blocked }]);
-    forget(context, 'blocked', blocked);
+    const column: Column<{ blocked: string }> = { title: 'unblocked', value: (one) => one.blocked };
+    await changeEach(context, { names: blocked, did: 'Unblocked', column }, async (each) => {
+      const { reply } = await write(context, 'unblockAgent', { path: { blocked: each } }, notBlocked(each));
+      forget(context, 'blocked', [each]);
+      return { blocked: each, ...reply };
+    });
   },
 });
 

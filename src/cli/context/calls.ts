@@ -3,9 +3,11 @@ import { stableKey } from '../../kit/stable-key.js';
 import type { Operation, PathOf } from '../../wire/endpoint.js';
 import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import type { AnswerOf, BodyOf } from '../../wire/schemas/endpoint.js';
+import { CliError } from '../errors.js';
 import type { PageOptions } from '../options.js';
+import type { Column } from '../terminal/output.js';
 import type { Context } from './context.js';
-import { type ErrorContext, explain } from './explain.js';
+import { type ErrorContext, explain, explainedMessage } from './explain.js';
 
 /** Operations with a JSON request. */
 export type JsonOperation = Exclude<Operation, 'uploadAttachment'>;
@@ -53,6 +55,50 @@ export async function write<Name extends JsonOperation>(
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, suffix);
   const client = await context.client();
   return explain(errorContext, client.call(operation, { ...input, idempotencyKey, signal: context.signal }));
+}
+
+/** The objects of a command that changes one after the other, and how it says so. */
+interface Changing<Item> {
+  readonly names: readonly string[];
+  /** What was done to them: `Blocked`. */
+  readonly did: string;
+  readonly column: Column<Item>;
+}
+
+/**
+ * Changes one object after the other, and prints the result of each change, also if a later one fails.
+ * @throws CliError `ASP_PARTIAL` for a failure after the first change
+ */
+export async function changeEach<Item extends object>(
+  { output }: Pick<Context, 'output'>,
+  { names, did, column }: Changing<Item>,
+  change: (name: string, index: number) => Promise<Item>,
+): Promise<void> {
+  const items: Item[] = [];
+  let failure: unknown;
+  for (const [index, name] of names.entries())
+    try {
+      items.push(await change(name, index));
+    } catch (error) {
+      if (index === 0) throw error;
+      failure = partlyDone(error, did, names, index);
+      break;
+    }
+  await output.list({ items, next_cursor: null }, [column]);
+  if (failure !== undefined) throw failure;
+}
+
+function partlyDone(error: unknown, did: string, names: readonly string[], done: number): unknown {
+  if (!(error instanceof Error && 'outcome' in error)) return error;
+  const isUnknown = error.outcome === 'unknown';
+  const how = isUnknown ? 'may have been changed' : 'failed';
+  const rest = done + 1 < names.length ? ', and the rest were not tried' : '';
+  return new CliError('ASP_PARTIAL', {
+    message: `${did} ${done} of ${names.length}; ${names[done]} ${how}${rest}.`,
+    why: explainedMessage(error),
+    outcome: isUnknown ? 'unknown' : 'applied',
+    cause: error,
+  });
 }
 
 /** A call that changes nothing. */

@@ -31,6 +31,13 @@ export function findErrorContext(error: unknown): ErrorContext | undefined {
   return error instanceof Error ? contexts.get(error) : undefined;
 }
 
+/** The message of an error, in the words of the command if it knows better. */
+export function explainedMessage(error: Error): string {
+  const messages = findErrorContext(error)?.messages ?? {};
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return (Object.hasOwn(messages, code) ? messages[code] : undefined) ?? error.message;
+}
+
 /** A copy of an error with what the command knows about it. The error itself keeps what was known before. */
 export function withContext(error: RequestError, context: ErrorContext): RequestError {
   const RequestErrorClass = error.constructor as typeof RequestError;

@@ -7,7 +7,7 @@ import { type Argument, command, describeTable, type Option } from '../../comman
 import { collectMatching, collectPages, notePage, type Page, printRequest, read, write } from '../../context/calls.js';
 import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, findErrorContext, notFound } from '../../context/explain.js';
+import { type ErrorContext, explainedMessage, notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { type PageOptions, pageOptions, readPageOptions } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
@@ -382,7 +382,7 @@ async function changeSessions(context: Context, names: readonly string[], action
   const last = failures.at(-1);
   if (last === undefined) return;
   const untried = ids.length - done - failures.length;
-  const reasons = failures.map((error) => findErrorContext(error)?.messages?.[error.code] ?? error.message);
+  const reasons = failures.map(explainedMessage);
   const message = `${PLAIN_CHANGE[action].note(`${done} of ${ids.length} sessions`)}.`;
   const inDoubt = last.outcome === 'unknown' ? [`${ids[done + failures.length - 1]} may have changed.`] : [];
   const why = [...reasons, ...inDoubt, ...(untried > 0 ? ['The rest were not tried.'] : [])].join(' ');
