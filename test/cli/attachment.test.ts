@@ -35,6 +35,7 @@ describe('the words of attachment', () => {
     [`attachment download ${ID},att_${'1'.repeat(26)} -o x`, /for one attachment/],
     [`attachment download ${ID} -o x --dir y`, /cannot be used together/],
     [`attachment download ${ID} -o - --json`, /cannot be used together/],
+    [`attachment download ${ID} -o - --jq .id`, /--output and --jq cannot be used together/],
     ['attachment download a.b', /is a handle/],
     [`attachment download ${ID} --max-size much`, /is not a size/],
     ['attachment upload - -', /once/],

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -25,6 +25,8 @@ describe('the words of what reads sessions', () => {
     [`session wait ${SESSION} --for jioned`, /did you mean joined/],
     [`session wait ${SESSION} --for ended:a.b`, /Unknown condition 'ended:a.b'/],
     [`session export ${SESSION} --with-attachments`, /needs a folder/],
+    [`session export ${SESSION} --fields events`, /--fields needs --output/],
+    [`session export ${SESSION} --format md --jq .type`, /--format and --jq cannot be used together/],
     [`message list ${SESSION} -n 3 --after 1`, /cannot be used together/],
     ['message search x', /2 to 100/],
   ])('asp %s is refused with exit 2', async (line, said) => {
@@ -113,6 +115,13 @@ describe('a session that is read', () => {
     expect(markdown, 'what follows a quotation is no part of it').not.toMatch(/^>.*\n[^>\n]/m);
   });
 
+  it('export: --jq runs for each event on standard output', async () => {
+    const { code, out } = await stage.as(stage.bob, `session export ${session} --jq .sequence`);
+    const sequences = out.trimEnd().split('\n').map(Number);
+    expect({ code, first: sequences[0] }).toEqual({ code: 0, first: 1 });
+    expect(sequences.length).toBeGreaterThanOrEqual(4);
+  });
+
   it('export into a folder includes its files, and never overwrites anything', async () => {
     const { alice, bob } = stage;
     const id = (await stage.as(alice, 'attachment upload - --filename a.txt', { stdin: 'bytes' })).out.trim();
@@ -125,6 +134,22 @@ describe('a session that is read', () => {
     expect(readFileSync(join(folder, 'attachments', `${id}-a.txt`), 'utf8')).toBe('bytes');
     expect((await stage.as(bob, words)).code).toBe(6);
     expect((await stage.as(bob, [...words, '--force'])).code).toBe(0);
+  });
+
+  it('export says what it saved if an attachment cannot be saved: exit 10', async () => {
+    const { alice, bob } = stage;
+    const upload = async (name: string): Promise<string> =>
+      (await stage.as(alice, `attachment upload - --filename ${name}`, { stdin: 'bytes' })).out.trim();
+    const [one, two] = [await upload('one.txt'), await upload('two.txt')];
+    const id = (await stage.as(alice, `send ${bob.handle} files --attach ${one} --attach ${two}`)).out.trim();
+    await stage.as(bob, `session join ${id}`);
+    const folder = mkdtempSync(join(tmpdir(), 'asp-export-'));
+    mkdirSync(join(folder, 'attachments'));
+    writeFileSync(join(folder, 'attachments', `${two}-two.txt`), 'mine');
+    const { code, out, err } = await stage.as(bob, ['session', 'export', id, '-o', folder, '--with-attachments']);
+    const path = join(folder, `${id}.jsonl`);
+    expect({ code, out }).toEqual({ code: 10, out: `${path}\n` });
+    expect(err).toContain(`The transcript is in ${path}. 1 of 2 attachments were saved; ${two} failed.`);
   });
 
   it('wait: a condition that is already met succeeds at once, without an event', async () => {

@@ -62,7 +62,7 @@ export const attachmentDownload = command({
     if (output !== undefined && ids.length > 1)
       throw usageError('--output is for one attachment.', { why: 'use --dir to save several.' });
     if (output === '-')
-      for (const option of ['json', 'jsonl', 'fields', 'force'] as const) args.refuseBoth('output', option);
+      for (const option of ['json', 'jsonl', 'fields', 'jq', 'force'] as const) args.refuseBoth('output', option);
     const size = args.text('max-size');
     const maxBytes = size === undefined ? undefined : readSize('--max-size', size);
     return { ids, output, directory: args.text('dir'), isForced: args.flag('force'), maxBytes };

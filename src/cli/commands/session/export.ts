@@ -9,6 +9,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
+import { explainedMessage } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import { listReferences } from '../attachment/references.js';
@@ -35,37 +36,61 @@ export async function exportSession(context: Context, options: ExportOptions): P
   const counted: Counted = { events: 0, attachmentIds: new Set() };
   const lines = transcript(context, session, format, counted);
   if (output === '-') {
-    for await (const bytes of toBytes(lines)) await context.output.bytes(bytes);
+    const { records, verbatim } = context.output;
+    for await (const line of lines) await (format === 'jsonl' ? records(`${line}\n`) : verbatim(`${line}\n`));
     return;
   }
   const { folder, file } = await chooseFile(context, options);
   if (folder !== undefined) await ensureFolder(folder);
   await saveFile(file, toBytes(lines), { isForced, random: context.random });
-  const attachments = [];
-  if (hasAttachments && folder !== undefined && counted.attachmentIds.size > 0) {
-    await ensureFolder(join(folder, 'attachments'));
-    for (const id of counted.attachmentIds) {
-      const within = (filename: string): string => join(folder, 'attachments', `${id}-${safeFilename(filename)}`);
-      attachments.push(
-        await downloadTo(context, id, within, { isForced }).catch((error: unknown) => {
-          throw withoutAttachments(error, file);
-        }),
-      );
-    }
-  }
+  const ids = hasAttachments ? [...counted.attachmentIds] : [];
+  const attachments: Saved[] = [];
+  let failure: CliError | undefined;
+  if (folder !== undefined && ids.length > 0)
+    await saveAttachments(context, { folder, ids, isForced }, attachments).catch((error: unknown) => {
+      if (!(error instanceof RequestError || error instanceof CliError)) throw error;
+      failure = withoutAttachments(error, file, attachments.length, ids);
+    });
   await context.output.note(
     `${formatQuantity(counted.events, 'event')}${hasAttachments ? `, ${formatQuantity(attachments.length, 'attachment')}` : ''}.`,
   );
   const result = { session_id: sessionId, path: file, format, events: counted.events, attachments };
   await context.output.document(result, (safe) => safe.path);
+  if (failure !== undefined) throw failure;
+}
+
+type Saved = Awaited<ReturnType<typeof downloadTo>>;
+
+/** Adds each file to `saved` once it is written. */
+async function saveAttachments(
+  context: Context,
+  { folder, ids, isForced }: { readonly folder: string; readonly ids: readonly string[]; readonly isForced: boolean },
+  saved: Saved[],
+): Promise<void> {
+  await ensureFolder(join(folder, 'attachments'));
+  for (const id of ids) {
+    const within = (filename: string): string => join(folder, 'attachments', `${id}-${safeFilename(filename)}`);
+    saved.push(await downloadTo(context, id, within, { isForced }));
+  }
 }
 
 /** The transcript is written already, and complete. */
-function withoutAttachments(error: unknown, file: string): unknown {
-  if (!(error instanceof RequestError) || error.code !== 'ASP_NOT_OFFERED') return error;
+function withoutAttachments(
+  error: RequestError | CliError,
+  file: string,
+  done: number,
+  ids: readonly string[],
+): CliError {
+  if (error.code === 'ASP_NOT_OFFERED')
+    return new CliError('ASP_PARTIAL', {
+      message: `The transcript is in ${file}; its attachments could not be downloaded.`,
+      why: 'the service offers no downloads: the specification leaves their address open.',
+      cause: error,
+    });
+  const rest = done + 1 < ids.length ? ', and the rest were not tried' : '';
   return new CliError('ASP_PARTIAL', {
-    message: `The transcript is in ${file}; its attachments could not be downloaded.`,
-    why: 'the service offers no downloads: the specification leaves their address open.',
+    message: `The transcript is in ${file}. ${done} of ${ids.length} attachments were saved; ${ids[done]} failed${rest}.`,
+    why: explainedMessage(error),
     cause: error,
   });
 }

@@ -616,7 +616,9 @@ export const sessionExport = command({
       throw usageError('--with-attachments needs a folder.', { why: 'name it with --output.' });
     const format = args.text('format') ?? (/\.(md|markdown)$/i.test(output) ? 'md' : 'jsonl');
     if (format === 'md' && output === '-')
-      for (const option of ['json', 'jsonl', 'fields'] as const) args.refuseBoth('format', option);
+      for (const option of ['json', 'jsonl', 'fields', 'jq'] as const) args.refuseBoth('format', option);
+    if (output === '-' && args.isSet('fields'))
+      throw usageError('--fields needs --output.', { why: 'on standard output, each event has all of its fields.' });
     const sessionId = readSessionName(args.argument('session'));
     return { sessionId, output, format, hasAttachments, isForced: args.flag('force') };
   },
