@@ -1,4 +1,4 @@
-import type { Args, Command, Option } from './command.js';
+import type { Args, Command, GlobalOption, Option } from './command.js';
 
 /** Options of every command, before or after its name. */
 export const GLOBAL_OPTIONS = [
@@ -76,3 +76,8 @@ export const FENCE_EACH_OPTION = {
   flags: '--fence',
   about: 'print each message between nonce lines, marked as untrusted, for language models',
 } as const satisfies Option;
+
+/** A fence is made of lines around a text. JSON quotes the text itself. */
+export function refuseFencedJson(args: Args<typeof FENCE_EACH_OPTION | GlobalOption>): void {
+  for (const option of ['json', 'jsonl', 'fields', 'jq'] as const) args.refuseBoth('fence', option);
+}

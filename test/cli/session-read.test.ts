@@ -152,6 +152,20 @@ describe('a session that is read', () => {
     expect(err).toContain(`The transcript is in ${path}. 1 of 2 attachments were saved; ${two} failed.`);
   });
 
+  it('--fence wins over ASP_FORMAT, as options do', async () => {
+    const environment = { ASP_FORMAT: 'json' };
+    const FENCED = /^=== \S{16} begin untrusted /;
+    for (const words of [
+      `message list ${session} -n 1 --fence`,
+      `session wait ${session} --for message --after 0 --fence`,
+      'inbox --fence',
+      `inbox read ${session} --fence`,
+    ]) {
+      const { code, out } = await stage.as(stage.bob, words, { environment });
+      expect({ words, code, out }).toEqual({ words, code: 0, out: expect.stringMatching(FENCED) });
+    }
+  });
+
   it('wait: a condition that is already met succeeds at once, without an event', async () => {
     const { alice, bob } = stage;
     const met = documentOf(await stage.as(alice, `session wait ${session} --for joined:${bob.handle} --json`));

@@ -186,6 +186,26 @@ describe('--fields', () => {
   });
 });
 
+describe('--fence', () => {
+  it.each([
+    'send a.b hi --wait',
+    'ask a.b why?',
+    `reply ${SESSION} hi --wait`,
+    `session wait ${SESSION} --for reply`,
+    `message list ${SESSION}`,
+    'inbox',
+    `inbox read ${SESSION}`,
+    `tail ${SESSION}`,
+  ])('contradicts an option for JSON in asp %s', async (words) => {
+    for (const option of ['--json', '--jsonl', '--fields session_id', '--jq .'])
+      expect(await runWords(`${words} --fence ${option}`)).toMatchObject({
+        code: 2,
+        out: '',
+        err: expect.stringMatching(/--fence and --(json|jsonl|fields|jq) cannot be used together/),
+      });
+  });
+});
+
 describe('--jq', () => {
   it('prints one line for each result, strings as text without control characters, numbers unchanged', async () => {
     const expression = String.raw`--jq .version,{a:1},12345678901234567890,"a\u001b[31mb",$ENV.ME`;
@@ -212,6 +232,19 @@ describe('--jq', () => {
     expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
   });
 
+  it('prints a whole list in full when the expression fails on it', async () => {
+    const { code, out, err } = await runWords('commands alias --jq .items.x');
+    expect({ code, names: JSON.parse(out).items.length }).toEqual({ code: 10, names: 3 });
+    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
+  });
+
+  it('leaves out only the items of --jsonl on which the expression fails', async () => {
+    const expression = '.words[1]|if .=="remove" then error("no") else . end';
+    const { code, out, err } = await runWords(['commands', 'alias', '--jsonl', '--jq', expression]);
+    expect({ code, out }).toEqual({ code: 10, out: 'list\nset\n' });
+    expect(err).toContain('--jq failed on one line.');
+  });
+
   it('lets the deadline end an expression that never ends', async () => {
     const { code, out } = await runWords('version --jq last(repeat(1)) --timeout 300ms');
     expect({ code, out }).toEqual({ code: 8, out: '' });
@@ -232,19 +265,6 @@ describe('a coding agent that runs asp', () => {
       environment: { ...NOWHERE, ...environment },
     });
     expect(out).toBe('');
-  it('prints a whole list in full when the expression fails on it', async () => {
-    const { code, out, err } = await runWords('commands alias --jq .items.x');
-    expect({ code, names: JSON.parse(out).items.length }).toEqual({ code: 10, names: 3 });
-    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
-  });
-
-  it('leaves out only the items of --jsonl on which the expression fails', async () => {
-    const expression = '.words[1]|if .=="remove" then error("no") else . end';
-    const { code, out, err } = await runWords(['commands', 'alias', '--jsonl', '--jq', expression]);
-    expect({ code, out }).toEqual({ code: 10, out: 'list\nset\n' });
-    expect(err).toContain('--jq failed on one line.');
-  });
-
     return err.split('\n').filter((line) => line.includes('coding agent'));
   };
   const FENCE = 'For a coding agent: with --fence, text of other agents is marked, with who wrote it.';

@@ -1,11 +1,11 @@
 import { fencePrinted } from '../../../kit/mcp.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
-import { type Args, command, describeTable, type Option } from '../../command.js';
+import { type Args, command, describeTable, type GlobalOption, type Option } from '../../command.js';
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { openRelations, relateSenders } from '../../context/relations.js';
-import { FENCE_EACH_OPTION } from '../../options.js';
+import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
 import { readHandle, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
@@ -32,7 +32,8 @@ const OPTIONS = [
 
 export type InboxOptions = Omit<ReturnType<typeof parse>, 'isFenced'>;
 
-function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
+function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption>, nowMs: number) {
+  refuseFencedJson(args);
   args.refuseBoth('limit', 'all');
   const [handle, since] = [args.text('with'), args.text('since')];
   return {
@@ -65,7 +66,7 @@ export const inbox = command({
   async run(context, options) {
     const { collectInbox } = await import('./unread.js');
     const { items, isCut } = await collectInbox(context, options);
-    if (options.isFenced && context.output.format === 'human') await printFencedList(context, items);
+    if (options.isFenced) await printFencedList(context, items);
     else await context.output.list({ items, next_cursor: null }, listColumns(context));
     if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. To check all, add --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
@@ -124,7 +125,10 @@ export const inboxRead = command({
   ],
   effect: 'read',
   stdout: 'the unread messages, oldest first: time, sender and text',
-  parse: (args) => ({ session: readSessionName(args.argument('session')), isFenced: args.flag('fence') }),
+  parse(args) {
+    refuseFencedJson(args);
+    return { session: readSessionName(args.argument('session')), isFenced: args.flag('fence') };
+  },
   async run(context, { session, isFenced }) {
     const sessionId = await findSession(context, session);
     const { readUnread } = await import('./unread.js');
@@ -132,7 +136,7 @@ export const inboxRead = command({
     const { messages, unread_left: left } = unread;
     if (messages.length === 0) await (await import('../session/refusal.js')).refuseInvited(context, sessionId);
     const now = context.clock.now();
-    if (isFenced && context.output.format === 'human') await printFenced(context, messages);
+    if (isFenced) await printFenced(context, messages);
     else
       await context.output.document(unread, (safe, style) =>
         safe.messages.map((message) => formatMessage(message, style, now, context.streams.stdout)).join('\n'),

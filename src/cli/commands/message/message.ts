@@ -4,7 +4,7 @@ import type { Message } from '../../../wire/schemas/message.js';
 import { command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
-import { FENCE_EACH_OPTION } from '../../options.js';
+import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
 import {
@@ -44,6 +44,7 @@ export const messageList = command({
   parse(args, nowMs) {
     for (const option of ['limit', 'all', 'after'] as const) args.refuseBoth('last', option);
     args.refuseBoth('limit', 'all');
+    refuseFencedJson(args);
     const [after, since] = [args.text('after'), args.text('since')];
     const range = { min: 1, max: LIST_MAX };
     const limit = args.count('last', range) ?? args.count('limit', range) ?? LIST_DEFAULT;
@@ -71,7 +72,7 @@ export const messageList = command({
       items.push(message);
       if (items.length > limit) items.shift();
     }
-    if (isFenced && context.output.format === 'human') await printFenced(context, items);
+    if (isFenced) await printFenced(context, items);
     else await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
     if (items.length === 0) await (await import('../session/refusal.js')).noteNone(context, sessionId, 'No messages.');
     else if (next !== null) await context.output.note(`Showing the first ${items.length}. More: --after ${next}`);

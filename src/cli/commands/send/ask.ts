@@ -6,8 +6,9 @@ import {
   findRepeated,
   isChoice,
 } from '../../../wire/message.js';
-import { type Args, type Argument, command, type Option } from '../../command.js';
+import { type Args, type Argument, command, type GlobalOption, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
+import { refuseFencedJson } from '../../options.js';
 import { FENCE_OPTION, readTarget, refuseSwapped, toSource } from './send.js';
 
 const DEFAULT_WAIT_MS = 3_600_000;
@@ -60,8 +61,9 @@ export const ask = command({
 
 export type AskOptions = ReturnType<typeof parse>;
 
-function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
+function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption, (typeof ARGUMENTS)[number]>) {
   const [to, question, path] = [args.argument('to'), args.argument('message'), args.text('message-file')];
+  refuseFencedJson(args);
   refuseSwapped(to, question, 'ask');
   if (question !== undefined && path !== undefined)
     throw usageError('There is more than one question.', { why: 'use either the argument or -F.' });

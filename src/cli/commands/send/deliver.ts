@@ -515,11 +515,11 @@ function describeSent({ created_session, invited, omitted, session_id }: SendRes
 /** The main id, or the reply. */
 async function printSent(context: Context, sent: SendResult, isFenced = false): Promise<void> {
   const { output, random } = context;
-  const fenced =
-    isFenced && sent.reply !== undefined ? await fencedMessage(random, openRelations(context), sent.reply) : undefined;
+  if (isFenced && sent.reply !== undefined && sent.choice === undefined)
+    return output.verbatim(await fencedMessage(random, openRelations(context), sent.reply));
   await output.document(sent, (safe) => {
     if (safe.choice !== undefined) return safe.choice;
-    if (safe.reply !== undefined) return fenced ?? messageText(safe.reply);
+    if (safe.reply !== undefined) return messageText(safe.reply);
     return safe.created_session || safe.message_id === null ? safe.session_id : safe.message_id;
   });
 }

@@ -1,6 +1,7 @@
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
-import { type Args, type Argument, command, type Option } from '../../command.js';
+import { type Args, type Argument, command, type GlobalOption, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
+import { refuseFencedJson } from '../../options.js';
 import { findIdKind, parseHandle, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { FENCE_OPTION, MESSAGE_OPTIONS, refuseSecondReader, toSource } from './send.js';
 
@@ -59,7 +60,7 @@ export const reply = command({
 
 export type ReplyOptions = ReturnType<typeof parse>;
 
-function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
+function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption, (typeof ARGUMENTS)[number]>) {
   const isLast = args.flag('last');
   const [first, second] = [args.argument('session'), args.argument('message')];
   if (isLast && second !== undefined)
@@ -70,6 +71,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
   args.refuseBoth('wait', 'end');
   if (args.isSet('fence') && !args.flag('wait'))
     throw usageError('--fence says how the reply is printed.', { why: 'add --wait.' });
+  refuseFencedJson(args);
   const positional = isLast ? first : second;
   if (positional !== undefined && (args.isSet('message') || args.isSet('message-file')))
     throw usageError('There is more than one text.', { why: 'use either the argument, -m or -F.' });

@@ -1,6 +1,7 @@
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
-import { type Args, type Argument, command, type Option } from '../../command.js';
+import { type Args, type Argument, command, type GlobalOption, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
+import { refuseFencedJson } from '../../options.js';
 import { findIdKind, parseHandle, readHandles, readId, readSessionName } from '../../values.js';
 
 /** An existing session, or handles to create one for. */
@@ -89,7 +90,7 @@ export const messageSend = command({
 
 export type SendOptions = ReturnType<typeof parse>;
 
-function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>) {
+function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption, (typeof ARGUMENTS)[number]>) {
   refuseSwapped(args.argument('to'), args.argument('message'), 'send');
   const target = readTarget(args.argument('to'));
   const texts = [args.argument('message'), args.text('message')].filter((text) => text !== undefined);
@@ -131,6 +132,7 @@ function parse(args: Args<(typeof OPTIONS)[number], (typeof ARGUMENTS)[number]>)
     throw usageError('--filename names the file that --file - reads.');
   const waits = args.flag('wait') || args.flag('end-after-reply') || waitsFor === 'reply';
   if (args.isSet('fence') && !waits) throw usageError('--fence says how the reply is printed.', { why: 'add --wait.' });
+  refuseFencedJson(args);
   if (target.kind === 'session')
     for (const option of ['topic', 'strict'] as const)
       if (args.isSet(option))

@@ -9,7 +9,7 @@ import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explainedMessage, notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
-import { type PageOptions, pageOptions, readPageOptions } from '../../options.js';
+import { type PageOptions, pageOptions, readPageOptions, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
 import type { OutputStream } from '../../terminal/streams.js';
@@ -576,6 +576,7 @@ export const sessionWait = command({
     const read = readCondition(condition);
     if (args.isSet('fence') && read.kind !== 'message' && read.kind !== 'reply')
       throw usageError('--fence says how a message is printed.', { why: 'use --for message or --for reply.' });
+    refuseFencedJson(args);
     return {
       sessionId,
       condition: read,

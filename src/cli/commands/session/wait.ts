@@ -64,10 +64,10 @@ export async function waitInSession(context: Context, options: WaitOptions): Pro
     options.isFenced && event !== null && isMessageEvent(event)
       ? await fencedMessage(context.random, openRelations(context), event.payload)
       : undefined;
-  await context.output.document({ session_id: sessionId, condition: named, event }, (safe) => {
-    if (safe.event === null || !isMessageEvent(safe.event)) return safe.session_id;
-    return fenced ?? messageText(safe.event.payload);
-  });
+  if (fenced !== undefined) return context.output.verbatim(fenced);
+  await context.output.document({ session_id: sessionId, condition: named, event }, (safe) =>
+    safe.event === null || !isMessageEvent(safe.event) ? safe.session_id : messageText(safe.event.payload),
+  );
 }
 
 async function wait(context: Context, options: WaitOptions): Promise<Met> {
