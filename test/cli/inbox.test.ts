@@ -265,6 +265,15 @@ describe('asp reply', () => {
     expect((await messagesOf(id)).map(({ content }) => content)).toEqual(['hello', 'hi']);
   });
 
+  it('--dry-run joins nothing, even with --join', async () => {
+    const id = await alice.mustCreate({ invite: [bob.handle], initial_message: { content: 'hello' } });
+    const { code, err } = await asBob(['reply', id, 'hi', '--join', '--dry-run']);
+    expect(code).toBe(3);
+    expect(err).toContain(`You are invited to ${id} and have not joined.`);
+    const { participants } = (await alice.get(`/sessions/${id}`)).json as { participants: object[] };
+    expect(participants).toContainEqual(expect.objectContaining({ handle: bob.handle, status: 'invited' }));
+  });
+
   it('--last takes a later invitation for the latest session, and does not answer an older one instead', async () => {
     const older = await shared('an old question');
     await bob.post(`/agents/${bob.owner}/${bob.name}/allowlist`, { entries: [alice.handle] });

@@ -24,7 +24,8 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
     options.session === undefined
       ? await findSessionToAnswer(context, me)
       : await findSession(context, options.session);
-  if (await wantsToJoin(context, sessionId, options.joins)) await joinWaiting(context, [sessionId], me);
+  const mayJoin = !context.globals.isDryRun;
+  if (mayJoin && (await wantsToJoin(context, sessionId, options.joins))) await joinWaiting(context, [sessionId], me);
   const message = await findLatest(context, sessionId, me);
   const text = messageText(message).replace(/\s+/g, ' ');
   const shown = text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS - 1)}…` : text;
