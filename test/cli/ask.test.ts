@@ -70,6 +70,19 @@ describe('asp ask', () => {
     expect(err).toContain('That is not one of the choices (yes, no). Still waiting.\n');
   });
 
+  it('shows each line of what is not a choice on its own line, indented or between the lines of --fence', async () => {
+    const plain = await ask('--choices', 'yes,no');
+    await bob.mustSend(plain.session, 'one\ntwo');
+    await bob.mustSend(plain.session, 'yes');
+    expect((await plain.ended).err).toContain(`${bob.handle} said: one\n  two\nThat is not one of the choices`);
+    const fenced = await ask('--choices', 'yes,no', '--fence');
+    await bob.mustSend(fenced.session, 'one\ntwo');
+    await bob.mustSend(fenced.session, 'yes');
+    const { out, err } = await fenced.ended;
+    expect(out).toBe('yes\n');
+    expect(err).toMatch(/^=== (\S{16}) begin untrusted message .* ===\none\ntwo\n=== \1 end untrusted message ===$/m);
+  });
+
   it('--expect exits 12 after any other choice, which is printed anyway', async () => {
     const yes = await ask('--choices', 'yes,no', '--expect', 'YES');
     await bob.mustSend(yes.session, 'yes');

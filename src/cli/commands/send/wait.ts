@@ -175,9 +175,9 @@ async function isAnswer(context: Context, { choices }: Question, reply: Message,
   if (choices.length === 0 || isFailureNotice(reply) || findChoice(choices, text) !== undefined) return true;
   // Its lines must not look like ours.
   const said = sanitize(text).replaceAll('\n', '\n  ');
-  await output.note(
-    isFenced ? await fencedMessage(random, openRelations(context), reply) : `${reply.sender} said: ${said}`,
-  );
+  const shown = isFenced ? await fencedMessage(random, openRelations(context), reply) : `${reply.sender} said: ${said}`;
+  // A note for people is one line.
+  for (const note of output.format === 'human' ? shown.split('\n') : [shown]) await output.note(note);
   await output.note(`That is not one of the choices (${choices.join(', ')}). Still waiting.`);
   return false;
 }
