@@ -1,9 +1,9 @@
-import { execFile } from 'node:child_process';
+import { type ExecFileException, execFile } from 'node:child_process';
 import * as z from 'zod/mini';
 import type { Clock } from '../../kit/clock.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
-import { RequestError } from '../http/request-error.js';
+import { abortion, RequestError } from '../http/request-error.js';
 import type { Credential, Resource } from './credential.js';
 import { type CachedToken, isUsable, toAccessToken } from './token-cache.js';
 
@@ -62,11 +62,18 @@ function run(options: CommandCredentialOptions, resource: Resource, signal?: Abo
   const settings = { env: environment, timeout: TIMEOUT_MS, maxBuffer: OUTPUT_MAX_BYTES, signal, windowsHide: true };
   return new Promise((resolve, reject) => {
     execFile(program, words, settings, (error, output) => {
-      if (error === null) return resolve(output);
-      const status = typeof error.code === 'number' ? `exited with status ${error.code}` : 'could not be run';
-      reject(failure(`The credential command ${status}.`));
+      if (error === null) resolve(output);
+      else if (signal?.aborted === true) reject(abortion(signal, 'not_applied'));
+      else reject(failure(`The credential command ${describeEnd(error)}.`));
     });
   });
+}
+
+function describeEnd({ code, killed, signal }: ExecFileException): string {
+  if (typeof code === 'number') return `exited with status ${code}`;
+  if (String(code) === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return 'printed too much';
+  if (killed === true) return `took longer than ${TIMEOUT_MS / 1000} s`;
+  return signal ? `was killed by ${signal}` : 'could not be run';
 }
 
 function parse(output: string): z.infer<typeof Answer> {

@@ -118,6 +118,24 @@ describe('a credential command', () => {
   });
 });
 
+describe('a credential command that does not end', () => {
+  it('is ended by the signal, and the error is that of the signal', async () => {
+    const path = join(directory, 'endless.sh');
+    writeFileSync(path, '#!/bin/sh\nexec sleep 60\n');
+    chmodSync(path, 0o700);
+    const credential = createCommandCredential({
+      clock: systemClock,
+      command: [path],
+      environment: { PATH: process.env['PATH'] },
+      resources: { api: service.baseUrl, ws: undefined },
+    });
+    const late = AbortSignal.timeout(100);
+    await expect(credential.accessToken('api', { signal: late })).rejects.toMatchObject({ code: 'ASP_TIMEOUT' });
+    const canceled = AbortSignal.abort();
+    await expect(credential.accessToken('api', { signal: canceled })).rejects.toMatchObject({ code: 'ASP_ABORTED' });
+  });
+});
+
 describe('registration', () => {
   it('happens once for 50 first logins at the same time', async () => {
     const place = createLoginPlace();
