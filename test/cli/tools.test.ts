@@ -397,6 +397,19 @@ describe('doctor', () => {
     });
   });
 
+  it.each([
+    ['HTTPS_PROXY', '10.0.0.1:3128', undefined],
+    ['https_proxy', 'proxy.example:8080', undefined],
+    ['HTTPS_PROXY', 'http://', 'problem'],
+    ['ALL_PROXY', 'socks5://proxy.example:1080', 'problem'],
+  ])('%s=%s: a proxy that asp does not use is a problem (%j)', async (name, value, state) => {
+    const { out } = await localHome(stage.service).run('doctor --json', { environment: { [name]: value } });
+    const { items } = JSON.parse(out) as { items: { check: string; state: string; says: string }[] };
+    const found = items.find(({ check }) => check === 'environment');
+    expect(found?.state).toBe(state);
+    if (state !== undefined) expect(found?.says).toBe(`${name} is not the address of an HTTP proxy, so asp uses none`);
+  });
+
   it('says what is wrong with the service, and exits 1', async () => {
     const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN_STORE: 'file' };
     const { code, out } = await runWords('doctor --json', { environment });

@@ -414,12 +414,8 @@ export type ProxyRule = (url: URL) => URL | undefined;
  * program must not trust, is never read.
  */
 export function proxyFromEnvironment(environment: Readonly<Record<string, string | undefined>>): ProxyRule {
-  const names = ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'];
-  const named = names.map((name) => environment[name]).find((value) => value !== undefined && value !== '');
-  if (named === undefined) return () => undefined;
-  const text = named.includes('://') ? named : `http://${named}`;
-  const proxy = URL.canParse(text) ? new URL(text) : undefined;
-  if (proxy?.protocol !== 'http:' && proxy?.protocol !== 'https:') return () => undefined;
+  const proxy = findProxy(environment)?.address;
+  if (proxy === undefined) return () => undefined;
   const exceptions = (environment['no_proxy'] ?? environment['NO_PROXY'] ?? '')
     .split(/[\s,]+/)
     .filter((entry) => entry !== '');
@@ -427,6 +423,19 @@ export function proxyFromEnvironment(environment: Readonly<Record<string, string
     isLoopbackHost(url.hostname) || exceptions.some((entry) => isExcepted(entry.toLowerCase(), url))
       ? undefined
       : proxy;
+}
+
+/** The variable that names a proxy, and the address of the proxy; undefined if it is not that of an HTTP proxy. */
+export function findProxy(
+  environment: Readonly<Record<string, string | undefined>>,
+): { readonly name: string; readonly address: URL | undefined } | undefined {
+  const names = ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'];
+  const name = names.find((each) => (environment[each] ?? '') !== '');
+  if (name === undefined) return undefined;
+  const named = environment[name] ?? '';
+  const text = named.includes('://') ? named : `http://${named}`;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return { name, address: url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined };
 }
 
 function isExcepted(entry: string, url: URL): boolean {

@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { RequestError } from '../../../client/client.js';
 import { discoverFor } from '../../../client/credentials/login.js';
 import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
+import { findProxy } from '../../../client/http/transport.js';
 import { messageOf } from '../../../kit/format.js';
 import { isFileError, isUnsafeFile, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
@@ -80,9 +81,9 @@ function checkEnvironment({ environment }: Context): Finding[] {
         'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, tail works only with session IDs',
       ),
     );
-  const proxy = environment['HTTPS_PROXY'] ?? environment['https_proxy'];
-  if (proxy !== undefined && proxy !== '' && !URL.canParse(proxy))
-    findings.push(problem('environment', 'HTTPS_PROXY is not an address'));
+  const proxy = findProxy(environment);
+  if (proxy !== undefined && proxy.address === undefined)
+    findings.push(problem('environment', `${proxy.name} is not the address of an HTTP proxy, so asp uses none`));
   return findings;
 }
 
