@@ -421,9 +421,12 @@ class Callbacks {
   }
 
   report(error: unknown, message?: IncomingMessage): void {
-    for (const listener of this.onError) listener(error, message);
-    if (this.onError.length === 0)
-      this.#note(`A handler failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+    for (const listener of this.onError)
+      guard(
+        () => listener(error, message),
+        (second) => this.#note(`A listener of onError failed: ${describe(second)}`),
+      );
+    if (this.onError.length === 0) this.#note(`A handler failed: ${describe(error)}`);
   }
 
   async passOnEvent(event: EventEnvelope, stop: AbortSignal): Promise<void> {
@@ -438,11 +441,10 @@ class Callbacks {
 
   passOnResult(result: AnswerResult): void {
     for (const listener of this.onResult)
-      try {
-        listener(result);
-      } catch (error) {
-        this.report(error);
-      }
+      guard(
+        () => listener(result),
+        (error) => this.report(error),
+      );
   }
 
   /** Calls one of them. After the time limit, or when the agent stops, the agent no longer waits for it. */
@@ -458,6 +460,14 @@ class Callbacks {
     );
   }
 }
+
+/** Calls a function of the program without waiting for it: it may be asynchronous, whatever its type says. */
+function guard(callback: () => unknown, onFailure: (error: unknown) => void): void {
+  const call = async (): Promise<unknown> => callback();
+  call().catch(onFailure);
+}
+
+const describe = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
 
 /** The content of a reply; undefined if there is none, which programs without types write in other ways too. */
 function readReply(reply: unknown): Content | undefined {

@@ -435,6 +435,26 @@ describe('an agent of the library', () => {
     await asked;
   });
 
+  it('survives listeners that fail later, and reports what they throw', async () => {
+    const [errors, notes]: [string[], string[]] = [[], []];
+    const agent = create({ onNote: (text) => notes.push(text) }).onMessage(() => 'yes');
+    agent.onResult(async () => {
+      throw new Error('late');
+    });
+    agent.onError(async (error) => {
+      errors.push(String(error));
+      throw new Error('no log');
+    });
+    await start(agent);
+    const asker = boss();
+    expect((await asker.ask('@me.bot', 'x')).text).toBe('yes');
+    await expect.poll(() => errors).toEqual(['Error: late']);
+    await expect
+      .poll(() => notes)
+      .toContainEqual(expect.stringContaining('A listener of onError failed: Error: no log'));
+    expect((await asker.ask('@me.bot', 'y')).text).toBe('yes');
+  });
+
   it('says that the client was closed while a question was open', async () => {
     const client = service.client('@me.boss');
     const asked = expect(create({ client }).ask('@other.one', 'x')).rejects.toMatchObject({
