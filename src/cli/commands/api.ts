@@ -80,7 +80,7 @@ function parse(args: Args<(typeof OPTIONS)[number], typeof PATH>) {
   };
 }
 
-const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE', 'HEAD'] as const;
+export const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE', 'HEAD'] as const;
 type Method = (typeof METHODS)[number];
 
 function readMethod(text: string | undefined, writes: boolean): Method {

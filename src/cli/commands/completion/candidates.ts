@@ -15,6 +15,7 @@ type ListName =
   | 'schemas'
   | 'scopes'
   | 'shells'
+  | 'skilled'
   | 'systems'
   | 'topics'
   | 'triggers'
@@ -144,6 +145,7 @@ const AT_COMMAND: Readonly<Record<string, readonly Kind[]>> = {
   'api <path>': ['endpoints'],
   'commands <command>': ['commands'],
   'schema <name>': ['schemas'],
+  'skill install <program>': ['skilled'],
   'config get <key>': ['keys'],
   'config set <key>': ['keys'],
   'config unset <key>': ['keys'],

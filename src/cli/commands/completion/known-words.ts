@@ -4,6 +4,7 @@ import { SCOPE_DESCRIPTION, SCOPES } from '../../../wire/scope.js';
 import type { LoadedProgram } from '../../command.js';
 import { GLOBAL_OPTIONS } from '../../options.js';
 import { SETTINGS } from '../../profile/config.js';
+import { METHODS } from '../api.js';
 import { SETTING_ABOUT } from '../config.js';
 import { CODING_AGENTS } from '../connect/coding-agents.js';
 import { MEANING } from '../help/explain.js';
@@ -43,10 +44,11 @@ export function collectVocabulary({ nouns, commands }: LoadedProgram): Vocabular
         ['same-owner=', 'only for agents of the same owner'],
         ['allowlisted=', 'only for agents on the allowlist'],
       ],
-      methods: plain(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
+      methods: plain(METHODS),
       schemas: everySchema().map(({ name, kind }) => [name, kind]),
       scopes: SCOPES.map((scope) => [scope, SCOPE_DESCRIPTION[scope]]),
       programs: CODING_AGENTS.map(({ id, name }) => [id, name]),
+      skilled: CODING_AGENTS.flatMap(({ id, name, skills }): Candidate[] => (skills === undefined ? [] : [[id, name]])),
       shells: plain(SHELLS),
       systems: plain(['github', 'gitlab', 'generic']),
       topics: Object.entries(TOPICS).map(([topic, text]) => [topic, text.split('\n', 1)[0] ?? '']),
