@@ -205,7 +205,7 @@ describe('A sent message', () => {
     expect(err).toContain('The command is done, but --jq failed on what it prints');
   });
 
-  it('--lines says that nothing was sent if the first line is no text', async () => {
+  it('--lines says that nothing was sent if the first line is not UTF-8', async () => {
     const { code, err } = await runAgainst([], 'send alice.bot --lines', { stdin: Uint8Array.of(0xff, 0x0a) });
     expect(code).toBe(2);
     expect(err).toContain('error: Standard input is not UTF-8 text. Nothing was sent.');
