@@ -266,6 +266,12 @@ describe('new events', () => {
     }
   });
 
+  it('--timeout counts the events that came', async () => {
+    const id = await sessionWith('x');
+    expect((await runAs(bob, `tail ${id} -n 1 --timeout 2s`)).err).toContain('error: Timed out after 1 event.');
+    expect((await runAs(bob, `tail ${id} -c 9 --timeout 2s`)).err).toContain('error: Timed out after 3 of 9 events.');
+  });
+
   it('--cursor-file: what was printed is not printed again, and nothing is lost between runs', async () => {
     const path = join(folder, 'cursors.json');
     const id = await sessionWith('a', 'b');
@@ -298,6 +304,13 @@ describe('new events', () => {
     expect(await sequences()).toEqual([]);
     for (const text of ['b', 'c']) await runAs(bob, ['send', id, text, '-q']);
     expect(await sequences()).toEqual([4, 5]);
+  });
+
+  it('--cursor-file names the file that it cannot read', async () => {
+    const words = ['tail', await sessionWith('a'), '--cursor-file', tmpdir(), '--no-follow'];
+    const { code, err } = await runAs(bob, words);
+    expect(code).toBe(2);
+    expect(err).toContain(`error: Cannot read ${tmpdir()}.\n  why:  it is a folder (EISDIR).`);
   });
 
   it('--cursor-file does not write through a link placed beside it', async () => {

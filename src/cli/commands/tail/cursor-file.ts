@@ -6,6 +6,7 @@ import { makeDirectory, readIfPresent } from '../../../kit/private-file.js';
 import { createSavedFile } from '../../../kit/saved-file.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { CliError, explainUnwritable, usageError } from '../../errors.js';
+import { unusableFile } from '../../input.js';
 
 /** How far each session was read; written after the events, never before them. */
 export interface CursorFile {
@@ -26,7 +27,10 @@ export interface CursorFile {
 }
 
 export async function openCursorFile(path: string): Promise<CursorFile> {
-  const found = parseCursorFile(path, await readIfPresent(path));
+  const text = await readIfPresent(path).catch((error: unknown) =>
+    Promise.reject(unusableFile(`Cannot read ${path}.`, error)),
+  );
+  const found = parseCursorFile(path, text);
   const cursors = new Map(cursorsFromJson(found));
   const begun = new BegunEvents(found);
   try {

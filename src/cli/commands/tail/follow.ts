@@ -537,9 +537,12 @@ function refuseIfTooFew(options: FollowOptions, { stopped, printed }: End): void
   const isShort = options.count !== undefined && printed < options.count;
   const isTooLate = stopped === 'timeout' || (stopped === 'idle' && isShort);
   if (!isTooLate) return;
-  const wanted = options.count === undefined ? '' : ` of ${options.count}`;
+  const events =
+    options.count === undefined
+      ? formatQuantity(printed, 'event')
+      : `${printed} of ${formatQuantity(options.count, 'event')}`;
   throw new CliError('ASP_TIMEOUT', {
-    message: `Timed out after ${printed}${wanted} events.`,
+    message: `Timed out after ${events}.`,
     isRetryable: true,
   });
 }
