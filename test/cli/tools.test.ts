@@ -1,4 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadCommands } from '../../src/cli/command.js';
@@ -416,5 +418,22 @@ describe('doctor', () => {
     expect(code).toBe(1);
     const { items } = JSON.parse(out) as { items: { check: string; state: string }[] };
     expect(items).toContainEqual(expect.objectContaining({ check: 'service', state: 'problem' }));
+  });
+
+  it('says that the service did not answer if the deadline passes', async () => {
+    const silent = createServer(() => {});
+    const { port } = await new Promise<AddressInfo>((resolve) => {
+      silent.listen(0, '127.0.0.1', () => resolve(silent.address() as AddressInfo));
+    });
+    const environment = { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x' };
+    const { code, out } = await runWords('doctor --json --timeout 1s', { environment });
+    silent.closeAllConnections();
+    silent.close();
+    expect(code).toBe(1);
+    const { items } = JSON.parse(out) as { items: { check: string; says: string; fix: string[] }[] };
+    expect(items.find(({ check }) => check === 'service')).toMatchObject({
+      says: 'does not answer: the deadline passed',
+      fix: ['asp', 'explain', 'ASP_TIMEOUT'],
+    });
   });
 });

@@ -203,8 +203,12 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     findings.push(ok('service', `responds; its authorization server is ${issuer}`));
     findings.push(await checkClock(context, baseUrl));
   } catch (error) {
-    const code = error instanceof RequestError || error instanceof CliError ? error.code : undefined;
-    findings.push(problem('service', messageOf(error), code === undefined ? undefined : ['asp', 'explain', code]));
+    const known = error instanceof RequestError || error instanceof CliError ? error.code : undefined;
+    // The deadline of the command aborts the request. After Ctrl-C, nothing is printed.
+    const isLate = known === 'ASP_ABORTED' && context.signal.aborted;
+    const code = isLate ? 'ASP_TIMEOUT' : known;
+    const says = isLate ? 'does not answer: the deadline passed' : messageOf(error);
+    findings.push(problem('service', says, code === undefined ? undefined : ['asp', 'explain', code]));
   }
   return findings;
 }
