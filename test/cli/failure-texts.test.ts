@@ -61,6 +61,12 @@ describe('a deadline', () => {
     const named = await failureOf('whoami', { environment: { ...environment, ASP_TIMEOUT: '0.05s' } });
     expect(named.hint).toBe('--timeout or ASP_TIMEOUT set a deadline of 50ms.');
   });
+
+  it('that passes while the service is silent is a sentence of its own', async () => {
+    const environment = { ASP_PROFILE: `${await serverThat('is silent')}/v1`, ASP_TOKEN: 'x' };
+    const failure = await failureOf('session list --timeout 1500ms', { environment });
+    expect(failure).toMatchObject({ code: 'ASP_TIMEOUT', message: 'The deadline passed.' });
+  });
 });
 
 describe('a refused credential from the environment', () => {

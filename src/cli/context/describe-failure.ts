@@ -222,9 +222,10 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   // For sign-in failures, name the account, not the object of the command.
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
+  const late = subject === '' ? 'The deadline passed.' : 'the deadline passed.';
   const known = ownMember(context.messages, code);
   const isKnown = known !== undefined || isOurDeadline;
-  const text = isKnown ? 'the deadline passed.' : (missingScope(error, run) ?? withStop(quoted(error, run)));
+  const text = isKnown ? late : (missingScope(error, run) ?? withStop(quoted(error, run)));
   return {
     code,
     message: `${known ?? `${subject}${text}`}${outcomeText}`.trimEnd(),
