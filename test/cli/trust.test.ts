@@ -55,7 +55,19 @@ describe('the allowlist', () => {
     expect(removed).toMatchObject({ code: 0, out: '@carol.bot\n' });
     const again = await stage.as(alice, 'allowlist remove carol.bot');
     expect(again).toMatchObject({ code: 3, out: '' });
-    expect(again.err).toContain('@carol.bot is not on the list.');
+    expect(again.err).toContain('@carol.bot is not on the list. Nothing was changed.');
+  });
+
+  it('says which entries were removed before one that is not on it', async () => {
+    const { alice } = stage;
+    await stage.as(alice, 'allowlist add erin.bot frank.bot');
+    const removed = await stage.as(alice, 'allowlist remove erin.bot nobody.bot frank.bot --json');
+    expect(removed).toMatchObject({ code: 3, out: '' });
+    expect(JSON.parse(removed.err).error).toMatchObject({
+      message: '@nobody.bot is not on the list. Removed before that: @erin.bot.',
+      outcome: 'applied',
+    });
+    expect((await stage.as(alice, 'allowlist list')).out).toContain('@frank.bot\n');
   });
 
   it('is set to the content of a file; --dry-run only reports; an empty file needs --yes', async () => {

@@ -129,18 +129,21 @@ export const allowlistRemove = command({
 });
 
 function notListed(entry: string, removed: readonly string[]): ErrorContext {
-  const before = removed.length === 0 ? '' : ` Removed before that: ${removed.join(', ')}.`;
   return {
     subject: entry,
-    messages: { NOT_FOUND: `${entry} is not on the list.${before}` },
+    messages: { NOT_FOUND: `${entry} is not on the list.` },
     reasons: { NOT_FOUND: 'entries must match exactly: @owner.* and @owner.name are different entries.' },
     next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
-    ...partly(removed.length),
+    ...partly(removed.length, `Removed before that: ${removed.join(', ')}.`),
   };
 }
 
 /** If a change fails after others, those stay. */
-const partly = (made: number): ErrorContext => (made === 0 ? {} : { outcome: { not_applied: 'applied' } });
+function partly(made: number, before: string): ErrorContext {
+  if (made === 0) return {};
+  const unknown = `${before} The last change may have been made.`;
+  return { outcome: { not_applied: 'applied' }, outcomeText: { not_applied: before, applied: before, unknown } };
+}
 
 export const allowlistApply = command({
   path: 'allowlist apply',
@@ -167,16 +170,18 @@ export const allowlistApply = command({
     const added = wanted.filter((entry) => !before.includes(entry));
     const removed = isPruning ? before.filter((entry) => !wanted.includes(entry)) : [];
     let entries: readonly string[] | null = before;
+    const partlyMade = (made: number): ErrorContext =>
+      partly(made, `Changed before that: ${made} of ${added.length + removed.length} entries.`);
     if (!isDryRun) {
       for (let at = 0; at < added.length; at += ENTRIES_PER_CALL) {
         const body = { entries: added.slice(at, at + ENTRIES_PER_CALL) };
         const suffix = at === 0 ? '' : `/${at}`;
-        const about = { ...errorContext, ...partly(at) };
+        const about = { ...errorContext, ...partlyMade(at) };
         entries = (await write(context, 'addToAllowlist', { path, body }, about, suffix)).reply.entries;
       }
       for (const [index, entry] of removed.entries()) {
         const input = { path: { ...path, entry } };
-        const about = { subject: entry, ...partly(added.length + index) };
+        const about = { subject: entry, ...partlyMade(added.length + index) };
         entries = (await write(context, 'removeFromAllowlist', input, about)).reply.entries;
       }
     }
