@@ -9,6 +9,7 @@ import { createReplyMatcher } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
+import { abortion } from '../client/http/request-error.js';
 import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
 import { readMs } from '../kit/duration.js';
 import { joinSignals } from '../kit/join-signals.js';
@@ -499,13 +500,19 @@ async function askAgent(
   if (to === me) throw new TypeError(`${to} is the agent itself, so no one else would get the question.`);
   const timeoutMs = readMs('timeout', timeout);
   let sessionId: string | undefined;
-  const late = (): RequestError =>
+  let isLate = false;
+  const where = (): string => (sessionId === undefined ? '' : ` The question is in ${sessionId}.`);
+  const tooLate = (): RequestError =>
     new RequestError({
       code: 'ASP_TIMEOUT',
-      message: `${to} did not answer within ${timeoutMs / 1000} s.${sessionId === undefined ? '' : ` The question is in ${sessionId}.`}`,
+      message: `${to} did not answer within ${timeoutMs / 1000} s.${where()}`,
       outcome: sessionId === undefined ? 'unknown' : 'applied',
       sessionId,
     });
+  const late = (): RequestError => {
+    isLate = true;
+    return tooLate();
+  };
   const work = async (until: AbortSignal): Promise<Answer> => {
     const asked = await sendQuestion(parties, content, once, until);
     sessionId = asked.session_id;
@@ -514,8 +521,11 @@ async function askAgent(
   try {
     return await abortAfter(systemClock, timeoutMs, late, work, signal);
   } catch (error) {
-    const isLate = error instanceof RequestError && error.code === 'ASP_TIMEOUT';
-    throw isLate ? late() : error;
+    // A single request can take too long on its own.
+    if (isLate && error instanceof RequestError && error.code === 'ASP_TIMEOUT') throw tooLate();
+    if (sessionId === undefined || signal?.aborted !== true) throw error;
+    const message = `Canceled before ${to} answered.${where()}`;
+    throw new RequestError({ ...abortion(signal, 'applied'), message, sessionId, cause: signal.reason });
   }
 }
 

@@ -468,6 +468,27 @@ describe('an agent of the library', () => {
     await asked;
   });
 
+  it('says that the caller canceled a question, and where it is', async () => {
+    const asker = boss();
+    const stop = new AbortController();
+    const asked = asker.ask('@other.one', 'x', { signal: stop.signal });
+    const refused = expect(asked).rejects.toMatchObject({
+      code: 'ASP_ABORTED',
+      outcome: 'applied',
+      sessionId: expect.stringMatching(/^sess_/),
+      message: expect.stringMatching(/^Canceled before @other\.one answered\. The question is in sess_\w+\.$/),
+    });
+    await service.expectMessage({ from: '@me.boss' });
+    await pause(200);
+    stop.abort(new Error('enough'));
+    await refused;
+    const late = asker.ask('@other.one', 'x', { signal: AbortSignal.timeout(500), timeout: '1m' });
+    await expect(late).rejects.toMatchObject({
+      code: 'ASP_TIMEOUT',
+      message: expect.not.stringContaining('within 60 s'),
+    });
+  });
+
   it('sends a question once under one name', async () => {
     await start(create().onMessage(() => 'yes'));
     const [one, two] = await Promise.all(
