@@ -62,7 +62,7 @@ describe('a deadline', () => {
     expect(named.hint).toBe('--timeout or ASP_TIMEOUT set a deadline of 50ms.');
   });
 
-  it('that passes while the service is silent is a sentence of its own', async () => {
+  it('is reported in a whole sentence if the service is silent', async () => {
     const environment = { ASP_PROFILE: `${await serverThat('is silent')}/v1`, ASP_TOKEN: 'x' };
     const failure = await failureOf('session list --timeout 1500ms', { environment });
     expect(failure).toMatchObject({ code: 'ASP_TIMEOUT', message: 'The deadline passed.' });
