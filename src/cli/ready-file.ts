@@ -11,9 +11,13 @@ export interface ReadyFile {
   remove(): Promise<void>;
 }
 
+/** What ready files contain: the address of a service, or which process is ready. */
+const READY_TEXT = /^(?:https?:\/\/\S+|\{"pid":\d+,"ready_at":\d+\})?\n?$/;
+
 /**
  * Opens a ready file, if there is one. A file left behind by a killed process is removed, so that no other program
  * starts too early; `isCurrent` tells it from the file of a process that is still running.
+ * @throws CliError `ASP_CONFIG` if it cannot be written, or another file has its name
  */
 export async function openReadyFile(
   path: string | undefined,
@@ -28,9 +32,14 @@ export async function openReadyFile(
     });
   try {
     const found = await readIfPresent(path);
+    if (found !== undefined && !READY_TEXT.test(found))
+      throw new CliError('ASP_CONFIG', {
+        message: `${path} is not a ready file, so it was not replaced.`,
+        why: 'it has other content. Delete it, or name another file.',
+      });
     if (found !== undefined && !isCurrent(found)) await rm(path, { force: true });
   } catch (error) {
-    throw unwritable(error);
+    throw error instanceof CliError ? error : unwritable(error);
   }
   let written: string | undefined;
   return {

@@ -50,6 +50,22 @@ describe('--edit', () => {
     return join(home, folder, 'message.md');
   };
 
+  it('starts an editor whose words are quoted', async () => {
+    service = await startScript([SENT]);
+    const home = mkdtempSync(join(tmpdir(), 'asp-home-'));
+    const { code } = await runWords(`send ${SESSION} --edit`, {
+      environment: {
+        ...service.environment,
+        PATH: process.env['PATH'] ?? '',
+        VISUAL: '',
+        EDITOR: `sh -c 'printf "two  blanks" > "$1"' editor`,
+      },
+      machine: { temporaryDirectory: home },
+    });
+    expect(code).toBe(0);
+    expect(service.received[0]?.body).toMatchObject({ content: 'two  blanks' });
+  });
+
   it('keeps an unsent text in a private file, and says where', async () => {
     const refused = { status: 404, reply: envelope('NOT_FOUND') };
     service = await startScript([

@@ -251,6 +251,19 @@ describe('new events', () => {
     expect(existsSync(path)).toBe(false);
   });
 
+  it('--ready-file replaces what a killed process left, and no other file', async () => {
+    const id = await sessionWith('x');
+    const left = join(folder, 'left');
+    writeFileSync(left, '{"pid":7,"ready_at":8}\n');
+    expect((await runAs(bob, `tail ${id} --ready-file ${left} --no-follow`)).code).toBe(0);
+    expect(existsSync(left)).toBe(false);
+    const notes = join(folder, 'notes');
+    writeFileSync(notes, 'my notes\n');
+    const { code, out, err } = await runAs(bob, `tail ${id} --ready-file ${notes} --no-follow`);
+    expect({ code, out, kept: readFileSync(notes, 'utf8') }).toEqual({ code: 2, out: '', kept: 'my notes\n' });
+    expect(err).toContain(`${notes} is not a ready file, so it was not replaced.`);
+  });
+
   it('--count, --idle and --timeout: exit 8 if the expected events did not come', async () => {
     const id = await sessionWith('x');
     const table: [options: string, code: number][] = [
@@ -626,7 +639,7 @@ describe('send --wait', () => {
 
   it('exits 8 without a reply, says that the message was sent, and names the session', async () => {
     const { code, out, err } = await runAs(alice, `send ${bob.handle} ping --wait --timeout 1s --json`);
-    // A wait of a second may say before what it waits for.
+    // A note about a repeated request may come before.
     const { error } = JSON.parse(err.trimEnd().split('\n').at(-1) ?? '');
     expect(error).toMatchObject({ code: 'ASP_TIMEOUT', outcome: 'applied', exit_code: 8 });
     expect(error.next).toEqual([

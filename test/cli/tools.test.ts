@@ -375,6 +375,7 @@ describe('doctor', () => {
       expect.objectContaining({ path: '~/.local/state/asp-cli/store', rights: '600', bytes: stored.length }),
     );
     expect(bundle.checks.map(({ check }: { check: string }) => check)).toContain('program');
+    expect(await run('doctor --bundle -', { environment })).toMatchObject({ code: 2, out: '' });
     const again = await run(`doctor --bundle ${path}`, { environment });
     expect(again).toMatchObject({ code: 2, err: expect.stringContaining('exists') });
     expect(readFileSync(path, 'utf8')).toBe(text);

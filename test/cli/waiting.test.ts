@@ -52,6 +52,25 @@ describe('a rate limit', () => {
   });
 });
 
+describe('a service that does not answer', () => {
+  it.each([
+    ['is named after two seconds, once', '', true],
+    ['is not named if notes are off', '--quiet', false],
+    ['is not named if the output is JSON', '--json', false],
+  ])('%s', async (_, option, isNamed) => {
+    const server = createServer((socket) => socket.on('error', () => {}));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const host = `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+    const environment = { ASP_PROFILE: `http://${host}/v1`, ASP_TOKEN: 'x' };
+    const { code, out, err } = await runWords(`session list --timeout 3500ms ${option}`, { environment });
+    expect({ code, out, notes: err.split(`Waiting for ${host} to answer.\n`).length - 1 }).toEqual({
+      ...{ code: 8, out: '', notes: isNamed ? 1 : 0 },
+    });
+    server.close();
+  });
+});
+
 describe('a deadline', () => {
   it('that passes after failed tries says why they failed', async () => {
     // The first connection is cut. After that, nothing answers.

@@ -92,7 +92,7 @@ function createServiceChoice(
   const transport = lazy(async () => {
     const built = await openTransport(surroundings, globals, output);
     opened.push(built);
-    return noteChanges(built, changes);
+    return noteSilence(noteChanges(built, changes), surroundings, output);
   });
   const projectFile = lazy(() => findProjectFile({ environment, machine }));
   const config = lazy(() => readConfig(paths.configFile));
@@ -151,6 +151,30 @@ async function openTransport(
     },
   });
 }
+
+/** Says once whose answer the command waits for. Uploads and waits for others say what they wait for themselves. */
+function noteSilence(transport: Transport, { clock }: Pick<Surroundings, 'clock'>, output: Output): Transport {
+  let isSaid = output.format !== 'human';
+  return {
+    ...transport,
+    async send(request) {
+      const say = (): void => {
+        if (isSaid) return;
+        isSaid = true;
+        void output.note(`Waiting for ${new URL(request.url).host} to answer.`);
+      };
+      const cancel = isSaid ? undefined : clock.schedule(NOTED_SILENCE_MS, say, true);
+      try {
+        return await transport.send(request);
+      } finally {
+        cancel?.();
+      }
+    },
+  };
+}
+
+/** A busy service may need a second. */
+const NOTED_SILENCE_MS = 2000;
 
 /** Counts successful writes: those that carry an idempotency key. */
 function noteChanges(transport: Transport, changes: Changes): Transport {

@@ -66,6 +66,9 @@ interface EditorFailure {
   readonly cause?: unknown;
 }
 
+/** Quotes and other characters that mean something to a shell. Without them, an editor starts without one. */
+const NEEDS_SHELL = /[^\w\s./:=+,@%-]/;
+
 async function runEditor(host: EditorHost, path: string): Promise<EditorFailure | undefined> {
   const { environment, globals, machine, streams, signal } = host;
   const chosen = environment['VISUAL'] || environment['EDITOR'] || globals.editor;
@@ -85,7 +88,9 @@ async function runEditor(host: EditorHost, path: string): Promise<EditorFailure 
       // around a path with spaces.
       const child = isWindows
         ? spawn(`${editor} "${path}"`, { stdio, env, signal, shell: true })
-        : spawn(program, [...words, path], { stdio, env, signal });
+        : NEEDS_SHELL.test(editor)
+          ? spawn('sh', ['-c', `exec ${editor} "$@"`, 'sh', path], { stdio, env, signal })
+          : spawn(program, [...words, path], { stdio, env, signal });
       child.once('error', reject);
       child.once('exit', (code, name) => resolve(code === null ? String(name) : `exit code ${code}`));
     });

@@ -1,6 +1,6 @@
 import { command, describeTable } from '../../command.js';
 import { withScopeOptions } from '../../context/explain.js';
-import { CliError } from '../../errors.js';
+import { CliError, usageError } from '../../errors.js';
 
 const COLOR = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' } as const;
 
@@ -22,7 +22,7 @@ export const doctor = command({
   ],
   effect: 'local',
   stdout: describeTable('check, state, finding'),
-  parse: (args) => ({ isFixing: args.flag('fix'), bundle: args.text('bundle') }),
+  parse: (args) => ({ isFixing: args.flag('fix'), bundle: readBundle(args.text('bundle')) }),
   async run(context, { isFixing, bundle }) {
     const { findProblems, writeBundle } = await import('./checks.js');
     const items = (await findProblems(context, isFixing)).map(({ fix, ...item }) => ({
@@ -47,3 +47,8 @@ export const doctor = command({
       });
   },
 });
+
+function readBundle(file: string | undefined): string | undefined {
+  if (file === '-') throw usageError('--bundle needs the name of a file.', { why: 'stdout has the checks.' });
+  return file;
+}
