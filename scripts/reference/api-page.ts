@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as z from 'zod/mini';
@@ -10,7 +10,7 @@ import { EVENT_TYPES } from '../../src/wire/event.js';
 import { AgentAnswer } from '../../src/wire/schemas/agent.js';
 import { Attachment } from '../../src/wire/schemas/attachment.js';
 import { endpointSchemas } from '../../src/wire/schemas/endpoint.js';
-import { EventEnvelope } from '../../src/wire/schemas/event.js';
+import { EVENT_PAYLOAD } from '../../src/wire/schemas/event.js';
 import { Message } from '../../src/wire/schemas/message.js';
 import { Content, Part } from '../../src/wire/schemas/requests.js';
 import { Session } from '../../src/wire/schemas/session.js';
@@ -18,7 +18,7 @@ import { table } from './reference-page.js';
 
 /** Types that are inferred from schemas, by the name that the library exports. Their declarations name only the schema. */
 const SCHEMA: Readonly<Record<string, z.ZodMiniType>> = {
-  ...{ AgentRecord: AgentAnswer, Attachment, Content, EventEnvelope, Message, Part, Session },
+  ...{ AgentRecord: AgentAnswer, Attachment, Content, Message, Part, Session },
 };
 
 /** Types that name the rows of a table: their declarations name only the table. */
@@ -33,6 +33,12 @@ interface Declared {
 }
 
 const TYPES = fileURLToPath(new URL('../../dist/types/', import.meta.url));
+
+/** Names of the source that the library exports under another one. */
+const ALIAS: ReadonlyMap<string, string> = new Map([
+  ['AgentAnswer', 'AgentRecord'],
+  ['AnswerOf', 'ReplyOf'],
+]);
 
 /** How many brackets a line opens, minus those that it closes. Comments and texts do not count. */
 function depthOf(line: string): number {
@@ -91,16 +97,26 @@ function readable(code: string): string {
         .join('\n'),
     )
     .replace(/\?: ([^;]*?) \| undefined;/g, '?: $1;')
-    .replace(/\breadonly /g, '');
+    .replace(/\?: \((\(.*\) => [^;]+)\);$/gm, '?: $1;')
+    .replace(/\breadonly /g, '')
+    .replace(/\b\w+\b/g, (name) => ALIAS.get(name) ?? name);
 }
 
-/** A type with the names of a table, which it only refers to, as these names. */
+/** A type that refers to the names or the values of a table, with these instead. */
 function nameKeys(code: string, statements: readonly Declared[]): string {
-  return code.replace(/keyof typeof (\w+)/, (all, table: string) => {
-    const found = statements.find((one) => new RegExp(`^(?:export )?declare const ${table}: `).test(one.code));
-    const names = [...(found?.code.matchAll(/^ {4}(?:readonly )?(\w+)\??:/gm) ?? [])].map(([, name]) => `'${name}'`);
-    return names.length === 0 ? all : `\n  | ${names.join('\n  | ')}`;
-  });
+  const find = (table: string): string =>
+    statements.find((one) => new RegExp(`^(?:export )?declare const ${table}: `).test(one.code))?.code ?? '';
+  return code
+    .replace(/ keyof typeof (\w+)/, (all, table: string) => {
+      const names = [...find(table).matchAll(/^ {4}(?:readonly )?['"]?([\w/+.-]+)['"]?\??:/gm)].map(
+        ([, name]) => `'${name}'`,
+      );
+      return names.length === 0 ? all : names.map((name) => `\n    | ${name}`).join('');
+    })
+    .replace(/\(typeof (\w+)\)\[number\]/, (all, table: string) => {
+      const [, values] = /readonly \[(.*)\];$/.exec(find(table)) ?? [];
+      return values === undefined ? all : values.split(', ').join(' | ');
+    });
 }
 
 /** The exported names of a declaration file and of those that it exports again, in their order. */
@@ -120,18 +136,33 @@ function exportsOf(file: string): Map<string, Declared> {
         const one = all.get(name);
         if (one === undefined) throw new Error(`${file} exports ${name}, which ${from} does not have`);
         // A later declaration of the same name replaces what `export *` brought.
-        found.set(shown, shown === name ? one : { ...one, code: one.code.replace(name, shown) });
+        found.set(shown, one);
       }
       continue;
     }
     const [, name] =
       /^export (?:declare )?(?:abstract )?(?:function|class|interface|type|const) (\w+)/.exec(code) ?? [];
     if (name === undefined) continue;
-    // A schema and its type have one name, and one of the two has the comment.
-    const about = statement.about || found.get(name)?.about || '';
-    found.set(name, { about, code: nameKeys(code, statements) });
+    // A schema and its type have one name: the type says what it is, and one of the two has the comment.
+    const before = found.get(name);
+    const type = [before?.code ?? '', code].find((one) => /^export type /.test(one));
+    found.set(name, { about: statement.about || before?.about || '', code: nameKeys(type ?? code, statements) });
   }
   return found;
+}
+
+/** Everything that any declaration file declares, by name: the library may name a type that it does not export. */
+function everyDeclared(): Map<string, Declared> {
+  const files = readdirSync(TYPES, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.d.ts'));
+  const all = new Map<string, Declared>();
+  for (const file of files) {
+    const statements = [...statementsOf(join(TYPES, file))];
+    for (const { about, code } of statements) {
+      const [, name] = /^(?:export )?(?:declare )?(?:class|interface|type) (\w+)/.exec(code) ?? [];
+      if (name !== undefined) all.set(name, { about, code: nameKeys(code, statements) });
+    }
+  }
+  return all;
 }
 
 type Json = z.core.JSONSchema.BaseSchema;
@@ -154,6 +185,8 @@ function typeText(schema: Json, indent = ''): string {
   if (Array.isArray(type)) return (type as string[]).map((one) => (one === 'integer' ? 'number' : one)).join(' | ');
   if (type === 'integer') return 'number';
   if (type !== 'object') return typeof type === 'string' ? type : 'unknown';
+  // Parts that a service sends may be of types that no one knows yet.
+  if (properties !== undefined && Object.keys(properties).join() === 'type') return '(Part & Record<string, unknown>)';
   if (properties === undefined) {
     const member = isJson(additionalProperties) ? typeText(additionalProperties, indent) : 'unknown';
     return `Record<string, ${member}>`;
@@ -169,28 +202,95 @@ function typeText(schema: Json, indent = ''): string {
 const schemaText = (schema: z.ZodMiniType): string =>
   typeText(z.toJSONSchema(schema, { unrepresentable: 'any', reused: 'inline' }));
 
-function section(name: string, { about, code }: Declared): string {
-  const schema = SCHEMA[name];
-  // Types that follow from all schemas at once are too long to be read: what they are for says more.
-  const declared = code.includes('z.') ? readable(code).replace(/ = [\s\S]*/, ' = …;') : readable(code);
+function shownType(name: string, code: string): string {
   const names = NAMES[name]?.map((one) => `\n  | '${one}'`).join('');
-  const known = names ?? (schema === undefined ? undefined : schemaText(schema));
-  const shown = known === undefined ? declared : `type ${name} =${known.startsWith('\n') ? '' : ' '}${known};`;
-  return [`### ${name}`, ...(about === '' ? [] : [about]), `\`\`\`ts\n${shown}\n\`\`\``].join('\n\n');
+  if (names !== undefined) return `type ${name} =${names};`;
+  const schema = SCHEMA[name];
+  if (schema !== undefined) return `type ${name} = ${schemaText(schema)};`;
+  if (name === 'EventPayload') return `type EventPayload<Type extends EventType> = ${payloadText()}[Type];`;
+  const shown = readable(code);
+  // Types that follow from whole tables are too long to be read. The table of operations has what they are for.
+  return /\bz\.|\btypeof [A-Z]/.test(shown) ? shown.replace(/ = [\s\S]*/, ' = …;') : shown;
 }
 
+function payloadText(): string {
+  const members = Object.entries(EVENT_PAYLOAD).map(([type, schema]) => {
+    const json = z.toJSONSchema(schema, { unrepresentable: 'any', reused: 'inline' });
+    return `  '${type}': ${type === 'session.message' ? 'Message' : typeText(json, '  ')};`;
+  });
+  return `{\n${members.join('\n')}\n}`;
+}
+
+interface Section {
+  readonly name: string;
+  readonly about: string;
+  readonly shown: string;
+}
+
+const toSection = ([name, { about, code }]: [string, Declared]): Section => ({
+  name,
+  about,
+  shown: shownType(name, code),
+});
+
+const toMarkdown = ({ name, about, shown }: Section): string =>
+  [`### ${name}`, ...(about === '' ? [] : [about]), `\`\`\`ts\n${shown}\n\`\`\``].join('\n\n');
+
 /** Values come before types: a reader starts with what can be called. */
-function sectionsOf(file: string): string[] {
+function sectionsOf(file: string): Section[] {
   const all = [...exportsOf(join(TYPES, file))];
   const isValue = ([, { code }]: [string, Declared]): boolean =>
     /^export (?:declare )?(?:function|class|const)/.test(code);
-  return [...all.filter(isValue), ...all.filter((one) => !isValue(one))].map(([name, one]) => section(name, one));
+  return [...all.filter(isValue), ...all.filter((one) => !isValue(one))].map(toSection);
 }
 
-/** The members of an input in short form: a mark says which ones can be left out. */
-function membersText(schema: z.ZodMiniType | undefined): string {
+/** Names that TypeScript and Node.js declare. */
+const KNOWN = new Set([
+  ...[
+    'AbortSignal',
+    'AsyncDisposable',
+    'AsyncIterable',
+    'Blob',
+    'Buffer',
+    'Error',
+    'Exclude',
+    'Extract',
+    'File',
+    'Omit',
+  ],
+  ...['Partial', 'Pick', 'Promise', 'Readonly', 'Record', 'RegExp', 'Socket', 'Symbol', 'Uint8Array', 'URL'],
+]);
+
+/** The types that these sections name, and that no one can import, until every name is explained. */
+function othersOf(sections: readonly Section[]): Section[] {
+  const declared = everyDeclared();
+  const known = new Set([...KNOWN, ...sections.map(({ name }) => name)]);
+  const others: Section[] = [];
+  const explain = ({ shown }: Section): void => {
+    const code = shown.replace(/\/\/.*/g, '').replace(/'[^']*'/g, '');
+    const [, parameters = ''] = /^\w+ \w+<([^>]*)>/.exec(code) ?? [];
+    const bound = [...code.matchAll(/[<[]\s*(\w+)(?= extends | in )|infer (\w+)/g)].map(
+      ([, name, part]) => name ?? part,
+    );
+    const own = new Set([...bound, ...parameters.split(',').map((one) => one.trim().split(' ', 1)[0])]);
+    for (const [name] of code.matchAll(/\b[A-Z]\w*(?=\b(?!\s*\??:))/g)) {
+      if (known.has(name) || own.has(name) || name.length === 1) continue;
+      const found = declared.get(name);
+      if (found === undefined) throw new Error(`docs/api.md names ${name}, which it does not explain: ${shown}`);
+      known.add(name);
+      const section = toSection([name, found]);
+      others.push(section);
+      explain(section);
+    }
+  };
+  for (const section of sections) explain(section);
+  return others.sort((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+/** The members of an object in short form: a mark says which ones may be missing. */
+function membersText(schema: z.ZodMiniType | undefined, io: 'input' | 'output'): string {
   if (schema === undefined) return '';
-  const { properties = {}, required = [] } = z.toJSONSchema(schema, { unrepresentable: 'any', io: 'input' }) as Json;
+  const { properties = {}, required = [] } = z.toJSONSchema(schema, { unrepresentable: 'any', io }) as Json;
   return Object.keys(properties)
     .map((name) => `\`${name}${required.includes(name) ? '' : '?'}\``)
     .join(', ');
@@ -200,32 +300,40 @@ function operationTable(): string {
   const rows = (Object.keys(ENDPOINT) as Operation[])
     .filter((operation) => operation !== 'uploadAttachment')
     .map((operation) => {
-      const { method, path, scopes } = ENDPOINT[operation];
-      const { query, body } = endpointSchemas(operation);
+      const { method, path, scopes, accountScopes = [] } = ENDPOINT[operation];
+      const { query, body, answer } = endpointSchemas(operation);
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => `\`${name}\``).join(', ');
       const given = [
         ...(inPath === '' ? [] : [`path: ${inPath}`]),
-        ...(membersText(query) === '' ? [] : [`query: ${membersText(query)}`]),
-        ...(membersText(body) === '' ? [] : [`body: ${membersText(body)}`]),
+        ...(membersText(query, 'input') === '' ? [] : [`query: ${membersText(query, 'input')}`]),
+        ...(membersText(body, 'input') === '' ? [] : [`body: ${membersText(body, 'input')}`]),
       ];
+      const reply = operation === 'getAgentCard' ? 'Markdown' : membersText(answer, 'output');
+      const rights = accountScopes.length === 0 ? '' : `<br>account: ${accountScopes.join(', ')}`;
       const { summary } = OPERATION_TEXT[operation];
-      return [`\`${operation}\``, summary, given.join('<br>'), `\`${method} ${path}\``, scopes.join(', ')];
+      const request = `\`${method} ${path}\``;
+      return [`\`${operation}\``, summary, given.join('<br>'), reply, request, `${scopes.join(', ')}${rights}`];
     });
-  return table(['Operation', 'What it does', 'Input', 'Request', 'Scopes'], rows);
+  return table(['Operation', 'What it does', 'Input', 'Reply', 'Request', 'Scopes'], rows);
 }
 
 /** Returns the page with everything that `asp-cli` and `asp-cli/testing` export. */
 export function apiPage(): string {
+  const main = sectionsOf('library/library.d.ts');
+  const testing = sectionsOf('testing/testing.d.ts');
   return `${[
     '# API of the library',
     'Generated from the types of the library (`npm run generate`). [library.md](library.md) explains it with complete programs; [contract.md](contract.md) says what each field means.',
-    'Members are read-only. A member with `?` can be left out or `undefined`.',
+    'Objects that the library returns are read-only. A member with `?` can be left out or `undefined`.',
     '## Operations',
-    '`client.call(operation, { path, query, body })` takes these names. A member with `?` can be left out. `client.upload` uploads a file.',
+    '`client.call(operation, { path, query, body })` takes these names. A member with `?` can be left out of an input, and may be missing in a reply. `client.upload` uploads a file.',
     operationTable(),
     '## asp-cli',
-    ...sectionsOf('library/library.d.ts'),
+    ...main.map(toMarkdown),
     '## asp-cli/testing',
-    ...sectionsOf('testing/testing.d.ts'),
+    ...testing.map(toMarkdown),
+    '## Types without an export',
+    'The types above name these. They cannot be imported.',
+    ...othersOf([...main, ...testing]).map(toMarkdown),
   ].join('\n\n')}\n`;
 }

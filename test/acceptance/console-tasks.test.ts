@@ -50,7 +50,7 @@ interface Task {
   /** The inbound policy of the owner's agent; `open` by default. */
   readonly policy?: AgentOptions['policy'];
   readonly presses: number;
-  /** How many presses the same takes in another console, by the steps that its documentation lists. */
+  /** How many presses the same task takes in another console, by the steps in its documentation. */
   readonly elsewhere?: number;
   do(scene: Scene): Promise<void>;
 }
@@ -698,7 +698,7 @@ describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium
   }
 
   async function perform(
-    { who, policy = 'open', presses, do: act }: Task,
+    { who, policy = 'open', presses, elsewhere = presses, do: act }: Task,
     [way, size]: (typeof WAYS)[number],
   ): Promise<void> {
     const { desk, operator, web } = stage;
@@ -741,7 +741,7 @@ describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium
           return { isConnected: async () => (await refresh(desk.place, clientId, refreshToken)).status === 200 };
         },
       });
-      expect(hand.presses).toBeLessThanOrEqual(presses);
+      expect(hand.presses).toBeLessThanOrEqual(Math.min(presses, elsewhere));
     } finally {
       await context.close();
     }
@@ -752,14 +752,5 @@ describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium
     // Testing every task in all ways takes minutes. By default, each is tested in one way, and some in each way.
     const ways = ALL_WAYS ? WAYS : [WAYS[index % WAYS.length] ?? WAYS[0]];
     it.each(ways)('works with the %s on a %s', { timeout: 60_000 }, (...way) => perform(task, way));
-  });
-});
-
-describe('A task that other consoles know, too,', () => {
-  const known = Object.entries(TASKS).flatMap(([name, { presses, elsewhere }]) =>
-    elsewhere === undefined ? [] : [{ name, presses, elsewhere }],
-  );
-  it.each(known)('takes no more presses here: $name', ({ presses, elsewhere }) => {
-    expect(presses).toBeLessThanOrEqual(elsewhere);
   });
 });

@@ -10,7 +10,7 @@ import { requestClientCredentials } from '../oauth/token-endpoint.js';
 import { digest } from './secret-store.js';
 import { createTokenCache, isUsable, type Tokens, toAccessToken, toCached, withToken } from './token-cache.js';
 
-/** What an access token is for: the REST resource {base_url} or the WebSocket resource {ws_url} (spec: Resource binding). */
+/** What an access token is for: the REST API or the WebSocket (spec: Resource binding). */
 export type Resource = 'api' | 'ws';
 
 /** The source of a credential, as errors and `whoami` name it. */

@@ -35,16 +35,16 @@ export interface CallOptions {
   readonly retries?: number | undefined;
 }
 
-type Part<Name extends string, Value> = keyof Value extends never
+type InputPart<Name extends string, Value> = keyof Value extends never
   ? { readonly [Key in Name]?: undefined }
   : Record<never, never> extends Value
     ? { readonly [Key in Name]?: Value | undefined }
     : { readonly [Key in Name]: Value };
 
 /** The path parameters (`path`), query parameters (`query`) and JSON body (`body`) of one operation, and {@link CallOptions}. */
-export type CallInput<Name extends Operation> = Part<'path', PathOf<Name>> &
-  Part<'query', QueryInputOf<Name>> &
-  Part<'body', BodyOf<Name>> &
+export type CallInput<Name extends Operation> = InputPart<'path', PathOf<Name>> &
+  InputPart<'query', QueryInputOf<Name>> &
+  InputPart<'body', BodyOf<Name>> &
   CallOptions;
 
 /** The last argument of a call: optional for an operation that needs no input. */
