@@ -200,7 +200,7 @@ export async function streamList(
   return { texts: write() };
 }
 
-/** Where a list by name goes on after these rows. */
+/** Where a list by name continues after these rows. */
 export function nameAfter<Row>(rows: readonly Row[], nameOf: (row: Row) => string): string | undefined {
   const last = rows.at(-1);
   return last === undefined || rows.length < ROWS_PER_READ ? undefined : nameOf(last);

@@ -39,7 +39,7 @@ describe('the operator endpoints', () => {
     mustDeny(await ask('POST', '/stop', undefined, 'x'), 401, 'UNAUTHORIZED');
   });
 
-  it('list every agent, account and client, however many there are', async () => {
+  it('list every agent, account and client, no matter how long the list is', async () => {
     const own = await startTestService({ areLimitsOn: false });
     const headers = { authorization: `Bearer ${own.operatorSecret}`, 'content-type': 'application/json' };
     const send = (path: string, handle: string): Promise<Answer> =>
