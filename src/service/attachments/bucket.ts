@@ -4,7 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { backoffMs, type Clock, systemClock, wait } from '../../kit/clock.js';
 import { messageOf } from '../../kit/format.js';
-import { isFileError, makeDirectory, replaceFile } from '../../kit/private-file.js';
+import {
+  isFileError,
+  isUnsafeFile,
+  makePrivateDirectory,
+  replaceFile,
+  requireOwnDirectory,
+} from '../../kit/private-file.js';
 import { ID_PREFIX, isId } from '../../wire/id.js';
 import type { AttachmentFiles, DiscardedFile } from '../core/attachment-store.js';
 import { OperatorError } from '../core/errors.js';
@@ -37,7 +43,8 @@ const CACHE_BYTES = 256 * 1024 * 1024;
 
 /**
  * Uploads wait in a temporary folder until they are complete, and are in the bucket before their row is committed. Fetched files
- * stay in that folder for a while: an attachment never changes.
+ * stay in that folder for a while: an attachment never changes. Cleaners of temporary folders remove it after a few days without
+ * a file. From then on another user can make one with its name, so every use of it checks whose it is.
  */
 export async function openAttachmentBucket(options: BucketOptions): Promise<AttachmentBucket> {
   const { address, cacheBytes = CACHE_BYTES } = options;
@@ -59,6 +66,7 @@ export async function openAttachmentBucket(options: BucketOptions): Promise<Atta
   const fetchOnce = async (id: string): Promise<boolean> => {
     const bytes = await objects.get(id);
     if (bytes === undefined) return false;
+    await makePrivateDirectory(directory);
     await replaceFile(join(directory, id), bytes, { isDurable: false });
     await cache.add(id, bytes.length);
     return true;
@@ -74,11 +82,11 @@ export async function openAttachmentBucket(options: BucketOptions): Promise<Atta
     async create(id) {
       requireId(id);
       held.set(id, 'here');
-      // Cleaners of temporary folders remove it after a few days without a file.
-      makeDirectory(directory);
+      await makePrivateDirectory(directory);
       return open(join(directory, id), 'wx', 0o600);
     },
     async keep(id) {
+      await requireOwnDirectory(directory);
       held.set(id, 'sent');
       const bytes = await readFile(join(directory, id));
       await objects.put(id, bytes);
@@ -170,7 +178,12 @@ function createFileCache(directory: string, bytesMax: number): FileCache {
   const remove = async (id: string): Promise<void> => {
     total -= sizes.get(id) ?? 0;
     sizes.delete(id);
-    await rm(join(directory, id), { force: true });
+    try {
+      await requireOwnDirectory(directory);
+      await rm(join(directory, id), { force: true });
+    } catch (error) {
+      if (!isUnsafeFile(error) && !isFileError(error, 'ENOENT')) throw error;
+    }
   };
   return {
     async add(id, bytes) {
@@ -184,6 +197,7 @@ function createFileCache(directory: string, bytesMax: number): FileCache {
       sizes.delete(id);
       sizes.set(id, bytes);
       try {
+        await requireOwnDirectory(directory);
         return await open(join(directory, id));
       } catch (error) {
         if (!isFileError(error, 'ENOENT')) throw error;

@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from 'node:fs';
+import { chownSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ulid } from 'ulid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -146,6 +146,57 @@ describe('Attachments in a bucket', () => {
       clean();
       expect((await actor.upload({ bytes: 'after', type: 'text/plain' })).status).toBe(201);
     }));
+
+  const foreignFolders: [whose: string, replace: (folder: string, other: string) => void][] = [
+    ['a link', (folder, other) => symlinkSync(other, folder)],
+  ];
+  if (process.getuid?.() === 0)
+    foreignFolders.push([
+      "another user's",
+      (folder) => {
+        mkdirSync(folder);
+        chownSync(folder, 65_534, 65_534);
+      },
+    ]);
+  it.each(foreignFolders)(
+    'never go through a temporary folder that is %s after a cleaner has removed theirs',
+    (_, replace) =>
+      inOwnFolder(async () => {
+        const files = await openAttachmentBucket(bucketAt());
+        const [folder = ''] = temporaryFolders().map((name) => join(services.directory, name));
+        const [sent, cached, fetched, late] = Array.from({ length: 4 }, () => `att_${ulid()}`) as [
+          string,
+          string,
+          string,
+          string,
+        ];
+        await put(files, cached, 'cached');
+        await put(files, fetched, 'fetched');
+        await files.openHere(cached).then((file) => file?.close());
+        await (await files.create(sent)).close();
+        const other = join(services.directory, 'other');
+        mkdirSync(other);
+        rmSync(folder, { recursive: true });
+        replace(folder, other);
+        for (const id of [sent, cached]) writeFileSync(join(folder, id), 'theirs');
+        await expect(files.keep(sent)).rejects.toThrow(folder);
+        expect(store.names().filter((name) => name.endsWith(sent))).toEqual([]);
+        await expect(files.openHere(cached)).rejects.toThrow(folder);
+        await files.remove(sent);
+        await expect(files.create(late)).rejects.toThrow(folder);
+        const again = await openAttachmentBucket(bucketAt());
+        const [place = ''] = temporaryFolders()
+          .map((name) => join(services.directory, name))
+          .filter((path) => path !== folder);
+        rmSync(place, { recursive: true });
+        replace(place, other);
+        await expect(again.open(fetched)).rejects.toThrow(place);
+        expect(readdirSync(place)).not.toContain(fetched);
+        expect(readdirSync(folder).sort()).toEqual([sent, cached].sort());
+        expect(readFileSync(join(folder, sent), 'utf8')).toBe('theirs');
+        for (const path of [folder, place]) rmSync(path, { recursive: true });
+      }),
+  );
 
   it('survive requests that fail once: cut off, limited, or a store error', async () => {
     const service = await start(newData('data'));
