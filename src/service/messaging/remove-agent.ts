@@ -36,6 +36,8 @@ export async function removeAgentRecord(
 ): Promise<void> {
   const now = context.clock.now();
   await transaction.lock([agentLock(row.handle)]);
+  // Before those of its sessions, as for a new link to a session, so that the two do not deadlock.
+  await transaction.lock([accountLock(row.account_id)]);
   const held = new Set((await listActiveParticipations(transaction, row.id)).map((one) => one.session_id));
   await transaction.lock([...held].map(sessionLock));
   for (const participation of await listActiveParticipations(transaction, row.id))

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { changeAgent, renameAccount, updateAgent } from '../../../src/service/agents/agents.js';
 import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
@@ -22,6 +23,8 @@ import {
 import { splitHandle } from '../../../src/wire/handle.js';
 import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
 import type { Content } from '../../../src/wire/schemas/requests.js';
+import { TEST_STORE } from '../../support/stores.js';
+import { until } from '../../support/until.js';
 import { codeOf } from '../attachments/desk.js';
 import { must, openStage, type Stage } from '../sessions/stage.js';
 
@@ -180,7 +183,22 @@ describe('Search › directory', () => {
     expect(await codeOf(directory('alice', 'x'))).toBe('VALIDATION_ERROR');
   });
 
-  it('finds a person by their new name, even if another request changes one of their agents at the same time', async () => {
+  it.runIf(TEST_STORE === 'postgres')(
+    'finds a person by their new name, even if another request changes one of their agents at the same time',
+    async () => {
+      let isRenamed = false;
+      const renaming = stage.write(async (transaction) => {
+        await renameAccount(stage.context, transaction, owner, 'Newname');
+        isRenamed = true;
+        await pause(300);
+      });
+      await until('the account has its new name', async () => isRenamed);
+      await Promise.all([renaming, change(alice.handle, { description: 'Changed' })]);
+      expect((await directory('newname')).people).toMatchObject([{ username: 'alice', display_name: 'Newname' }]);
+    },
+  );
+
+  it('finds a person by their new name after a change of an agent that was read before it', async () => {
     await stage.write(async (transaction) => {
       const before = await findAgent(transaction, alice.agentId);
       if (before === undefined) throw new Error('no agent');
