@@ -3,9 +3,9 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import createRouter from 'find-my-way';
 import { type ErrorCode, errorRow } from '../../wire/error.js';
-import type { Log } from '../core/context.js';
+import type { Log, LogFields } from '../core/context.js';
 import { isOutage, ServiceError } from '../core/errors.js';
-import { describeScope, type RequestScope } from '../core/request-scope.js';
+import { describeScope, type RequestScope, scopeOf } from '../core/request-scope.js';
 
 /** How much is passed to a connection at once, so that an unread answer does not fill its buffers. */
 const CHUNK_BYTES = 64 * 1024;
@@ -104,13 +104,30 @@ const DATABASE_RETRY_AFTER_S = 2;
  */
 export function answerOfError(error: unknown, log: Log, scope: RequestScope | undefined, metadataUrl?: string): Answer {
   const known = asServiceError(error);
-  if (known !== undefined) {
-    const { limit } = known.options;
-    log.debug?.('refused', { error: known.code, ...(limit !== undefined && { limit }), ...describeScope(scope) });
-    return toAnswer(known, metadataUrl);
+  logFailure(error, known, log, scope);
+  return known === undefined ? toAnswer(new ServiceError('INTERNAL_ERROR')) : toAnswer(known, metadataUrl);
+}
+
+function logFailure(error: unknown, known: ServiceError | undefined, log: Log, scope: RequestScope | undefined): void {
+  if (known === undefined) log.error('request_failed', error, describeScope(scope));
+  else log.debug?.('refused', { error: known.code, ...limitOf(known), ...describeScope(scope) });
+}
+
+const limitOf = ({ options: { limit } }: ServiceError): LogFields => (limit === undefined ? {} : { limit });
+
+/** The same texts. If one fails while an answer is sent, the connection is cut, and only the log can say why. */
+export async function* logged(
+  texts: AsyncIterable<string>,
+  log: Log,
+  request: IncomingMessage,
+): AsyncGenerator<string> {
+  const scope = scopeOf(request);
+  try {
+    yield* texts;
+  } catch (error) {
+    logFailure(error, asServiceError(error), log, scope);
+    throw error;
   }
-  log.error('request_failed', error, describeScope(scope));
-  return toAnswer(new ServiceError('INTERNAL_ERROR'));
 }
 
 function asServiceError(error: unknown): ServiceError | undefined {

@@ -6,6 +6,7 @@ import type {
   CreateSignInLinkRequest,
   EntryLink,
   ErasedAccount,
+  ExportedAccount,
   Invitation,
   OperatorAccount,
   OperatorQuota,
@@ -108,7 +109,9 @@ const joinNames = (known: readonly AccountRow[]): string => known.map(({ usernam
 
 /** The operator's actions on an account, beyond the specification. */
 
-export function listOperatorAccounts(context: ServiceContext): Promise<StreamedAnswer> {
+export function listOperatorAccounts(
+  context: ServiceContext,
+): Promise<StreamedAnswer<{ accounts: OperatorAccount[] }>> {
   return streamList(context, 'accounts', async (query, after, limit) => {
     const rows = await listAccountsByName(query, '', after, limit);
     const items = rows.map((row) => toOperatorAccount(context, row));
@@ -152,20 +155,25 @@ export async function eraseOperatorAccount(context: ServiceContext, username: st
 }
 
 /** All data of an account, as its owner can download them. */
-export async function exportOperatorAccount(context: ServiceContext, username: string): Promise<StreamedAnswer> {
+export async function exportOperatorAccount(
+  context: ServiceContext,
+  username: string,
+): Promise<StreamedAnswer<ExportedAccount>> {
   const { database } = context;
   const account = await database.read((query) => requireAccount(query, username));
   return { texts: writeExport({ context, account, read: (work) => database.read(work) }) };
 }
 
-/** An answer that is sent while it is made. */
-export interface StreamedAnswer {
+/** An answer that is sent while it is made: the text of a `Reply`. */
+export interface StreamedAnswer<Reply> {
   readonly texts: AsyncIterable<string>;
+  /** Only the type is used: it has to be that of the endpoint. */
+  readonly reply?: Reply;
 }
 
 /** A part of a list, and the name after which the next part begins; undefined: it was the last. */
-interface ListPart {
-  readonly items: readonly unknown[];
+interface ListPart<Item> {
+  readonly items: readonly Item[];
   readonly next: string | undefined;
 }
 
@@ -175,12 +183,13 @@ const ROWS_PER_READ = 500;
  * `{"name": […]}` with all rows, read in parts while it is sent: it may be larger than memory, and a long read would
  * keep every other request waiting.
  */
-export async function streamList(
+export async function streamList<Name extends string, Item>(
   { database }: Pick<ServiceContext, 'database'>,
-  name: string,
-  read: (query: Query, after: string, limit: number) => Promise<ListPart>,
-): Promise<StreamedAnswer> {
-  const readAfter = (after: string): Promise<ListPart> => database.read((query) => read(query, after, ROWS_PER_READ));
+  name: Name,
+  read: (query: Query, after: string, limit: number) => Promise<ListPart<Item>>,
+): Promise<StreamedAnswer<{ [List in Name]: Item[] }>> {
+  const readAfter = (after: string): Promise<ListPart<Item>> =>
+    database.read((query) => read(query, after, ROWS_PER_READ));
   // If this fails, the answer is an error. Later, only a cut connection can say so.
   let part = await readAfter('');
   async function* write(): AsyncGenerator<string> {

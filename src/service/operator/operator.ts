@@ -20,7 +20,7 @@ import { changeAgent } from '../agents/agents.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
+import { answerWith, JSON_TYPE, logged, sendAnswer } from '../http/answers.js';
 import {
   closeServer,
   createApp,
@@ -64,7 +64,7 @@ import { readRetention } from './retention.js';
 
 /** The operator's actions on a local service, beyond the specification. */
 
-function listOperatorAgents(context: ServiceContext): Promise<StreamedAnswer> {
+function listOperatorAgents(context: ServiceContext): Promise<StreamedAnswer<{ agents: OperatorAgent[] }>> {
   return streamList(context, 'agents', async (query, after, limit) => {
     const rows = await listAllAgents(query, after, limit);
     return { items: rows.map(toOperatorAgent), next: nameAfter(rows, ({ handle }) => handle) };
@@ -125,7 +125,7 @@ async function addOperatorClient(
   });
 }
 
-function listOperatorClients(context: ServiceContext): Promise<StreamedAnswer> {
+function listOperatorClients(context: ServiceContext): Promise<StreamedAnswer<{ clients: OperatorClientSummary[] }>> {
   return streamList(context, 'clients', async (query, after, limit) => {
     const agents = await listAllAgents(query, after, limit);
     const through = agents.at(-1)?.handle;
@@ -201,7 +201,7 @@ type Body<Name extends OperatorOperation> = (typeof OPERATOR_ENDPOINT)[Name] ext
   : undefined;
 type Reply<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
 type Handlers = {
-  [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name> | StreamedAnswer>;
+  [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name> | StreamedAnswer<Reply<Name>>>;
 };
 
 /**
@@ -264,7 +264,10 @@ function registerOperator(app: FastifyInstance, context: ServiceContext, options
             const answer = await report(context, { operation: name, target: named, changes: body ?? {} }, () =>
               handle(body as never, named),
             );
-            if (isStreamed(answer)) return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, ''), more: answer.texts });
+            if (isStreamed(answer)) {
+              const more = logged(answer.texts, context.log, request.raw);
+              return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, ''), more });
+            }
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
           },
         });
@@ -274,7 +277,7 @@ function registerOperator(app: FastifyInstance, context: ServiceContext, options
   );
 }
 
-function isStreamed(answer: unknown): answer is StreamedAnswer {
+function isStreamed(answer: unknown): answer is StreamedAnswer<unknown> {
   return typeof answer === 'object' && answer !== null && 'texts' in answer;
 }
 

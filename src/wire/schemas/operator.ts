@@ -147,11 +147,13 @@ export const ErasedAccount = z.looseObject({
 export type ErasedAccount = z.infer<typeof ErasedAccount>;
 
 /** All data of an account, in the form of the download in its settings. */
-const ExportedAccount = z.looseObject({
+export const ExportedAccount = z.looseObject({
   exported_at: EpochMs,
   account: z.looseObject({ username: z.string() }),
   sessions: z.array(z.looseObject({})),
 });
+
+export type ExportedAccount = z.infer<typeof ExportedAccount>;
 
 /** An address that lets its holder into an account once, until `expires_at`; `code` is the secret in it. */
 export const EntryLink = z.looseObject({ id: z.string(), url: z.string(), code: z.string(), expires_at: EpochMs });

@@ -4,7 +4,7 @@ import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { type ActivityKind, recordActivity } from '../../agents/activity.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
-import { answerWith, sendAnswer } from '../../http/answers.js';
+import { answerWith, logged, sendAnswer } from '../../http/answers.js';
 import type { AddressBook } from '../../http/app.js';
 import { PATH } from '../../oauth/metadata.js';
 import { getBody, type Parameters, readParameters } from '../../oauth/parameters.js';
@@ -626,8 +626,8 @@ async function attempt(visit: Visit, work: (visit: Visit) => Promise<DashboardAn
 
 async function send(reply: FastifyReply, visit: Visit, answer: DashboardAnswer): Promise<FastifyReply> {
   if (answer.kind === 'sheet') return sendSheet(reply, answer);
-  if (answer.kind === 'download') return sendDownload(reply, answer);
-  if (answer.kind === 'streamed') return sendStreamed(reply, await readFrame(visit), answer);
+  if (answer.kind === 'download') return sendDownload(reply, visit, answer);
+  if (answer.kind === 'streamed') return sendStreamed(reply, visit, await readFrame(visit), answer);
   if (answer.kind === 'moved') return redirect(reply.headers(answer.headers ?? {}), answer.to);
   const { view, status = 200, headers = {} } = answer;
   if (visit.note !== undefined) reply.header('set-cookie', noNoteCookie(visit.context.settings.addresses.webUrl));
@@ -654,6 +654,7 @@ async function readFrame({ context, account, browser, csrf, request }: Visit): P
 
 function sendDownload(
   reply: FastifyReply,
+  { context }: Visit,
   { filename, type, texts }: Extract<DashboardAnswer, { kind: 'download' }>,
 ): FastifyReply {
   const headers = [
@@ -662,11 +663,15 @@ function sendDownload(
     ['cross-origin-resource-policy', 'same-origin'],
     ['referrer-policy', 'no-referrer'],
   ] as const;
-  return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts });
+  return sendAnswer(reply, {
+    ...answerWith(200, type, '', headers),
+    more: logged(texts, context.log, reply.request.raw),
+  });
 }
 
 function sendStreamed(
   reply: FastifyReply,
+  { context }: Visit,
   frame: Frame,
   { view, texts }: Extract<DashboardAnswer, { kind: 'streamed' }>,
 ): FastifyReply {
@@ -677,7 +682,12 @@ function sendStreamed(
     yield end;
   }
   const headers = Object.entries(frameHeaders(view));
-  return sendAnswer(reply, { status: 200, headers, body: start, more: write() });
+  return sendAnswer(reply, {
+    status: 200,
+    headers,
+    body: start,
+    more: logged(write(), context.log, reply.request.raw),
+  });
 }
 
 function answerFailure({ context }: AuthorizationServer, thrown: unknown, reply: FastifyReply): FastifyReply {

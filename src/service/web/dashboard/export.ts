@@ -6,6 +6,7 @@ import type { Session } from '../../../wire/schemas/session.js';
 import { toAccount } from '../../agents/accounts.js';
 import { toAgent } from '../../agents/agents.js';
 import type { Query } from '../../core/database.js';
+import { ServiceError } from '../../core/errors.js';
 import { JSON_TYPE } from '../../http/answers.js';
 import { envelopeText, readAccountRows, toEnvelope } from '../../messaging/events.js';
 import { readKnocks } from '../../messaging/knocks.js';
@@ -51,7 +52,8 @@ export function fromBrowser({ context, account, browser }: Visit): ExportSource 
     read: (work) =>
       context.database.read(async (query) => {
         const signedIn = await findSignedInAccount(query, browser.hash, context.clock.now());
-        if (signedIn === undefined) throw new Error('The browser was signed out while it downloaded.');
+        if (signedIn === undefined)
+          throw new ServiceError('UNAUTHORIZED', 'The browser was signed out while it downloaded.');
         return work(query);
       }),
   };
