@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import { readPrivateFile, requireOwnDirectory } from '../../kit/private-file.js';
+import { isFileError, isUnsafeFile, readPrivateFile, requireOwnDirectory } from '../../kit/private-file.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { CliError } from '../errors.js';
 import { LOCAL_SERVICE_NAME, localServiceFile, type Paths } from './paths.js';
@@ -26,7 +26,10 @@ export interface LocalService {
 
 const USUAL_PORT = '8744';
 
-/** The records of the local services of this user, latest first; only those that can be trusted. */
+/**
+ * The records of the local services of this user, latest first; only those that can be trusted.
+ * @throws the error of the system if they may be there, but cannot be read.
+ */
 async function readRecords(paths: Paths): Promise<readonly LocalServiceRecord[]> {
   try {
     // Anyone who can write or replace this file decides where credentials go.
@@ -36,14 +39,19 @@ async function readRecords(paths: Paths): Promise<readonly LocalServiceRecord[]>
     const schema = await import('../../wire/schemas/local-service.js');
     const { earlier = [], ...record } = schema.LocalServiceRecord.parse(JSON.parse(text));
     return [record, ...earlier];
-  } catch {
+  } catch (error) {
+    const isOfSystem = error instanceof Error && 'syscall' in error;
+    if (isOfSystem && !isUnsafeFile(error) && !isFileError(error, 'ENOENT', 'ENOTDIR')) throw error;
     return [];
   }
 }
 
+const readRecordsIfPossible = (paths: Paths): Promise<readonly LocalServiceRecord[]> =>
+  readRecords(paths).catch(() => []);
+
 /** The latest local service that runs, or else the record that the latest one left. */
 export async function findLocalService(paths: Paths, probe: LocalServiceProbe): Promise<LocalService | undefined> {
-  const records = await readRecords(paths);
+  const records = await readRecordsIfPossible(paths);
   const running = records.find((record) => doesRun(record, probe));
   const record = running ?? records[0];
   return record && { record, isRunning: running !== undefined };
@@ -51,7 +59,22 @@ export async function findLocalService(paths: Paths, probe: LocalServiceProbe): 
 
 /** All local services that run, latest first. */
 export async function listRunningServices(paths: Paths, probe: LocalServiceProbe): Promise<LocalServiceRecord[]> {
+  return (await readRecordsIfPossible(paths)).filter((record) => doesRun(record, probe));
+}
+
+/** The same, to write them again. @throws if they may be there, but cannot be read. */
+export async function readRunningServices(paths: Paths, probe: LocalServiceProbe): Promise<LocalServiceRecord[]> {
   return (await readRecords(paths)).filter((record) => doesRun(record, probe));
+}
+
+/** With the record of a service that runs, which a cleaner may have removed with the others: the latest stays first. */
+export function keepRecord(
+  found: readonly LocalServiceRecord[],
+  record: LocalServiceRecord,
+): readonly LocalServiceRecord[] {
+  if (found.some(({ pid }) => pid === record.pid)) return found;
+  const place = found.findIndex(({ started_at }) => started_at <= record.started_at);
+  return place === -1 ? [...found, record] : found.toSpliced(place, 0, record);
 }
 
 function doesRun({ pid, process_start: recorded }: LocalServiceRecord, probe: LocalServiceProbe): boolean {

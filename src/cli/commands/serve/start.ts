@@ -20,7 +20,7 @@ import { connectAsLocal } from '../../context/operator.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, explainUnwritable, usageError } from '../../errors.js';
 import { withFileLock } from '../../profile/file-lock.js';
-import { listRunningServices } from '../../profile/local-service.js';
+import { keepRecord, listRunningServices, readRunningServices } from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { durationText } from '../../values.js';
@@ -525,18 +525,16 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
   if (latest !== undefined)
     await output.note(`Another service is running at ${latest.url}: until this one ends, "local" means this one.`);
   const renew = (): Promise<void> =>
-    withFileLock(context, path, async () => {
-      const found = await listRunningServices(paths, machine);
-      const isThere = found.some(({ pid }) => pid === record.pid);
-      await writeRecords(context, path, isThere ? found : [...found, record]);
-    });
+    withFileLock(context, path, async () =>
+      writeRecords(context, path, keepRecord(await readRunningServices(paths, machine), record)),
+    );
   const onFault = (error: unknown): void =>
     void output.note(`Could not renew ${path}: ${messageOf(error)}.`).catch(() => {});
   const stopRenewing = repeat(clock, RENEWAL_MS, renew, onFault, true);
   return async () => {
     await stopRenewing();
     await withFileLock(context, path, async () => {
-      const others = (await listRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
+      const others = (await readRunningServices(paths, machine)).filter(({ pid }) => pid !== record.pid);
       if (others.length > 0) await writeRecords(context, path, others);
       else rmSync(path, { force: true });
     }).catch((error: unknown) =>
