@@ -15,7 +15,12 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { type Config, parseConfig, readConfig, requireConfigFile, writeConfig } from '../../src/cli/profile/config.js';
-import { findLocalService, listRunningServices } from '../../src/cli/profile/local-service.js';
+import {
+  findLocalService,
+  keepRecord,
+  listRunningServices,
+  readRunningServices,
+} from '../../src/cli/profile/local-service.js';
 import { resolvePaths } from '../../src/cli/profile/paths.js';
 import { findProjectFile, parseProjectFile } from '../../src/cli/profile/project-file.js';
 import {
@@ -58,6 +63,7 @@ const sources = (given: {
   config?: Config;
   hasLocal?: boolean;
   hasEnded?: boolean;
+  hasLocalLogin?: boolean;
 }): ProfileSources => ({
   flag: given.flag,
   environment: given.environment ?? {},
@@ -66,6 +72,7 @@ const sources = (given: {
   config: async () => given.config ?? CONFIG,
   localService: async () => (given.hasLocal === true ? LOCAL : undefined),
   endedService: async () => (given.hasEnded === true ? LOCAL : undefined),
+  hasLocalLogin: async () => given.hasLocalLogin === true,
 });
 
 const none: Config = { profiles: {}, settings: {}, aliases: {} };
@@ -121,6 +128,12 @@ describe('which service', () => {
     ['plain http beyond this machine', { flag: 'http://other.example/v1' }, 'ASP_CONFIG'],
     ['a local service that was killed', { config: none, hasEnded: true }, 'ASP_LOCAL_NOT_RUNNING'],
     ['a local service that does not run', { flag: 'local', config: none }, 'ASP_LOCAL_NOT_RUNNING'],
+    ['a local service that logins are for', { config: none, hasLocalLogin: true }, 'ASP_LOCAL_NOT_RUNNING'],
+    ...['ASP_TOKEN', 'ASP_CLIENT_ID'].map((name): [string, Parameters<typeof sources>[0], string] => [
+      `nothing at all with ${name}, even if logins are for a local service,`,
+      { config: none, hasLocalLogin: true, environment: { [name]: 'x' } },
+      'ASP_CONFIG',
+    ]),
   ];
   for (const [title, given, code] of refused)
     it(`${title} is refused`, () => expect(resolveProfile(sources(given))).rejects.toMatchObject({ code }));
@@ -340,6 +353,24 @@ describe('the local service', () => {
     const killed = { ...probe, isProcessAlive: (pid: number) => pid === 1 };
     expect(await findLocalService(paths, killed)).toEqual({ record: first, isRunning: true });
     expect(await listRunningServices(paths, killed)).toEqual([first]);
+  });
+
+  it('that started last stays the first, whichever writes its record again first', () => {
+    const [older, newer, newest] = [1, 2, 3].map((pid) => ({ ...LOCAL, pid, started_at: pid }));
+    if (older === undefined || newer === undefined || newest === undefined) throw new Error('no records');
+    expect(keepRecord([older], newest)).toEqual([newest, older]);
+    expect(keepRecord([newest], older)).toEqual([newest, older]);
+    expect(keepRecord([newest, older], newer)).toEqual([newest, newer, older]);
+    expect(keepRecord([older, newest], newest)).toEqual([older, newest]);
+    expect(keepRecord([], older)).toEqual([older]);
+  });
+
+  it('is not written without the others while their records cannot be read', async () => {
+    const paths = { ...write(LOCAL), runtimeDirectory: `/${'x'.repeat(10_000)}` };
+    await expect(readRunningServices(paths, probe)).rejects.toThrow('ENAMETOOLONG');
+    expect(await listRunningServices(paths, probe)).toEqual([]);
+    expect(await readRunningServices({ ...paths, runtimeDirectory: '/nowhere' }, probe)).toEqual([]);
+    expect(await readRunningServices(write({ url: 'x' }), probe)).toEqual([]);
   });
 
   it('is not trusted if others can read its record, or the record is invalid', async () => {

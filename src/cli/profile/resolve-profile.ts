@@ -123,7 +123,7 @@ export async function resolveProfile(sources: ProfileSources): Promise<ResolvedP
   const { value: name, place, layers } = await choose('profile', profileCandidates(sources));
   if (name === undefined) {
     const ended = await sources.endedService();
-    if (ended !== undefined || (await sources.hasLocalLogin?.()) === true) throw localNotRunning(ended);
+    if (ended !== undefined || (await usesLocalLogin(sources))) throw localNotRunning(ended);
     throw new CliError('ASP_CONFIG', {
       message: 'No service is chosen.',
       why: 'add yours (asp profile add work --base-url https://…/v1), or run one here.',
@@ -131,6 +131,12 @@ export async function resolveProfile(sources: ProfileSources): Promise<ResolvedP
     });
   }
   return { ...(await findAddresses(name, place, sources)), layers };
+}
+
+/** A credential in the environment is used instead of logins, so it may be for any service. */
+async function usesLocalLogin({ environment, hasLocalLogin }: ProfileSources): Promise<boolean> {
+  if (['ASP_TOKEN', 'ASP_CLIENT_ID'].some((name) => nonEmpty(environment[name]) !== undefined)) return false;
+  return (await hasLocalLogin?.()) === true;
 }
 
 async function findAddresses(
