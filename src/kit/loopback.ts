@@ -1,5 +1,6 @@
 import { promises } from 'node:fs';
 import type { Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
 
 const HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|::1|\[::1\])$/;
 const PEER = /^(?:::1|(?:::ffff:)?127(?:\.\d{1,3}){3})$/;
@@ -19,15 +20,25 @@ const ROOT = 0;
 
 type Connection = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localPort' | 'readyState'>;
 
+/** An address without the marks that the system adds: of IPv4 within IPv6, and of the interface. */
+const toPlain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '');
+
+/** Whether an address is one of this machine: a connection from there may be one of its users. */
+export function isOwnAddress(address: string, interfaces = networkInterfaces()): boolean {
+  const own = Object.values(interfaces).flatMap((all = []) => all.map((one) => toPlain(one.address)));
+  return isLoopbackPeer(address) || own.includes(toPlain(address));
+}
+
 /**
- * Whether the other end of a connection within this machine belongs to another of its users, or is gone, so that no one
- * can tell anymore; root may act for every user. Only Linux shows who owns a connection (proc(5)): elsewhere the answer
- * is false.
+ * Whether the other end of a connection belongs to another user of this machine, or is gone, so that no one can tell
+ * anymore; root may act for every user. False for other machines. Only Linux shows who owns a connection
+ * (proc(5)): elsewhere the answer is false.
  */
 export async function isOfAnotherUser(connection: Connection): Promise<boolean> {
-  const { remoteAddress = '', remotePort, localPort } = connection;
+  const { remoteAddress, remotePort, localPort } = connection;
   const user = process.getuid?.();
   if (process.platform !== 'linux' || user === undefined) return false;
+  if (remoteAddress === undefined) return true;
   const addresses = toTableAddresses(remoteAddress);
   const isAllowed = ({ state, owner }: Line): boolean => state === ESTABLISHED && (owner === user || owner === ROOT);
   for (let reads = 0; reads < READS_MAX && connection.readyState === 'open'; reads += 1) {
@@ -39,7 +50,7 @@ export async function isOfAnotherUser(connection: Connection): Promise<boolean> 
     );
     if (theirs.length > 0) return !theirs.every(isAllowed);
   }
-  return true;
+  return isOwnAddress(remoteAddress);
 }
 
 /** Lines may be missing from a table that changes while it is read. */
@@ -73,12 +84,25 @@ function readEnd(text: string): End {
 }
 
 /** An address in the tables of IPv4 and IPv6: four bytes at a time, in the order of the processor. */
-function toTableAddresses(address: string): string[] {
-  if (address === '::1') return [`${'0'.repeat(24)}01000000`];
-  const bytes = address
-    .replace(/^::ffff:/, '')
-    .split('.')
-    .map(Number);
-  const word = Buffer.from(bytes.reverse()).toString('hex').toUpperCase();
+export function toTableAddresses(address: string): string[] {
+  const plain = toPlain(address);
+  if (plain.includes(':')) return [toWords(toBytes(plain))];
+  const word = toWords(plain.split('.').map(Number));
   return [word, `${'0'.repeat(16)}FFFF0000${word}`];
+}
+
+function toWords(bytes: readonly number[]): string {
+  const words = Array.from({ length: bytes.length / 4 }, (_, index) => bytes.slice(4 * index, 4 * index + 4));
+  return Buffer.from(words.flatMap((word) => word.toReversed()))
+    .toString('hex')
+    .toUpperCase();
+}
+
+/** The 16 bytes of an IPv6 address; `::` stands for the groups that are not written. */
+function toBytes(address: string): number[] {
+  const [before = [], after = []] = address
+    .split('::')
+    .map((text) => (text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16))));
+  const zeros = Array<number>(8 - before.length - after.length).fill(0);
+  return [...before, ...zeros, ...after].flatMap((group) => [group >> 8, group & 0xff]);
 }
