@@ -65,7 +65,11 @@ describe('words become options: identity', () => {
     ['login --scopes ""', /not a scope/],
     ['login --store cloud', /is not one of/],
     ['login --callback-port 70000', /not a whole number/],
-    ['login --callback-host 0.0.0.0', /--callback-host needs --callback-port/],
+    ['login --callback-host 0.0.0.0', /--callback-host needs --callback-port\./],
+    [
+      'login --callback-host 0.0.0.0 --callback-port 0',
+      /--callback-host needs --callback-port with a port other than 0/,
+    ],
     ['login --callback-host my-machine --callback-port 8000', /'my-machine' is not an IP address/],
     ['login --start --callback-host 0.0.0.0', /--start and --callback-host cannot be used together/],
     ['login --dry-run', /not an option/],

@@ -32,8 +32,10 @@ function requestTo(redirectUri: string): AuthorizationRequest {
 const good = (redirectUri: string, code = 'the-code'): string =>
   `${redirectUri}?code=${code}&state=${STATE}&iss=${encodeURIComponent(ISSUER)}`;
 
-async function open(): Promise<{ loopback: Loopback; port: number; received: ReturnType<Loopback['receive']> }> {
-  const loopback = await listenOnLoopback(0);
+async function open(
+  host?: string,
+): Promise<{ loopback: Loopback; port: number; received: ReturnType<Loopback['receive']> }> {
+  const loopback = await listenOnLoopback(0, host);
   const request = requestTo(loopback.redirectUri);
   const received = loopback.receive((address) => readCallback(request, address));
   return { loopback, port: Number(new URL(loopback.redirectUri).port), received };
@@ -240,6 +242,15 @@ describe('the listener for the redirect of a sign-in', () => {
     expect(loopback.redirectUri).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback$/);
   });
 
+  it.each(['192.0.2.1', 'fe80::1', '2001:db8::1'])(
+    'reports an address that it cannot listen on, with exit 2: %s',
+    (host) =>
+      expect(listenOnLoopback(0, host)).rejects.toMatchObject({
+        code: 'ASP_USAGE',
+        message: expect.stringContaining(host),
+      }),
+  );
+
   it('reports a port that is taken, with exit 6', async () => {
     const { port } = await begin();
     await expect(listenOnLoopback(port)).rejects.toMatchObject({ code: 'ASP_PORT_IN_USE' });
@@ -249,8 +260,8 @@ describe('the listener for the redirect of a sign-in', () => {
 describe.skipIf(process.platform !== 'linux' || process.getuid?.() !== 0)('a callback of another user', () => {
   /** Sends a request and then leaves its connection open, ends its half of it, or resets it. */
   const SENDER = `
-    const [port, address, end] = process.argv.slice(1);
-    const socket = require('node:net').connect({ host: '127.0.0.1', port, localAddress: '127.0.0.2' }, () => {
+    const [port, address, end, host, localAddress] = process.argv.slice(1);
+    const socket = require('node:net').connect({ host, port, localAddress }, () => {
       const { host, pathname, search } = new URL(address);
       socket.write('GET ' + pathname + search + ' HTTP/1.1\\r\\nHost: ' + host + '\\r\\n\\r\\n', () => socket[end]?.());
     });
@@ -258,16 +269,29 @@ describe.skipIf(process.platform !== 'linux' || process.getuid?.() !== 0)('a cal
     socket.once('data', (bytes) => console.log(String(bytes).slice(9, 12)));
   `;
 
-  it('is ignored, whatever happens to its connection, because it can know the state but brings its own code', async () => {
-    const { loopback, port, received } = await open();
-    const send = async (uid: number, code: string, end: string): Promise<string> => {
-      const args = ['-e', SENDER, String(port), good(loopback.redirectUri, code), end];
-      return (await promisify(execFile)(process.execPath, args, { uid, cwd: '/' })).stdout.trim();
-    };
-    for (const end of ['stay', 'end', 'destroy', 'resetAndDestroy'])
-      expect(await send(65_534, 'theirs', end), end).toMatch(/^(400)?$/);
-    expect(await send(0, 'ours', 'stay')).toBe('200');
-    expect(await received).toMatchObject({ kind: 'code', code: 'ours' });
-    await loopback.close();
-  });
+  const [onNetwork] = Object.values(networkInterfaces())
+    .flatMap((all = []) => all)
+    .filter(({ internal, address }) => !internal && !address.startsWith('fe80'));
+
+  it.each([
+    ['127.0.0.1', '127.0.0.1', '127.0.0.2'],
+    ['an address of the network', '0.0.0.0', onNetwork?.family === 'IPv4' ? onNetwork.address : undefined],
+    ['IPv6', '::1', '::1'],
+  ])(
+    'is ignored, whatever happens to its connection, because it can know the state but brings its own code: %s',
+    async (_, host, from) => {
+      if (from === undefined) return;
+      const { loopback, port, received } = await open(host);
+      const to = host === '0.0.0.0' ? from : host;
+      const send = async (uid: number, code: string, end: string): Promise<string> => {
+        const args = ['-e', SENDER, String(port), good(loopback.redirectUri, code), end, to, from];
+        return (await promisify(execFile)(process.execPath, args, { uid, cwd: '/' })).stdout.trim();
+      };
+      for (const end of ['stay', 'end', 'destroy', 'resetAndDestroy'])
+        expect(await send(65_534, 'theirs', end), end).toMatch(/^(400)?$/);
+      expect(await send(0, 'ours', 'stay')).toBe('200');
+      expect(await received).toMatchObject({ kind: 'code', code: 'ours' });
+      await loopback.close();
+    },
+  );
 });

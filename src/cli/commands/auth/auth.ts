@@ -69,13 +69,14 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
     throw usageError('--finish and a handle cannot be used together.', { why: 'pass the handle to --start.' });
   const { ACCOUNT_SCOPES, AGENT_SCOPES, readCallbackHost, readScopes } = await import('./login.js');
   const isReadOnly = args.flag('read-only');
+  const callbackPort = args.count('callback-port', { max: 65_535 });
   const standard = isReadOnly ? AGENT_SCOPES.filter((scope) => scope.endsWith(':read')) : AGENT_SCOPES;
   return {
     handle: handle === undefined ? undefined : readHandle(handle),
     opensBrowser: !args.flag('no-browser'),
     browserCommand: args.text('browser'),
-    callbackPort: args.count('callback-port', { max: 65_535 }) ?? 0,
-    callbackHost: readCallbackHost(args.text('callback-host'), args.isSet('callback-port')),
+    callbackPort: callbackPort ?? 0,
+    callbackHost: readCallbackHost(args.text('callback-host'), callbackPort),
     scopes: args.flag('account') ? ACCOUNT_SCOPES : (readScopes(args.text('scopes')) ?? standard),
     store: args.text('store'),
     isStart: args.flag('start'),

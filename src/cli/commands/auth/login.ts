@@ -130,12 +130,12 @@ async function tellWhoActs(context: Context, handle: string, baseUrl: string): P
 export { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../../wire/scope.js';
 
 /** The address to listen on; the port is known before, because something must lead there. */
-export function readCallbackHost(text: string | undefined, hasPort: boolean): string | undefined {
+export function readCallbackHost(text: string | undefined, port: number | undefined): string | undefined {
   if (text === undefined) return undefined;
   if (isIP(text) === 0) throw usageError(`--callback-host '${text}' is not an IP address.`);
-  if (!hasPort)
-    throw usageError('--callback-host needs --callback-port.', {
-      why: 'the browser goes to 127.0.0.1 and this port, and the port has to lead to the address you name.',
+  if (port === undefined || port === 0)
+    throw usageError(`--callback-host needs --callback-port${port === 0 ? ' with a port other than 0' : ''}.`, {
+      why: 'the browser goes to 127.0.0.1 on that port, which must be forwarded to the address you name.',
     });
   return text;
 }

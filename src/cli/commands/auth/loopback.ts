@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { type AuthorizationRequest, type Callback, readCallback } from '../../../client/oauth/authorization-request.js';
 import { orAborted } from '../../../kit/clock.js';
-import { isLoopbackPeer, isOfAnotherUser } from '../../../kit/loopback.js';
+import { isOfAnotherUser } from '../../../kit/loopback.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
@@ -116,7 +116,7 @@ export interface Loopback {
  * Listens on 127.0.0.1, or on another address to which a container’s published port leads: the browser still goes to
  * 127.0.0.1. Until `receive` is called, every request is answered and ignored.
  */
-export async function listenOnLoopback(port: number, host = HOST): Promise<Loopback> {
+export async function listenOnLoopback(port: number, host?: string): Promise<Loopback> {
   const sockets = new Set<Socket>();
   const waiting: { judge?: (address: string) => Callback; resolve?: (callback: OwnCallback) => void; isOver: boolean } =
     {
@@ -150,9 +150,7 @@ export async function listenOnLoopback(port: number, host = HOST): Promise<Loopb
     const callback = isForUs(request, bound) ? waiting.judge?.(`${origin}${request.url}`) : undefined;
     if (callback === undefined || callback.kind === 'foreign') return answer(response, 'ignored');
     // Every user of this machine can read the state on the command line of the browser, and could send their own code.
-    const { remoteAddress } = request.socket;
-    const isOutside = remoteAddress !== undefined && !isLoopbackPeer(remoteAddress);
-    if (!isOutside && (await isOfAnotherUser(request.socket))) return answer(response, 'ignored');
+    if (await isOfAnotherUser(request.socket)) return answer(response, 'ignored');
     if (waiting.isOver) return answer(response, 'gone');
     waiting.isOver = true;
     answer(response, callback.kind === 'code' ? 'done' : 'refused');
@@ -200,12 +198,12 @@ function answer(response: ServerResponse, page: CallbackPage): void {
   response.end(html);
 }
 
-function bind(server: Server, port: number, host: string): Promise<number> {
+function bind(server: Server, port: number, host: string | undefined): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
       const code = 'code' in error ? error.code : undefined;
-      if (code === 'EADDRNOTAVAIL') return reject(usageError(`--callback-host: this machine has no address ${host}.`));
-      if (code !== 'EADDRINUSE' && code !== 'EACCES') return reject(error);
+      if (code !== 'EADDRINUSE' && code !== 'EACCES')
+        return reject(host === undefined ? error : cannotListen(host, code, error));
       reject(
         new CliError('ASP_PORT_IN_USE', {
           message: `Could not listen on port ${port} for the sign-in.`,
@@ -214,11 +212,16 @@ function bind(server: Server, port: number, host: string): Promise<number> {
         }),
       );
     });
-    server.listen({ host, port, exclusive: true }, () => {
+    server.listen({ host: host ?? HOST, port, exclusive: true }, () => {
       const address = server.address();
       resolve(typeof address === 'object' && address !== null ? address.port : port);
     });
   });
+}
+
+function cannotListen(host: string, code: unknown, cause: Error): CliError {
+  if (code === 'EADDRNOTAVAIL') return usageError(`--callback-host: this machine has no address ${host}.`, { cause });
+  return usageError(`--callback-host: asp cannot listen on ${host} (${String(code)}).`, { cause });
 }
 
 const PASTE_MAX_LENGTH = 16_384;
