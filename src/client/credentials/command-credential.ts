@@ -27,6 +27,8 @@ export interface CommandCredentialOptions {
   readonly resources: Readonly<Record<Resource, string | undefined>>;
   /** The acting agent, passed to the program as `ASP_AGENT`. */
   readonly handle?: string | undefined;
+  /** After this long, the program is ended. */
+  readonly limitMs?: number;
 }
 
 /**
@@ -59,20 +61,22 @@ function run(options: CommandCredentialOptions, resource: Resource, signal?: Abo
   if (uri !== undefined) environment['ASP_RESOURCE_URI'] = uri;
   if (options.handle !== undefined) environment['ASP_AGENT'] = options.handle;
   const [program, ...words] = options.command;
-  const settings = { env: environment, timeout: TIMEOUT_MS, maxBuffer: OUTPUT_MAX_BYTES, signal, windowsHide: true };
+  const { limitMs = TIMEOUT_MS } = options;
+  const settings = { env: environment, timeout: limitMs, maxBuffer: OUTPUT_MAX_BYTES, signal, windowsHide: true };
   return new Promise((resolve, reject) => {
     execFile(program, words, settings, (error, output) => {
       if (error === null) resolve(output);
       else if (signal?.aborted === true) reject(abortion(signal, 'not_applied'));
-      else reject(failure(`The credential command ${describeEnd(error)}.`));
+      else reject(failure(`The credential command ${describeEnd(error, limitMs)}.`));
     });
   });
 }
 
-function describeEnd({ code, killed, signal }: ExecFileException): string {
-  if (typeof code === 'number') return `exited with status ${code}`;
+function describeEnd({ code, killed, signal }: ExecFileException, limitMs: number): string {
   if (String(code) === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return 'printed too much';
-  if (killed === true) return `took longer than ${TIMEOUT_MS / 1000} s`;
+  // A program that handles the signal can exit with any status.
+  if (killed === true) return `took longer than ${limitMs / 1000} s`;
+  if (typeof code === 'number') return `exited with status ${code}`;
   return signal ? `was killed by ${signal}` : 'could not be run';
 }
 

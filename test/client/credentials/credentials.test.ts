@@ -95,8 +95,9 @@ describe('a credential command', () => {
     chmodSync(path, 0o700);
     return path;
   };
-  const run = (text: string) =>
+  const run = (text: string, more: { limitMs?: number } = {}) =>
     createCommandCredential({
+      ...more,
       clock: systemClock,
       command: [script(text)],
       environment: { PATH: process.env['PATH'], GIVEN: 'given' },
@@ -107,6 +108,14 @@ describe('a credential command', () => {
     expect((await run('echo plain-$ASP_RESOURCE-$GIVEN').accessToken('api')).token).toBe('plain-api-given');
     const json = run(`echo '{"access_token":"abc","expires_in":900,"scope":"s"}'`);
     expect(await json.accessToken('api')).toMatchObject({ token: 'abc', scope: 's' });
+  });
+
+  it('that takes too long is an error that says so, whatever status it ends with', async () => {
+    for (const text of ['exec sleep 60', "trap 'exit 143' TERM; while :; do sleep 0.1; done"])
+      await expect(run(text, { limitMs: 500 }).accessToken('api')).rejects.toMatchObject({
+        code: 'ASP_CREDENTIAL_COMMAND',
+        message: 'The credential command took longer than 0.5 s.',
+      });
   });
 
   it('that fails or prints something else is an error without its output', async () => {
