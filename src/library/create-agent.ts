@@ -490,6 +490,9 @@ interface Parties {
   readonly to: string;
 }
 
+/** How work ends whose signal was aborted. */
+const ENDS: readonly string[] = ['ASP_ABORTED', 'ASP_TIMEOUT'];
+
 async function askAgent(
   parties: Parties,
   content: Content,
@@ -524,8 +527,11 @@ async function askAgent(
     // A single request can take too long on its own.
     if (isLate && error instanceof RequestError && error.code === 'ASP_TIMEOUT') throw tooLate();
     if (sessionId === undefined || signal?.aborted !== true) throw error;
-    const message = `Canceled before ${to} answered.${where()}`;
-    throw new RequestError({ ...abortion(signal, 'applied'), message, sessionId, cause: signal.reason });
+    const isOfSignal = error === signal.reason || (error instanceof RequestError && ENDS.includes(error.code));
+    if (!isOfSignal) throw error;
+    const end = abortion(signal, 'applied');
+    const what = end.code === 'ASP_TIMEOUT' ? `${to} did not answer in time.` : `Canceled before ${to} answered.`;
+    throw new RequestError({ ...end, message: `${what}${where()}`, sessionId, cause: signal.reason });
   }
 }
 
