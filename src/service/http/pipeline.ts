@@ -165,7 +165,7 @@ type Effect = (transaction: Transaction, context: ServiceContext) => Promise<unk
 /**
  * Runs `effect` unless its key is known. A row's own budget is checked before the effect, so that a caller who has used
  * it up learns nothing about others, and charged after it: a refusal costs nothing (D-44). On PostgreSQL, a write that
- * fails can undo those of others, which then run again: the call still costs what it costs once.
+ * fails can undo those of others, which then run again: the call is still charged only once.
  */
 async function answerOnce(
   context: ServiceContext,

@@ -13,7 +13,7 @@ export interface ShareLinkRow {
   readonly last_sequence: number;
   readonly created_at: number;
   readonly expires_at: number;
-  /** The agent whose view it shows; null: what any agent of the account saw. */
+  /** The agent whose view it shows; null: the view of the account, or not known (links from before version 38). */
   readonly view_handle: string | null;
 }
 
