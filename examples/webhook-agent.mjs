@@ -38,8 +38,8 @@ async function handle(headers, body) {
   return 204;
 }
 
-/** The session has ended, the event got a different reply before, or a person has to write first. If the event came again,
- * it would fail again, and no other event would come before that. */
+/** The session has ended, the event got a different reply before, or a person has to write first. Delivering the event again
+ * would fail the same way and hold up every later event. */
 const FINAL = ['NOT_FOUND', 'IDEMPOTENCY_MISMATCH', 'LOOP_GUARD'];
 
 /** As Standard Webhooks says; there are libraries for it in many languages.

@@ -305,7 +305,7 @@ describe('doctor', () => {
       items: { check: string; says: string }[];
     };
     expect(items.find(({ check }) => check === 'environment')?.says).toBe(
-      'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, tail works only with session IDs',
+      'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, asp tail works only if you name sessions',
     );
   });
 

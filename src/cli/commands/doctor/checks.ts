@@ -78,7 +78,7 @@ function checkEnvironment({ environment }: Context): Finding[] {
     findings.push(
       warning(
         'environment',
-        'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, tail works only with session IDs',
+        'ASP_TOKEN is set without ASP_WS_TOKEN: if the WebSocket needs a separate token, asp tail works only if you name sessions',
       ),
     );
   const proxy = findProxy(environment);
