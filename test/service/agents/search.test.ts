@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { changeAgent, renameAccount, updateAgent } from '../../../src/service/agents/agents.js';
 import { searchAgents, searchDirectory } from '../../../src/service/agents/search.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
+import type { SqlValue, Transaction } from '../../../src/service/core/database.js';
 import { OperatorError } from '../../../src/service/core/errors.js';
 import { removeAgent } from '../../../src/service/messaging/remove-agent.js';
 import {
@@ -186,14 +187,24 @@ describe('Search › directory', () => {
   it.runIf(TEST_STORE === 'postgres')(
     'finds a person by their new name, even if another request changes one of their agents at the same time',
     async () => {
-      let isRenamed = false;
-      const renaming = stage.write(async (transaction) => {
-        await renameAccount(stage.context, transaction, owner, 'Newname');
-        isRenamed = true;
-        await pause(300);
+      let hasRead = false;
+      const changing = stage.write(async (transaction) => {
+        const before = await findAgent(transaction, alice.agentId);
+        if (before === undefined) throw new Error('no agent');
+        const slow: Transaction = {
+          ...transaction,
+          get: async <Row>(sql: string, ...parameters: SqlValue[]) => {
+            const row = await transaction.get<Row>(sql, ...parameters);
+            hasRead ||= sql.includes('FROM account');
+            if (hasRead) await pause(300);
+            return row;
+          },
+        };
+        await changeAgent(stage.context, slow, before, { description: 'Changed' });
       });
-      await until('the account has its new name', async () => isRenamed);
-      await Promise.all([renaming, change(alice.handle, { description: 'Changed' })]);
+      await until('the change has read the old name', async () => hasRead);
+      await stage.write((transaction) => renameAccount(stage.context, transaction, owner, 'Newname'));
+      await changing;
       expect((await directory('newname')).people).toMatchObject([{ username: 'alice', display_name: 'Newname' }]);
     },
   );
