@@ -39,15 +39,26 @@ export async function persist<Reply>(
       return { kind: 'done', reply: await call() };
     } catch (error) {
       if (!isFailure(error) || signal.aborted) throw error;
-      if (!error.isRetryable) {
-        if (!(error instanceof RequestError) || isFatal(error)) throw error;
-        return { kind: 'refused', error };
-      }
+      if (isRefusal(error)) return { kind: 'refused', error };
+      if (!error.isRetryable) throw error;
       if (attempt === 0) await onFirstFailure?.(error);
       const delayMs = Math.max(error.retryAfterMs ?? 0, backoffMs(FIRST_WAIT_MS, attempt, LONGEST_WAIT_MS));
       await output.detail(`${error.code}: trying again in ${Math.ceil(delayMs / 1000)} s`);
       await wait(clock, delayMs, signal);
     }
+  }
+}
+
+/**
+ * Calls once.
+ * @throws Any failure that is not a refusal: the login, a scope or the connection is at fault.
+ */
+export async function trySettling<Reply>(call: () => Promise<Reply>): Promise<Settled<Reply>> {
+  try {
+    return { kind: 'done', reply: await call() };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return { kind: 'refused', error };
   }
 }
 
@@ -110,6 +121,9 @@ const NOTED_MS = 1000;
 const ABOUT_THE_CALL = ['ASP_FILE_TOO_LARGE', 'ASP_INSECURE_ADDRESS'];
 const SIGN_IN = 4;
 const UNREACHABLE = 9;
+
+const isRefusal = (error: unknown): error is RequestError =>
+  error instanceof RequestError && !error.isRetryable && !isFatal(error);
 
 function isFatal({ code, status }: RequestError): boolean {
   if (code.startsWith('ASP_')) return !ABOUT_THE_CALL.includes(code);

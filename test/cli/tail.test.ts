@@ -396,6 +396,86 @@ describe('new events', () => {
     }
   });
 
+  it('removes the ready file of a killed process before it waits for a service that is down', async () => {
+    const { relay, start, stop } = await startRelayed();
+    relay.onRequest = async ({ drop }) => drop();
+    const left = join(folder, 'left-while-down');
+    writeFileSync(left, '{"pid":7,"ready_at":8}\n');
+    const tail = start(`tail --for-agent --retries 1 --ready-file ${left}`);
+    try {
+      await until('the note', async () => tail.streams.err().includes('Retrying until it works.'));
+      expect(existsSync(left)).toBe(false);
+    } finally {
+      tail.stop();
+      await tail.ended;
+      await stop();
+    }
+  });
+
+  it.each([
+    ['at all', () => true],
+    ['after it has said who the agent is', (path: string) => path.endsWith('/sessions')],
+  ])('--timeout ends a tail that waits for a service that does not answer %s', async (_, isDown) => {
+    const { relay, start, stop } = await startRelayed();
+    relay.onRequest = async ({ path, forward, drop }) =>
+      isDown(path.replace(/\?.*/, '')) ? drop() : (await forward())();
+    const tail = start('tail --for-agent --timeout 3s');
+    try {
+      const { code, err } = await tail.ended;
+      expect({ code, err }).toEqual({ code: 8, err: expect.stringContaining('Timed out after 0 events.') });
+    } finally {
+      tail.stop();
+      await stop();
+    }
+  });
+
+  it.each(['--no-follow --retries 1', '--until 2020-01-01 --retries 1', '--retries 0'])(
+    '--join in a named session does not wait for a service that is down with %s',
+    async (options) => {
+      const { relay, carol, dave, start, stop } = await startRelayed();
+      const id = await carol.mustCreate({ invite: [dave.handle] });
+      relay.onRequest = async ({ path, forward, answer }) =>
+        path.endsWith('/join')
+          ? answer(503, {}, { error: { code: 'SERVICE_UNAVAILABLE', message: 'Busy.' } })
+          : (await forward())();
+      const tail = start(`tail ${id} --join ${options}`);
+      try {
+        expect(await tail.ended).toMatchObject({ code: 9, out: '' });
+      } finally {
+        tail.stop();
+        await stop();
+      }
+    },
+  );
+
+  it('--join says so if a session that may be an invitation cannot be looked at', async () => {
+    const { relay, carol, dave, start, stop } = await startRelayed();
+    const id = await carol.mustCreate({ invite: [dave.handle] });
+    await dave.mustJoin(id);
+    // A service need not say who is invited.
+    const { json } = await dave.get(`/sessions/${id}/events`);
+    const { events, ...rest } = json as { events: { type: string; payload: object }[] };
+    const unnamed = events.map((event) => (event.type === 'session.invited' ? { ...event, payload: {} } : event));
+    let isRead = false;
+    relay.onRequest = async ({ method, path, forward, answer }) => {
+      const [, below] = new RegExp(`/sessions/${id}(.*?)(\\?.*)?$`).exec(path) ?? [];
+      if (method === 'GET' && below === '/events') {
+        isRead = true;
+        return answer(200, {}, { ...rest, events: unnamed });
+      }
+      if (!isRead || below !== '') return (await forward())();
+      answer(403, {}, { error: { code: 'FORBIDDEN', message: 'Not now.' } });
+    };
+    const tail = start(`tail ${id} --join --no-follow`);
+    try {
+      const { err } = await tail.ended;
+      expect(err).toContain(`Could not join ${id}: Not now.`);
+    } finally {
+      tail.stop();
+      await stop();
+    }
+  });
+
   it('--exec passes the event on standard input and its ids in the environment, without secrets', async () => {
     const id = await sessionWith('$(touch hacked); `x`');
     const command = 'cat; echo "$ASP_EVENT_TYPE $ASP_SEQUENCE [$ASP_CLIENT_SECRET]"';

@@ -61,9 +61,8 @@ export class AgentLines {
     this.findRelation = openRelations(context);
   }
 
-  /** Who the agent is, and what is unread. */
-  async greet(): Promise<void> {
-    const context = this.#context;
+  /** Who the agent is, and what is unread. It waits for the service until the signal of this context. */
+  async greet(context: Context): Promise<void> {
     this.#marks = await openReadMarks(context, this.#me);
     const options = { isInvited: false, isUnread: false, handle: undefined, sinceMs: undefined };
     const { items, isCut } = await waitForService(context, context.signal, () =>

@@ -1,8 +1,9 @@
 import { findInvitation, isInvitationFor, isInvited } from '../../../agent/invitation.js';
-import { noConnection, persist, waitForService } from '../../../agent/persist.js';
+import { noConnection, persist, trySettling, waitForService } from '../../../agent/persist.js';
 import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import type { TailOptions as Following, TailItem, TailStart } from '../../../client/realtime/resume.js';
+import { orAborted } from '../../../kit/clock.js';
 import { formatQuantity } from '../../../kit/format.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
@@ -34,8 +35,17 @@ async function join(context: Context, sessionId: string): Promise<void> {
 /** The same in a tail. It waits for a service that is down, and a session that refuses it does not end the tail. */
 async function joinIfPossible(context: Context, sessionId: string): Promise<void> {
   const joined = await persist(context, context.signal, () => join(context, sessionId));
-  if (joined.kind === 'refused') await context.output.note(`Could not join ${sessionId}: ${joined.error.message}`);
+  if (joined.kind === 'refused') await noteNotJoined(context, sessionId, joined.error);
 }
+
+/** The same in a tail that does not wait for the service. */
+async function joinNow(context: Context, sessionId: string): Promise<void> {
+  const joined = await trySettling(() => join(context, sessionId));
+  if (joined.kind === 'refused') await noteNotJoined(context, sessionId, joined.error);
+}
+
+const noteNotJoined = ({ output }: Context, sessionId: string, { message }: RequestError): Promise<void> =>
+  output.note(`Could not join ${sessionId}: ${message}`);
 
 /** Accepts existing invitations: to these sessions, or to all. */
 export async function joinWaiting(
@@ -139,6 +149,8 @@ interface Tail {
   /** Its signal also aborts when the tail stops by its own rules. */
   readonly waiting: Context;
   readonly options: FollowOptions;
+  /** Whether it waits for a service that is down. */
+  readonly waits: boolean;
   readonly filter: Filter;
   readonly printer: Printer;
   /** With --exec and --forward, in place of `printer`. */
@@ -196,16 +208,17 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
   const { isFollowing, view } = options;
   // Like the connection itself: with a deadline, it tries as often as any request.
   const waits = view === 'agent' || (isFollowing && context.globals.timeoutMs === undefined);
-  const ask = <Reply>(call: () => Promise<Reply>): Promise<Reply> =>
-    waits ? waitForService(waiting, signal, call) : call();
   let begun: Tail | undefined;
+  let readyFile: ReadyFile | undefined;
   try {
     const { noteActivity, listen } = timers;
-    const tail = await beginTail({ context, waiting, options, ask, stop, noteActivity, listen });
+    // First: what follows may wait for the service, and must not do so beside the file of a killed process.
+    readyFile = await openReadyFile(options.readyFile);
+    const tail = await beginTail({ context, waiting, options, waits, readyFile, stop, noteActivity, listen });
     begun = tail;
     const client = await context.client();
     const follow = async (): Promise<void> => {
-      const handle = await ownHandle(context, options);
+      const handle = await orAborted(ownHandle(context, options), signal);
       for await (const item of client.tail({ ...following(options, tail.cursorFile), handle, signal })) {
         const taking = takeItem(tail, item);
         if (taking !== undefined) await taking;
@@ -218,7 +231,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     if (stopped === undefined || context.signal.aborted) throw error;
   } finally {
     timers.stop();
-    await begun?.readyFile.remove();
+    await readyFile?.remove();
     try {
       await begun?.lines?.close();
       // Prints the events that it took, also when a signal or --count ends the tail.
@@ -260,20 +273,24 @@ async function ownHandle(context: Context, { sessionIds }: FollowOptions): Promi
   return context.actingHandle().catch(() => undefined);
 }
 
-interface Beginning extends Pick<Tail, 'context' | 'waiting' | 'options' | 'stop' | 'noteActivity' | 'listen'> {
-  /** Asks the service, and waits for it if it is down. */
-  readonly ask: <Reply>(call: () => Promise<Reply>) => Promise<Reply>;
-}
+type Beginning = Pick<
+  Tail,
+  'context' | 'waiting' | 'options' | 'waits' | 'readyFile' | 'stop' | 'noteActivity' | 'listen'
+>;
 
-async function beginTail({ ask, ...given }: Beginning): Promise<Tail> {
-  const { context, waiting, options } = given;
+async function beginTail(given: Beginning): Promise<Tail> {
+  const { context, waiting, options, waits } = given;
+  const { signal } = waiting;
+  const ask = <Reply>(call: () => Promise<Reply>): Promise<Reply> =>
+    waits ? waitForService(waiting, signal, call) : call();
   const isForAgent = options.view === 'agent';
   // Where a person looks, a local service that is not running is an error.
   if (!isForAgent) await context.profile();
-  const me = isForAgent || options.isNotMe || options.joins ? await ask(() => context.actingHandle()) : undefined;
+  const needsHandle = isForAgent || options.isNotMe || options.joins;
+  const me = needsHandle ? await ask(() => orAborted(context.actingHandle(), signal)) : undefined;
   const lines =
     isForAgent && me !== undefined ? new (await import('./agent-lines.js')).AgentLines(context, me) : undefined;
-  await lines?.greet();
+  await lines?.greet(waiting);
   const printer = await createPrinter(context, options.view, options.sessionIds.length === 1);
   const { command, forwardUrl, forwardSecretFile: secretFile, types, from, sinceMs, untilMs, last } = options;
   const filter = {
@@ -294,8 +311,9 @@ async function beginTail({ ask, ...given }: Beginning): Promise<Tail> {
       : forwardUrl !== undefined
         ? await createForwarder(context, { url: forwardUrl, secretFile, onError: options.onError }, printer)
         : undefined;
+  const enter = waits && context.globals.retries !== 0 ? joinIfPossible : joinNow;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
-    await ask(() => joinWaiting(waiting, options.sessionIds, me, lines && knowsAll(lines, me), joinIfPossible));
+    await ask(() => joinWaiting(waiting, options.sessionIds, me, lines && knowsAll(lines, me), enter));
   return {
     ...given,
     lines,
@@ -303,7 +321,6 @@ async function beginTail({ ask, ...given }: Beginning): Promise<Tail> {
     printer,
     consume,
     cursorFile,
-    readyFile: await openReadyFile(options.readyFile),
     reports,
     recent: last !== undefined && isFiltered ? new Recent(last) : undefined,
     me,
@@ -406,19 +423,24 @@ async function joinAll({ waiting, lines }: Tail, me: string): Promise<void> {
 
 /** Joins, if the invitation is for this agent. It is printed unless the messages of the session tell more. */
 async function takeInvitation(tail: Tail, item: EventItem, me: string): Promise<void> {
-  const { context, waiting, lines } = tail;
+  const { context, waiting, options, lines } = tail;
   const { event } = item;
   const client = await context.client();
-  const found = await persist(waiting, waiting.signal, () => findInvitation(client, event, me, waiting.signal));
+  const persists = tail.waits || options.sessionIds.length === 0;
+  const enter = persists ? joinIfPossible : joinNow;
+  const find = () => findInvitation(client, event, me, waiting.signal);
+  const found = await (persists ? persist(waiting, waiting.signal, find) : trySettling(find));
+  if (found.kind === 'refused' && found.error.code !== 'NOT_FOUND')
+    await noteNotJoined(context, event.session_id, found.error);
   const invitation = found.kind === 'done' ? found.reply : undefined;
   if (invitation === undefined) return takeWanted(tail, item);
   const isToldByMessages = lines !== undefined && event.payload['initial_message'] === undefined;
   const { by } = invitation;
   if (isToldByMessages && by !== undefined && (await lines.findRelation(by)) !== 'anyone') {
-    await joinIfPossible(waiting, event.session_id);
+    await enter(waiting, event.session_id);
     return noteTaken(tail, item);
   }
-  if (lines === undefined) await joinIfPossible(waiting, event.session_id);
+  if (lines === undefined) await enter(waiting, event.session_id);
   return takeWanted(tail, item);
 }
 
