@@ -14,6 +14,10 @@ interface Failure {
   next?: string[];
 }
 
+/** The failure in the last line of stderr; notes come before it. */
+const lastErrorIn = (err: string): Failure =>
+  (JSON.parse(err.trimEnd().split('\n').at(-1) ?? '') as { error: Failure }).error;
+
 async function refusalOf(words: string | readonly string[]): Promise<Failure> {
   const { code, out, err } = await runWords([...(typeof words === 'string' ? words.split(' ') : words), '--json']);
   expect({ code, out }).toEqual({ code: 2, out: '' });
@@ -229,13 +233,22 @@ describe('--jq', () => {
     const [result, document = '', end] = out.split('\n');
     expect({ code, end }).toEqual({ code: 10, end: '' });
     expect(JSON.parse(document)).toMatchObject({ version: '1.2.3', node: result });
-    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
+    expect(lastErrorIn(err)).toMatchObject({ code: 'ASP_PARTIAL', outcome: 'applied' });
   });
 
   it('prints a whole list in full when the expression fails on it', async () => {
     const { code, out, err } = await runWords('commands alias --jq .items.x');
     expect({ code, names: JSON.parse(out).items.length }).toEqual({ code: 10, names: 3 });
-    expect(JSON.parse(err)).toMatchObject({ error: { code: 'ASP_PARTIAL', outcome: 'applied' } });
+    expect(lastErrorIn(err)).toMatchObject({ code: 'ASP_PARTIAL', outcome: 'applied' });
+  });
+
+  it('says once why the expression failed on a document, in a note or, with --quiet, in the failure', async () => {
+    const { err } = await runWords(['version', '--jq', 'error("no")']);
+    const [note = '', failure = '', ...more] = err.trimEnd().split('\n');
+    expect(JSON.parse(note)).toEqual({ note: 'The whole document is printed, because --jq failed: no.' });
+    expect([lastErrorIn(failure).hint, more]).toEqual([undefined, []]);
+    const quiet = await runWords(['version', '-q', '--jq', 'error("no")']);
+    expect((JSON.parse(quiet.err) as { error: Failure }).error.hint).toBe('jq says: no.');
   });
 
   it('leaves out only the items of --jsonl on which the expression fails', async () => {

@@ -261,6 +261,9 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
       failureOnDocument ??= failure;
       const printed = failure === undefined ? text : `${text}${json}\n`;
       if (printed !== '') await stdout.write(printed);
+      // Now: a command that runs until Ctrl-C, or fails later, never comes to `finish`.
+      if (failure !== undefined && !settings.isQuiet)
+        await remark(`The whole document is printed, because --jq failed: ${failure}.`);
     }
   };
   let failures = 0;
@@ -306,7 +309,8 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
       if (failureOnDocument !== undefined)
         throw new CliError('ASP_PARTIAL', {
           message: 'The command is done, but --jq failed on what it prints, which is on stdout in full.',
-          why: `jq says: ${failureOnDocument}.`,
+          // Otherwise the note has said it.
+          why: settings.isQuiet ? `jq says: ${failureOnDocument}.` : undefined,
           outcome: 'applied',
         });
       if (failures === 0) return;
