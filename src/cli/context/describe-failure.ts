@@ -223,12 +223,10 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const late = subject === '' ? 'The deadline passed.' : 'the deadline passed.';
-  const known = ownMember(context.messages, code);
-  const isKnown = known !== undefined || isOurDeadline;
-  const text = isKnown ? late : (missingScope(error, run) ?? withStop(quoted(error, run)));
+  const text = isOurDeadline ? late : (missingScope(error, run) ?? withStop(quoted(error, run)));
   return {
     code,
-    message: `${known ?? `${subject}${text}`}${outcomeText}`.trimEnd(),
+    message: `${ownMember(context.messages, code) ?? `${subject}${text}`}${outcomeText}`.trimEnd(),
     exitCode,
     httpStatus: error.status,
     isRetryable: (error.isRetryable || isOurDeadline) && outcome !== 'applied',

@@ -479,8 +479,8 @@ function explainLine(
   const key =
     globals.once === undefined ? ['--idempotency-key', globals.idempotencyKey ?? ''] : ['--once', globals.once];
   const why = `pass the same lines again with ${quoteArgs(key)}: lines that were sent are not sent again.`;
-  if (sentCount === 0 && isBadLine(error)) return nothingSent(error);
   if (sentCount === 0) {
+    if (isBadLine(error)) return nothingSent(error);
     const context = findErrorContext(error);
     if (outcome !== 'unknown' || context === undefined || !(error instanceof RequestError)) return error;
     return withContext(error, { ...context, reasons: { [error.code]: why } });
