@@ -24,8 +24,10 @@ interface Asked {
 }
 
 /** Asks bob a question in a new session. */
-async function ask(...words: readonly string[]): Promise<Asked> {
-  const ended = stage.as(alice, ['ask', bob.handle, 'Deploy?', '--timeout', '20s', ...words]);
+async function ask(...given: readonly (string | Readonly<Record<string, string>>)[]): Promise<Asked> {
+  const words = given.filter((one) => typeof one === 'string');
+  const environment = given.find((one) => typeof one === 'object') ?? {};
+  const ended = stage.as(alice, ['ask', bob.handle, 'Deploy?', '--timeout', '20s', ...words], { environment });
   const session = await until('the question', async () => {
     const { sessions } = (await bob.get('/sessions')).json as { sessions: { id: string; state: string }[] };
     return sessions.find(({ state }) => state === 'active')?.id;
@@ -81,6 +83,12 @@ describe('asp ask', () => {
     const { out, err } = await fenced.ended;
     expect(out).toBe('yes\n');
     expect(err).toMatch(/^=== (\S{16}) begin untrusted message .* ===\none\ntwo\n=== \1 end untrusted message ===$/m);
+  });
+
+  it('--fence wins over ASP_FORMAT when a choice is printed, as options do', async () => {
+    const { ended, session } = await ask('--choices', 'yes,no', '--fence', { ASP_FORMAT: 'json' });
+    await bob.mustSend(session, 'yes');
+    expect((await ended).out).toBe('yes\n');
   });
 
   it('--expect exits 12 after any other choice, which is printed anyway', async () => {

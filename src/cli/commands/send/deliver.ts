@@ -515,7 +515,8 @@ function describeSent({ created_session, invited, omitted, session_id }: SendRes
 /** The main id, or the reply. */
 async function printSent(context: Context, sent: SendResult, isFenced = false): Promise<void> {
   const { output, random } = context;
-  if (isFenced && sent.reply !== undefined && sent.choice === undefined)
+  if (isFenced && sent.choice !== undefined) return output.text(sent.choice);
+  if (isFenced && sent.reply !== undefined)
     return output.verbatim(await fencedMessage(random, openRelations(context), sent.reply));
   await output.document(sent, (safe) => {
     if (safe.choice !== undefined) return safe.choice;
