@@ -619,7 +619,9 @@ export const sessionExport = command({
     if (format === 'md' && output === '-')
       for (const option of ['json', 'jsonl', 'fields', 'jq'] as const) args.refuseBoth('format', option);
     if (output === '-' && args.isSet('fields'))
-      throw usageError('--fields needs --output.', { why: 'on standard output, each event has all of its fields.' });
+      throw usageError('--fields cannot be used on standard output.', {
+        why: 'there, each event has all of its fields. With a file or a folder as --output, it applies to the result.',
+      });
     const sessionId = readSessionName(args.argument('session'));
     return { sessionId, output, format, hasAttachments, isForced: args.flag('force') };
   },
