@@ -53,6 +53,8 @@ export interface ErrorFacts {
   readonly outcome?: Outcome | undefined;
   readonly isRetryable?: boolean | undefined;
   readonly cause?: unknown;
+  /** The failure that left a part undone. Its message, reason and next command are reported unless others are given. */
+  readonly endedBy?: Error | undefined;
 }
 
 /** A failure that a command detected itself. It may quote what the user typed, but never the password of an address. */
@@ -63,10 +65,13 @@ export class CliError extends Error {
   readonly next: readonly string[] | undefined;
   readonly outcome: Outcome;
   readonly isRetryable: boolean;
+  readonly endedBy: Error | undefined;
 
   constructor(code: OwnErrorCode, facts: ErrorFacts) {
-    super(hidePasswords(facts.message), facts.cause === undefined ? undefined : { cause: facts.cause });
+    const cause = facts.cause ?? facts.endedBy;
+    super(hidePasswords(facts.message), cause === undefined ? undefined : { cause });
     this.code = code;
+    this.endedBy = facts.endedBy;
     this.why = facts.why === undefined ? undefined : hidePasswords(facts.why);
     this.next = facts.next?.map(hidePasswords);
     this.outcome = facts.outcome ?? 'not_applied';

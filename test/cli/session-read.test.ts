@@ -151,6 +151,12 @@ describe('a session that is read', () => {
     const path = join(folder, `${id}.jsonl`);
     expect({ code, out }).toEqual({ code: 10, out: `${path}\n` });
     expect(err).toContain(`The transcript is in ${path}. 1 of 2 attachments were saved; ${two} failed.`);
+    const other = mkdtempSync(join(tmpdir(), 'asp-export-'));
+    mkdirSync(join(other, 'attachments'));
+    writeFileSync(join(other, 'attachments', `${one}-one.txt`), 'mine');
+    const again = await stage.as(bob, ['session', 'export', id, '-o', other, '--with-attachments', '--json']);
+    const { error } = JSON.parse(again.err.trimEnd().split('\n').at(-1) ?? '');
+    expect(error).toMatchObject({ outcome: 'applied', hint: expect.stringContaining('already exists') });
   });
 
   it('--fence wins over ASP_FORMAT, as options do', async () => {

@@ -1,7 +1,16 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { documentOf, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
+import { envelope, startScript } from './scripted-service.js';
+
+const BLOCKED = {
+  call: 'POST /blocks',
+  status: 201,
+  reply: { blocked_handle: '@a.b', blocked_agent_id: null, created_at: 1 },
+};
 
 let stage: Stage;
 beforeAll(async () => {
@@ -58,13 +67,19 @@ describe('the allowlist', () => {
     expect(again.err).toContain('@carol.bot is not on the list. Nothing was changed.');
   });
 
-  it('says which entries were removed before one that is not on it', async () => {
+  it('remove prints the entries that it removed before one that is not on it: exit 10', async () => {
     const { alice } = stage;
     await stage.as(alice, 'allowlist add erin.bot frank.bot');
     const removed = await stage.as(alice, 'allowlist remove erin.bot nobody.bot frank.bot --json');
-    expect(removed).toMatchObject({ code: 3, out: '' });
+    expect(removed.code).toBe(10);
+    expect(JSON.parse(removed.out)).toMatchObject({
+      removed: ['@erin.bot'],
+      entries: expect.arrayContaining(['@frank.bot']),
+    });
     expect(JSON.parse(removed.err).error).toMatchObject({
-      message: '@nobody.bot is not on the list. Removed before that: @erin.bot.',
+      message: 'Removed 1 of 3; @nobody.bot failed, and the rest were not tried.',
+      hint: '@nobody.bot is not on the list. Entries must match exactly: @owner.* and @owner.name are different entries.',
+      next: ['asp', 'allowlist', 'list'],
       outcome: 'applied',
     });
     expect((await stage.as(alice, 'allowlist list')).out).toContain('@frank.bot\n');
@@ -96,6 +111,13 @@ describe('the allowlist', () => {
     expect(refused.code).toBe(3);
     expect(JSON.parse(refused.out)).toMatchObject({ allowed: false, by: null });
     expect(await stage.as(stage.alice, 'allowlist check any.body')).toMatchObject({ code: 0, out: 'open\n' });
+  });
+
+  it('check says why --jq failed, even though it then fails itself', async () => {
+    const closed = await stage.service.createAgent('closed', { policy: 'allowlist' });
+    const { code, err } = await stage.as(closed, ['allowlist', 'check', 'any.body', '--jq', 'error("no")']);
+    expect(code).toBe(3);
+    expect(err).toContain('The whole document is printed, because --jq failed: no.');
   });
 
   it('the suggested command has the service and agent from the options of this run', async () => {
@@ -164,9 +186,42 @@ describe('blocks', () => {
     });
     expect(JSON.parse(removed.err).error).toMatchObject({
       message: 'Unblocked 1 of 2; @carol.bot failed.',
-      hint: 'This agent does not block @carol.bot.',
+      hint: expect.stringMatching(/^This agent does not block @carol\.bot\. /),
+      next: ['asp', 'block', 'list'],
       outcome: 'applied',
     });
+  });
+
+  it.each([
+    ['a rate limit', 429, 'RATE_LIMITED', { retry_after_ms: 120_000 }, 'The service says to wait'],
+    ['an ended login', 401, 'UNAUTHORIZED', { next: ['asp', 'whoami', '--explain'] }, 'credential from ASP_TOKEN'],
+  ])('keep the reason and the next command of %s after the first change', async (_, status, code, error, why) => {
+    const refused = { status, reply: envelope(code), headers: { 'retry-after': '120' } };
+    const service = await startScript([BLOCKED, { call: 'POST /blocks', ...refused }]);
+    const ran = await runWords('block add a.b c.d --json --retries 0', service);
+    expect(ran.code, ran.err).toBe(10);
+    const failure = JSON.parse(ran.err).error;
+    expect(failure).toMatchObject({ code: 'ASP_PARTIAL', outcome: 'applied', ...error });
+    expect(failure.hint).toContain(why);
+    expect(failure.hint).not.toContain('Nothing was changed');
+    await service.close();
+  });
+
+  it('end with 8 if the deadline passes after the first change, and say what was done', async () => {
+    let calls = 0;
+    const server = createServer((_, response) => {
+      calls += 1;
+      if (calls > 1) return;
+      response.writeHead(201, { 'content-type': 'application/json' }).end(JSON.stringify(BLOCKED.reply));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const environment = { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x', ASP_WS_TOKEN: 'y' };
+    const ran = await runWords('block add a.b c.d --timeout 2s', { environment });
+    server.closeAllConnections();
+    server.close();
+    expect(ran, ran.err).toMatchObject({ code: 8, out: '@a.b\n' });
+    expect(ran.err).toContain('Blocked 1 of 2 before that. The last change may have been made.');
   });
 
   it('refuse one’s own handle: exit 2', async () => {

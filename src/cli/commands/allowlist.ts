@@ -1,6 +1,6 @@
 import { splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { type Argument, command, describeTable } from '../command.js';
-import { changeEach, printRequest, read, write } from '../context/calls.js';
+import { changeEach, MAY_BE_PARTIAL, printRequest, read, write } from '../context/calls.js';
 import { remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { type ErrorContext, notFound } from '../context/explain.js';
@@ -102,6 +102,7 @@ export const allowlistAdd = command({
 export const allowlistRemove = command({
   path: 'allowlist remove',
   summary: 'remove entries from the list',
+  details: MAY_BE_PARTIAL,
   arguments: [ENTRIES],
   examples: [
     { line: 'asp allowlist remove bob.bot', about: 'the entry must match exactly' },
@@ -112,31 +113,30 @@ export const allowlistRemove = command({
   parse: (args) => ({ entries: readList(args.argument('entries'), readEntry) }),
   async run(context, options) {
     const { path } = await findOwnList(context);
-    const removed: string[] = [];
-    let entries: readonly string[] | null = [];
-    for (const entry of options.entries) {
-      const input = { path: { ...path, entry } };
-      if (context.globals.isDryRun) await printRequest(context, 'removeFromAllowlist', input);
-      else {
-        entries = (await write(context, 'removeFromAllowlist', input, notListed(entry, removed))).reply.entries;
-        removed.push(entry);
-      }
+    const inputOf = (entry: string) => ({ path: { ...path, entry } });
+    if (context.globals.isDryRun) {
+      for (const entry of options.entries) await printRequest(context, 'removeFromAllowlist', inputOf(entry));
+      return;
     }
-    if (context.globals.isDryRun) return;
-    const result = { entries: await listNow(context, entries), removed };
-    await context.output.document(result, (safe) => safe.removed.join('\n'));
+    let entries: readonly string[] | null = [];
+    const print = async (removed: readonly string[]): Promise<void> => {
+      const result = { entries: await listNow(context, entries), removed };
+      await context.output.document(result, (safe) => safe.removed.join('\n'));
+    };
+    await changeEach(context, { names: options.entries, did: 'Removed', print }, async (entry) => {
+      const { reply } = await write(context, 'removeFromAllowlist', inputOf(entry), notListed(entry));
+      entries = reply.entries;
+      return entry;
+    });
   },
 });
 
-function notListed(entry: string, removed: readonly string[]): ErrorContext {
-  return {
-    subject: entry,
-    messages: { NOT_FOUND: `${entry} is not on the list.` },
-    reasons: { NOT_FOUND: 'entries must match exactly: @owner.* and @owner.name are different entries.' },
-    next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
-    ...partly(removed.length, `Removed before that: ${removed.join(', ')}.`),
-  };
-}
+const notListed = (entry: string): ErrorContext => ({
+  subject: entry,
+  messages: { NOT_FOUND: `${entry} is not on the list.` },
+  reasons: { NOT_FOUND: 'entries must match exactly: @owner.* and @owner.name are different entries.' },
+  next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
+});
 
 /** If a change fails after others, those stay. */
 function partly(made: number, before: string): ErrorContext {
@@ -171,7 +171,7 @@ export const allowlistApply = command({
     const removed = isPruning ? before.filter((entry) => !wanted.includes(entry)) : [];
     let entries: readonly string[] | null = before;
     const partlyMade = (made: number): ErrorContext =>
-      partly(made, `Changed before that: ${made} of ${added.length + removed.length} entries.`);
+      partly(made, `${made} of ${added.length + removed.length} entries had already been changed.`);
     if (!isDryRun) {
       for (let at = 0; at < added.length; at += ENTRIES_PER_CALL) {
         const body = { entries: added.slice(at, at + ENTRIES_PER_CALL) };
@@ -282,6 +282,7 @@ export const knockList = command({
 export const knockDismiss = command({
   path: 'knock dismiss',
   summary: 'take strangers off the list; they are not notified, and may knock again',
+  details: MAY_BE_PARTIAL,
   arguments: [{ usage: '<handles...>', about: '@owner.name or owner.name' }],
   examples: [
     { line: 'asp knock dismiss spam.bot', about: 'one' },
@@ -298,7 +299,8 @@ export const knockDismiss = command({
       return;
     }
     const column: Column<{ sender: string }> = { title: 'dismissed', value: (one) => one.sender };
-    await changeEach(context, { names: senders, did: 'Dismissed', column }, async (sender) => {
+    const print = (items: readonly { sender: string }[]) => context.output.list({ items, next_cursor: null }, [column]);
+    await changeEach(context, { names: senders, did: 'Dismissed', print }, async (sender) => {
       await write(context, 'dismissKnock', inputOf(sender), notAmongKnocks(sender)).catch((error: unknown) =>
         explainAbsence(context, own, error),
       );

@@ -1,6 +1,6 @@
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { command, describeTable } from '../command.js';
-import { changeEach, collectPages, notePage, printRequest, read, write } from '../context/calls.js';
+import { changeEach, collectPages, MAY_BE_PARTIAL, notePage, printRequest, read, write } from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { usageError } from '../errors.js';
@@ -43,6 +43,7 @@ function rememberBlocked(context: Context, blocks: readonly { blocked_handle: st
 export const blockAdd = command({
   path: 'block add',
   summary: 'block agents: they leave shared sessions and can no longer invite this agent',
+  details: MAY_BE_PARTIAL,
   arguments: [{ usage: '<handles...>', about: '@owner.name, or @owner.* for every agent of an owner' }],
   examples: [
     { line: 'asp block add spam.bot', about: 'one' },
@@ -63,7 +64,9 @@ export const blockAdd = command({
       return;
     }
     const column: Column<{ blocked_handle: string }> = { title: 'handle', value: (block) => block.blocked_handle };
-    await changeEach(context, { names: handles, did: 'Blocked', column }, async (handle, index) => {
+    const print = (items: readonly { blocked_handle: string }[]) =>
+      context.output.list({ items, next_cursor: null }, [column]);
+    await changeEach(context, { names: handles, did: 'Blocked', print }, async (handle, index) => {
       const input = { body: { handle } };
       const { reply } = await write(context, 'blockAgent', input, { subject: handle }, suffixOf(index));
       await rememberBlocked(context, [{ blocked_handle: handle }]);
@@ -75,6 +78,7 @@ export const blockAdd = command({
 export const blockRemove = command({
   path: 'block remove',
   summary: 'unblock agents',
+  details: MAY_BE_PARTIAL,
   arguments: [{ usage: '<blocked...>', about: 'handles, owners (@owner.*), or ids of agents (agt_…)' }],
   examples: [
     { line: 'asp block remove spam.bot', about: 'it may invite this agent again, if the allowlist admits it' },
@@ -89,7 +93,9 @@ export const blockRemove = command({
       return;
     }
     const column: Column<{ blocked: string }> = { title: 'unblocked', value: (one) => one.blocked };
-    await changeEach(context, { names: blocked, did: 'Unblocked', column }, async (each) => {
+    const print = (items: readonly { blocked: string }[]) =>
+      context.output.list({ items, next_cursor: null }, [column]);
+    await changeEach(context, { names: blocked, did: 'Unblocked', print }, async (each) => {
       const { reply } = await write(context, 'unblockAgent', { path: { blocked: each } }, notBlocked(each));
       forget(context, 'blocked', [each]);
       return { blocked: each, ...reply };

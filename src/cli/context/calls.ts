@@ -5,9 +5,8 @@ import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import type { AnswerOf, BodyOf } from '../../wire/schemas/endpoint.js';
 import { CliError } from '../errors.js';
 import type { PageOptions } from '../options.js';
-import type { Column } from '../terminal/output.js';
 import type { Context } from './context.js';
-import { type ErrorContext, explain, explainedMessage } from './explain.js';
+import { type ErrorContext, explain, findErrorContext, withContext } from './explain.js';
 
 /** Operations with a JSON request. */
 export type JsonOperation = Exclude<Operation, 'uploadAttachment'>;
@@ -57,21 +56,24 @@ export async function write<Name extends JsonOperation>(
   return explain(errorContext, client.call(operation, { ...input, idempotencyKey, signal: context.signal }));
 }
 
+/** The details of a command that uses `changeEach`. */
+export const MAY_BE_PARTIAL = 'Exit 10 means that only a part was done.';
+
 /** The objects of a command that changes one after the other, and how it says so. */
 interface Changing<Item> {
   readonly names: readonly string[];
   /** What was done to them: `Blocked`. */
   readonly did: string;
-  readonly column: Column<Item>;
+  readonly print: (items: readonly Item[]) => Promise<void>;
 }
 
 /**
- * Changes one object after the other, and prints the result of each change, also if a later one fails.
- * @throws CliError `ASP_PARTIAL` for a failure after the first change
+ * Changes one object after the other, and prints the results of the changes, also if a later one fails.
+ * @throws CliError `ASP_PARTIAL` for a failure after the first change, or the failure itself if the command was stopped
  */
-export async function changeEach<Item extends object>(
-  { output }: Pick<Context, 'output'>,
-  { names, did, column }: Changing<Item>,
+export async function changeEach<Item>(
+  { signal }: Pick<Context, 'signal'>,
+  { names, did, print }: Changing<Item>,
   change: (name: string, index: number) => Promise<Item>,
 ): Promise<void> {
   const items: Item[] = [];
@@ -81,24 +83,33 @@ export async function changeEach<Item extends object>(
       items.push(await change(name, index));
     } catch (error) {
       if (index === 0) throw error;
-      failure = partlyDone(error, did, names, index);
+      const before = `${did} ${index} of ${names.length}`;
+      failure = await (signal.aborted ? stopped(error, before) : partlyDone(error, before, names.slice(index)));
       break;
     }
-  await output.list({ items, next_cursor: null }, [column]);
+  await print(items);
   if (failure !== undefined) throw failure;
 }
 
-function partlyDone(error: unknown, did: string, names: readonly string[], done: number): unknown {
+function partlyDone(error: unknown, before: string, [failed, ...untried]: readonly string[]): unknown {
   if (!(error instanceof Error && 'outcome' in error)) return error;
   const isUnknown = error.outcome === 'unknown';
   const how = isUnknown ? 'may have been changed' : 'failed';
-  const rest = done + 1 < names.length ? ', and the rest were not tried' : '';
+  const rest = untried.length > 0 ? ', and the rest were not tried' : '';
   return new CliError('ASP_PARTIAL', {
-    message: `${did} ${done} of ${names.length}; ${names[done]} ${how}${rest}.`,
-    why: explainedMessage(error),
+    message: `${before}; ${failed} ${how}${rest}.`,
     outcome: isUnknown ? 'unknown' : 'applied',
-    cause: error,
+    endedBy: error,
   });
+}
+
+/** A deadline or Ctrl-C keeps its exit code. */
+async function stopped(error: unknown, before: string): Promise<unknown> {
+  const { RequestError } = await import('../../client/http/request-error.js');
+  if (!(error instanceof RequestError)) return error;
+  const made = `${before} before that.`;
+  const outcomeText = { not_applied: made, applied: made, unknown: `${made} The last change may have been made.` };
+  return withContext(error, { ...findErrorContext(error), outcome: { not_applied: 'applied' }, outcomeText });
 }
 
 /** A call that changes nothing. */

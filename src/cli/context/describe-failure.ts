@@ -1,5 +1,5 @@
 import { certificateAdvice, isRefusedConnection, type Outcome, RequestError } from '../../client/http/request-error.js';
-import { messageOf } from '../../kit/format.js';
+import { capitalized, messageOf } from '../../kit/format.js';
 import { fileFault } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
@@ -93,13 +93,16 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   if (error instanceof CliError && error.code === 'ASP_OUTPUT' && error.outcome === 'unknown')
     return { ...outputFailure(error, run), stack };
   if (error instanceof CliError) {
-    const { code, message, isRetryable, outcome, why } = error;
-    const next = error.next && withScopeOptions(error.next, run.identity.flags ?? {});
+    const { code, message, isRetryable, outcome } = error;
+    const ending = error.endedBy && describeEnding(error.endedBy, run);
+    const why = error.why ?? (ending && wholeReason(ending));
+    const next = error.next ? withScopeOptions(error.next, run.identity.flags ?? {}) : nextAfter(ending);
     const failure = {
       code,
       message,
       exitCode: OWN_ERROR[code],
       isRetryable,
+      retryAfterMs: ending?.retryAfterMs,
       outcome,
       why,
       next,
@@ -142,6 +145,21 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     stack,
   };
 }
+
+/** The failure that left a part undone. The whole failure says what was changed. */
+function describeEnding(thrown: Error, run: RunFacts): Failure {
+  const error = inOneStory(thrown, run.identity.at?.local);
+  if (!(error instanceof RequestError)) return describeFailure(error, run);
+  const outcomeText = { not_applied: '', applied: '', unknown: '' };
+  return requestFailure(error, { ...findErrorContext(thrown), outcomeText }, run);
+}
+
+const wholeReason = ({ message, why }: Failure): string =>
+  why === undefined ? message : `${withStop(message)} ${capitalized(why)}`;
+
+/** The key of one change is not the key of all. */
+const nextAfter = (ending: Failure | undefined): readonly string[] | undefined =>
+  ending === undefined || ending.outcome === 'unknown' ? undefined : ending.next;
 
 /** The file of a failed file operation, not the temporary one that would have replaced it. */
 function faultyPath(error: unknown): string | undefined {

@@ -3,7 +3,7 @@ import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
-import { changeEach } from '../../context/calls.js';
+import { changeEach, MAY_BE_PARTIAL } from '../../context/calls.js';
 import { forget } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import type { OperatorInput } from '../../context/operator.js';
@@ -281,6 +281,7 @@ export const serveAgentList = command({
 export const serveAgentAdd = command({
   path: 'serve agent add',
   summary: 'add agents to the local service, and their accounts if new',
+  details: MAY_BE_PARTIAL,
   arguments: [{ usage: '<handle...>', about: '@owner.name or owner.name' }],
   options: [
     {
@@ -304,7 +305,8 @@ export const serveAgentAdd = command({
   async run(context, { handles, policy, displayName }) {
     const name = displayName === undefined ? {} : { display_name: displayName };
     const column: Column<{ handle: string }> = { title: 'handle', value: (agent) => agent.handle };
-    await changeEach(context, { names: handles, did: 'Added', column }, (handle) =>
+    const print = (items: readonly { handle: string }[]) => context.output.list({ items, next_cursor: null }, [column]);
+    await changeEach(context, { names: handles, did: 'Added', print }, (handle) =>
       callService(context, 'addOperatorAgent', { body: { handle, inbound_policy: policy, ...name } }),
     );
   },

@@ -9,7 +9,6 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { explainedMessage } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import { listReferences } from '../attachment/references.js';
@@ -48,7 +47,8 @@ export async function exportSession(context: Context, options: ExportOptions): P
   let failure: CliError | undefined;
   if (folder !== undefined && ids.length > 0)
     await saveAttachments(context, { folder, ids, isForced }, attachments).catch((error: unknown) => {
-      if (!(error instanceof RequestError || error instanceof CliError)) throw error;
+      const isOurs = error instanceof RequestError || error instanceof CliError;
+      if (!isOurs || context.signal.aborted) throw error;
       failure = withoutAttachments(error, file, attachments.length, ids);
     });
   await context.output.note(
@@ -85,13 +85,14 @@ function withoutAttachments(
     return new CliError('ASP_PARTIAL', {
       message: `The transcript is in ${file}; its attachments could not be downloaded.`,
       why: 'the service offers no downloads: the specification leaves their address open.',
+      outcome: 'applied',
       cause: error,
     });
   const rest = done + 1 < ids.length ? ', and the rest were not tried' : '';
   return new CliError('ASP_PARTIAL', {
     message: `The transcript is in ${file}. ${done} of ${ids.length} attachments were saved; ${ids[done]} failed${rest}.`,
-    why: explainedMessage(error),
-    cause: error,
+    outcome: 'applied',
+    endedBy: error,
   });
 }
 

@@ -593,6 +593,7 @@ export const sessionWait = command({
 export const sessionExport = command({
   path: 'session export',
   summary: 'export a session as JSON lines or Markdown',
+  details: 'Exit 10 means that an attachment could not be saved.',
   arguments: [SESSION],
   options: [
     { flags: '-o, --output <dir|file|->', about: 'a folder, a file, or - for standard output (default -)' },
