@@ -1,4 +1,4 @@
-import { existsSync, linkSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -444,8 +444,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
   });
 
   it('errors suggest tools, and name no option, command or folder of the machine', async () => {
-    const shared = join(home.directory, 'taken');
-    mkdirSync(shared);
+    const shared = mkdtempSync(join(home.directory, 'taken-'));
     writeFileSync(join(shared, 'note.txt'), 'a note');
     const { call } = await connect('demo.you', ['--files', shared]);
     const { session_id } = (await call('send', { to: '@alice.bot', text: 'over', end: true })).value;
@@ -473,7 +472,9 @@ describe('asp mcp › an agent as tools of a language model', () => {
       expect({ isError, ...value.error }).toMatchObject({ isError: true, code });
       if ('hint' in advice && advice.hint instanceof RegExp) expect(value.error.hint).toMatch(advice.hint);
       else expect(value.error).toMatchObject(advice);
-      expect(text).not.toMatch(/(^|\s)--?[a-z]|ASP_TIMEOUT says|standard input|\basp [a-z]/);
+      // The nonce of a fence may begin with a dash.
+      const said = text.replace(/^=== .*/gm, '');
+      expect(said).not.toMatch(/(^|\s)--?[a-z]|ASP_TIMEOUT says|standard input|\basp [a-z]/);
       expect(text).not.toContain(shared);
     }
   });
