@@ -13,12 +13,15 @@ const CHUNK_BYTES = 64 * 1024;
 /** How much of a refused body is read after its answer. */
 const DISCARDED_MAX_BYTES = 16 * 1024 * 1024;
 
-/** Sends an answer; a long one in pieces, as the reader takes them. */
-export function sendAnswer(reply: FastifyReply, { status, headers, body, more }: Answer): FastifyReply {
+/**
+ * Sends an answer; a long one in pieces, as the reader takes them. If it fails on the way, the connection is cut, and only
+ * the log can say why.
+ */
+export function sendAnswer(reply: FastifyReply, { status, headers, body, more }: Answer, log: Log): FastifyReply {
   reply.code(status);
   for (const [name, value] of headers) if (status !== 204 || name !== 'content-type') reply.header(name, value);
   if (status === 204) return reply.send();
-  if (more !== undefined) return reply.send(toStream(concatenate(body, more)));
+  if (more !== undefined) return reply.send(toStream(logged(concatenate(body, more), log, reply.request.raw)));
   const isBodyUnread = !reply.request.raw.complete && (!reply.raw.shouldKeepAlive || closes(headers));
   if (body.length <= CHUNK_BYTES && !isBodyUnread) return reply.send(body);
   const bytes = Buffer.from(body);
@@ -115,15 +118,10 @@ function logFailure(error: unknown, known: ServiceError | undefined, log: Log, s
 
 const limitOf = ({ options: { limit } }: ServiceError): LogFields => (limit === undefined ? {} : { limit });
 
-/** The same texts. If one fails while an answer is sent, the connection is cut, and only the log can say why. */
-export async function* logged(
-  texts: AsyncIterable<string>,
-  log: Log,
-  request: IncomingMessage,
-): AsyncGenerator<string> {
+async function* logged(parts: AsyncIterable<Buffer>, log: Log, request: IncomingMessage): AsyncGenerator<Buffer> {
   const scope = scopeOf(request);
   try {
-    yield* texts;
+    yield* parts;
   } catch (error) {
     logFailure(error, asServiceError(error), log, scope);
     throw error;

@@ -303,7 +303,7 @@ export function createApp(options: AppOptions): App {
   const otherMethods = createOtherMethods();
   let isLeaving = false;
   const answerError = (error: unknown, reply: FastifyReply): FastifyReply =>
-    sendAnswer(reply, answerOfError(error, options.log, scopeOf(reply.request.raw), options.metadataUrl));
+    sendAnswer(reply, answerOfError(error, options.log, scopeOf(reply.request.raw), options.metadataUrl), options.log);
   const fastify = Fastify({
     serverFactory: (listener) => {
       options.useListener((request, response) => {
@@ -363,7 +363,9 @@ export function createApp(options: AppOptions): App {
     if (refusal === undefined) throw new ServiceError('NOT_FOUND');
     return refusal;
   });
-  fastify.get(HEALTH_PATH, (_request, reply) => sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}')));
+  fastify.get(HEALTH_PATH, (_request, reply) =>
+    sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}'), options.log),
+  );
   return {
     fastify,
     otherMethods,

@@ -76,7 +76,7 @@ async function answerRoute(rest: Rest, call: Call, reply: FastifyReply): Promise
     faults === undefined
       ? await answerCall(rest, call)
       : await faults.around(call.operation, () => answerCall(rest, call));
-  if (answer !== undefined) return sendAnswer(reply, answer);
+  if (answer !== undefined) return sendAnswer(reply, answer, rest.context.log);
   reply.hijack();
   reply.raw.destroy();
   return reply;
@@ -142,16 +142,16 @@ function presentFile(reply: unknown): PresentedReply {
 /** Endpoints for monitoring the service and for writing clients: whether it is ready, and its interface. */
 export function registerProbes(
   app: FastifyInstance,
-  { settings }: Pick<ServiceContext, 'settings'>,
+  { log, settings }: Pick<ServiceContext, 'log' | 'settings'>,
   health: { requireReady(): Promise<void> },
 ): void {
   app.get(READY_PATH, async (_request, reply) => {
     await health.requireReady();
-    return sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}'));
+    return sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}'), log);
   });
   let description: Promise<string> | undefined;
   app.get(OPENAPI_PATH, async (_request, reply) => {
     description ??= import('./openapi.js').then(({ describeApi }) => JSON.stringify(describeApi(settings.addresses)));
-    return sendAnswer(reply, answerWith(200, JSON_TYPE, await description));
+    return sendAnswer(reply, answerWith(200, JSON_TYPE, await description), log);
   });
 }

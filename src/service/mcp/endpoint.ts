@@ -81,14 +81,14 @@ export function registerMcp({ fastify, otherMethods }: AddressBook, rest: Rest, 
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
     scope.setErrorHandler((error, _request, reply) =>
-      sendAnswer(reply, answerOfError(error, context.log, scopeOf(reply.request.raw), metadataUrl)),
+      sendAnswer(reply, answerOfError(error, context.log, scopeOf(reply.request.raw), metadataUrl), context.log),
     );
     scope.post(MCP_PATH, async (request, reply) => {
       const { actor, release } = await admit(request, reply);
       const admittedMs = context.clock.monotonic();
       const message = await readJsonBody(request.raw, (body) => rest.bounds.receive(actor, body));
       // Several calls in one request would cost one call of the rate limit.
-      if (!isObject(message)) return refuseMessage(reply);
+      if (!isObject(message)) return refuseMessage(reply, context);
       const gone = new AbortController();
       const over = new AbortController();
       if (isStopping) over.abort();
@@ -138,9 +138,9 @@ function requireOwnPage({ settings }: ServiceContext, origin: string | undefined
   throw new ServiceError('FORBIDDEN', 'Pages of other sites cannot use this address.');
 }
 
-function refuseMessage(reply: FastifyReply): FastifyReply {
+function refuseMessage(reply: FastifyReply, { log }: Pick<ServiceContext, 'log'>): FastifyReply {
   const error = { code: -32600, message: 'The body must be one JSON-RPC message.' };
-  return sendAnswer(reply, answerWith(400, JSON_TYPE, JSON.stringify({ jsonrpc: '2.0', id: null, error })));
+  return sendAnswer(reply, answerWith(400, JSON_TYPE, JSON.stringify({ jsonrpc: '2.0', id: null, error })), log);
 }
 
 function toWebRequest(url: string, { headers }: FastifyRequest, signal: AbortSignal): Request {

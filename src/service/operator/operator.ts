@@ -20,7 +20,7 @@ import { changeAgent } from '../agents/agents.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import { answerWith, JSON_TYPE, logged, sendAnswer } from '../http/answers.js';
+import { answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
 import {
   closeServer,
   createApp,
@@ -47,13 +47,10 @@ import {
   exportOperatorAccount,
   listOperatorAccounts,
   listOperatorInvitations,
-  nameAfter,
   readOperatorAccount,
   removeOperatorAccount,
   revokeInvitation,
   type SignInLinkParts,
-  type StreamedAnswer,
-  streamList,
   toOperatorQuota,
   updateOperatorAccount,
 } from './accounts.js';
@@ -61,6 +58,7 @@ import { actAsOperator, logOperatorAction, type OperatorAction } from './actions
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
 import { advanceClock, type Connections, type Rehearsal, triggerEvent } from './rehearsal.js';
 import { readRetention } from './retention.js';
+import { nameAfter, type StreamedAnswer, streamList } from './streamed.js';
 
 /** The operator's actions on a local service, beyond the specification. */
 
@@ -264,11 +262,9 @@ function registerOperator(app: FastifyInstance, context: ServiceContext, options
             const answer = await report(context, { operation: name, target: named, changes: body ?? {} }, () =>
               handle(body as never, named),
             );
-            if (isStreamed(answer)) {
-              const more = logged(answer.texts, context.log, request.raw);
-              return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, ''), more });
-            }
-            return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)));
+            if (isStreamed(answer))
+              return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, ''), more: answer.texts }, context.log);
+            return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)), context.log);
           },
         });
       }

@@ -23,6 +23,7 @@ import { until } from '../../support/until.js';
 import { openStage, type Stage } from '../sessions/stage.js';
 import { createBrowser } from './browser.js';
 import { ALICE, BOB, type Desk, openDesk } from './desk.js';
+import { addUnusedClients } from './unused-clients.js';
 
 const HOST = 'client.example';
 const REDIRECT = 'https://app.example/callback';
@@ -442,22 +443,12 @@ describe('Apps that no one approved, with their documents', () => {
   });
   afterEach(() => stage.close());
 
-  const addUnused = (many: number) =>
-    stage.write((transaction) =>
-      transaction.run(
-        `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, created_at)
-         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1)
-         SELECT 'oac_' || n, 'public', 'app', '[]', 'sessions:read', $2 FROM numbers`,
-        many,
-        stage.clock.now(),
-      ),
-    );
   const caller = { network: undefined, admit: async () => {} };
   const isStored = async () => (await stage.read((query) => findOAuthClient(query, url()))) !== undefined;
 
   it('are 10,000 at most, like those that register: then new ones are refused, but not the known ones', async () => {
     const documents = createClientDocuments(stage.context, hereOnly());
-    await addUnused(MAX - 1);
+    await addUnusedClients(stage, MAX - 1);
     await documents.learn(url(), caller);
     answer = (_incoming, reply) => send(reply, document({ client_id: url('/new.json') }));
     await expect(documents.learn(url('/new.json'), caller)).rejects.toMatchObject({ status: 429 });
@@ -471,7 +462,7 @@ describe('Apps that no one approved, with their documents', () => {
     answer = (_incoming, reply) => send(reply, document(), { 'cache-control': 'max-age=86400' });
     await documents.learn(url(), caller);
     stage.clock.advance(2 * 3_600_000);
-    await addUnused(MAX);
+    await addUnusedClients(stage, MAX);
     await stage.write((transaction) => makeRoom(transaction, stage.clock.now()));
     expect(await isStored()).toBe(false);
     stage.clock.advance(2 * 3_600_000);

@@ -15,6 +15,7 @@ import { field, text } from '../../support/json.js';
 import { authorizationUrl, createVerifier, mustRegister, refresh, revoke } from '../../support/oauth.js';
 import { createHandClock, openStage } from '../sessions/stage.js';
 import { type Desk, openDesk, openDeskWithClient } from './desk.js';
+import { addUnusedClients } from './unused-clients.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -48,16 +49,6 @@ describe('What the authorization server forgets', () => {
     await app.close();
     return text(answer.json(), 'client_id');
   };
-  const addUnused = (many: number) =>
-    stage.write((transaction) =>
-      transaction.run(
-        `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, created_at)
-         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1)
-         SELECT 'oac_' || n, 'public', 'app', '[]', 'sessions:read', $2 FROM numbers`,
-        many,
-        stage.clock.now(),
-      ),
-    );
   const count = (table: string) =>
     stage.read(async (query) => (await query.get<{ n: number }>(`SELECT count(*) AS n FROM ${table}`))?.n);
 
@@ -101,7 +92,7 @@ describe('What the authorization server forgets', () => {
   });
 
   it('unused registrations in pages', async () => {
-    await addUnused(1_234);
+    await addUnusedClients(stage, 1_234);
     stage.clock.advance(30 * DAY_MS + 1);
     const write = vi.spyOn(stage.context.database, 'write');
     await sweep(stage.context);
@@ -118,7 +109,7 @@ describe('What the authorization server forgets', () => {
         headers: { 'content-type': 'application/json' },
         payload: { redirect_uris: ['https://app.example/'] },
       });
-    await addUnused(9_999);
+    await addUnusedClients(stage, 9_999);
     stage.clock.advance(30 * 60_000);
     const last = await ask();
     expect(last.statusCode).toBe(201);

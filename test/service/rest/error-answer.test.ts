@@ -1,6 +1,7 @@
+import Fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/service/core/errors.js';
-import { answerOfError } from '../../../src/service/http/answers.js';
+import { answerOfError, answerWith, JSON_TYPE, sendAnswer } from '../../../src/service/http/answers.js';
 import { ERROR, type ErrorCode, errorRow } from '../../../src/wire/error.js';
 
 function answer(error: unknown) {
@@ -35,5 +36,21 @@ describe('The answer to a thrown error', () => {
     expect(limited.get('retry-after')).toBe('17');
     const refused = answer(new ServiceError('VALIDATION_ERROR', 'x', { status: 405, allow: 'GET' }));
     expect([refused.status, new Map(refused.headers).get('allow')]).toEqual([405, 'GET']);
+  });
+
+  it('leaves one that comes while an answer is sent to the log, and cuts the answer', async () => {
+    const logged: unknown[] = [];
+    const log = { info: () => {}, warn: () => {}, error: (_event: string, thrown: unknown) => logged.push(thrown) };
+    const fault = new Error('The disk reported an error.');
+    async function* write(): AsyncGenerator<string> {
+      yield '1';
+      throw fault;
+    }
+    const app = Fastify();
+    app.get('/', (_request, reply) => sendAnswer(reply, { ...answerWith(200, JSON_TYPE, '['), more: write() }, log));
+    const address = await app.listen({ host: '127.0.0.1', port: 0 });
+    await expect(fetch(address).then((answer) => answer.text())).rejects.toThrow();
+    expect(logged).toEqual([fault]);
+    await app.close();
   });
 });

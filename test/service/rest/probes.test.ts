@@ -23,7 +23,7 @@ async function probe(database: Database, whileAsked: (clock: ReturnType<typeof c
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   const context: ServiceContext = { ...stage.context, clock, database, log };
   const app = Fastify();
-  app.setErrorHandler((error, _request, reply) => sendAnswer(reply, answerOfError(error, log, undefined)));
+  app.setErrorHandler((error, _request, reply) => sendAnswer(reply, answerOfError(error, log, undefined), log));
   const health = createHealth(context);
   await health.start().catch(() => {});
   registerProbes(app, context, health);

@@ -4,7 +4,7 @@ import { type ErrorCode, errorRow } from '../../../wire/error.js';
 import { type ActivityKind, recordActivity } from '../../agents/activity.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
 import { createSemaphore, type Semaphore } from '../../core/semaphore.js';
-import { answerWith, logged, sendAnswer } from '../../http/answers.js';
+import { answerWith, sendAnswer } from '../../http/answers.js';
 import type { AddressBook } from '../../http/app.js';
 import { PATH } from '../../oauth/metadata.js';
 import { getBody, type Parameters, readParameters } from '../../oauth/parameters.js';
@@ -663,10 +663,7 @@ function sendDownload(
     ['cross-origin-resource-policy', 'same-origin'],
     ['referrer-policy', 'no-referrer'],
   ] as const;
-  return sendAnswer(reply, {
-    ...answerWith(200, type, '', headers),
-    more: logged(texts, context.log, reply.request.raw),
-  });
+  return sendAnswer(reply, { ...answerWith(200, type, '', headers), more: texts }, context.log);
 }
 
 function sendStreamed(
@@ -682,12 +679,7 @@ function sendStreamed(
     yield end;
   }
   const headers = Object.entries(frameHeaders(view));
-  return sendAnswer(reply, {
-    status: 200,
-    headers,
-    body: start,
-    more: logged(write(), context.log, reply.request.raw),
-  });
+  return sendAnswer(reply, { status: 200, headers, body: start, more: write() }, context.log);
 }
 
 function answerFailure({ context }: AuthorizationServer, thrown: unknown, reply: FastifyReply): FastifyReply {
