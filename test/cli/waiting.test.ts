@@ -71,6 +71,21 @@ describe('a service that does not answer', () => {
   });
 });
 
+describe('an upload that takes long', () => {
+  it('is named, and not as a wait for an answer', async () => {
+    const server = createServer((socket) => socket.on('error', () => {}));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const environment = { ASP_PROFILE: `http://127.0.0.1:${port}/v1`, ASP_TOKEN: 'x' };
+    const words = 'attachment upload package.json --timeout 3500ms --retries 0';
+    const { err } = await runWords(words, { environment, machine: { workingDirectory: process.cwd() } });
+    expect(err).toContain('Uploading package.json.');
+    expect(err).not.toContain('to answer.');
+    server.close();
+  });
+});
+
 describe('a deadline', () => {
   it('that passes after failed tries says why they failed', async () => {
     // The first connection is cut. After that, nothing answers.

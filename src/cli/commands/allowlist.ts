@@ -1,12 +1,11 @@
 import { splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { type Argument, command, describeTable } from '../command.js';
-import { changeEach, MAY_BE_PARTIAL, printRequest, read, write } from '../context/calls.js';
+import { afterChanges, changeEach, MAY_BE_PARTIAL, printRequest, printResults, read, write } from '../context/calls.js';
 import { remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { type ErrorContext, notFound } from '../context/explain.js';
 import { isUsageError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
-import type { Column } from '../terminal/output.js';
 import { timeColumn } from '../terminal/relative-time.js';
 import { parseHandle, parseOwnerGlob, readHandle, readHandles, readList } from '../values.js';
 
@@ -138,13 +137,6 @@ const notListed = (entry: string): ErrorContext => ({
   next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
 });
 
-/** If a change fails after others, those stay. */
-function partly(made: number, before: string): ErrorContext {
-  if (made === 0) return {};
-  const unknown = `${before} The last change may have been made.`;
-  return { outcome: { not_applied: 'applied' }, outcomeText: { not_applied: before, applied: before, unknown } };
-}
-
 export const allowlistApply = command({
   path: 'allowlist apply',
   summary: 'make the list match a file: one entry per line, # for comments',
@@ -171,7 +163,7 @@ export const allowlistApply = command({
     const removed = isPruning ? before.filter((entry) => !wanted.includes(entry)) : [];
     let entries: readonly string[] | null = before;
     const partlyMade = (made: number): ErrorContext =>
-      partly(made, `${made} of ${added.length + removed.length} entries had already been changed.`);
+      made === 0 ? {} : afterChanges(`${made} of ${added.length + removed.length} entries had already been changed.`);
     if (!isDryRun) {
       for (let at = 0; at < added.length; at += ENTRIES_PER_CALL) {
         const body = { entries: added.slice(at, at + ENTRIES_PER_CALL) };
@@ -298,8 +290,7 @@ export const knockDismiss = command({
       for (const sender of senders) await printRequest(context, 'dismissKnock', inputOf(sender));
       return;
     }
-    const column: Column<{ sender: string }> = { title: 'dismissed', value: (one) => one.sender };
-    const print = (items: readonly { sender: string }[]) => context.output.list({ items, next_cursor: null }, [column]);
+    const print = printResults<{ sender: string }>(context, { title: 'dismissed', value: ({ sender }) => sender });
     await changeEach(context, { names: senders, did: 'Dismissed', print }, async (sender) => {
       await write(context, 'dismissKnock', inputOf(sender), notAmongKnocks(sender)).catch((error: unknown) =>
         explainAbsence(context, own, error),

@@ -1,11 +1,19 @@
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../wire/limit.js';
 import { command, describeTable } from '../command.js';
-import { changeEach, collectPages, MAY_BE_PARTIAL, notePage, printRequest, read, write } from '../context/calls.js';
+import {
+  changeEach,
+  collectPages,
+  MAY_BE_PARTIAL,
+  notePage,
+  printRequest,
+  printResults,
+  read,
+  write,
+} from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
 import { usageError } from '../errors.js';
 import { pageOptions, readPageOptions } from '../options.js';
-import type { Column } from '../terminal/output.js';
 import { timeColumn } from '../terminal/relative-time.js';
 import { findIdKind, parseHandle, parseOwnerGlob, readHandle, readId, readList } from '../values.js';
 
@@ -63,9 +71,10 @@ export const blockAdd = command({
         await printRequest(context, 'blockAgent', { body: { handle } }, undefined, suffixOf(index));
       return;
     }
-    const column: Column<{ blocked_handle: string }> = { title: 'handle', value: (block) => block.blocked_handle };
-    const print = (items: readonly { blocked_handle: string }[]) =>
-      context.output.list({ items, next_cursor: null }, [column]);
+    const print = printResults<{ blocked_handle: string }>(context, {
+      title: 'handle',
+      value: ({ blocked_handle: handle }) => handle,
+    });
     await changeEach(context, { names: handles, did: 'Blocked', print }, async (handle, index) => {
       const input = { body: { handle } };
       const { reply } = await write(context, 'blockAgent', input, { subject: handle }, suffixOf(index));
@@ -92,9 +101,7 @@ export const blockRemove = command({
       for (const each of blocked) await printRequest(context, 'unblockAgent', { path: { blocked: each } });
       return;
     }
-    const column: Column<{ blocked: string }> = { title: 'unblocked', value: (one) => one.blocked };
-    const print = (items: readonly { blocked: string }[]) =>
-      context.output.list({ items, next_cursor: null }, [column]);
+    const print = printResults<{ blocked: string }>(context, { title: 'unblocked', value: (one) => one.blocked });
     await changeEach(context, { names: blocked, did: 'Unblocked', print }, async (each) => {
       const { reply } = await write(context, 'unblockAgent', { path: { blocked: each } }, notBlocked(each));
       forget(context, 'blocked', [each]);

@@ -5,6 +5,7 @@ import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import type { AnswerOf, BodyOf } from '../../wire/schemas/endpoint.js';
 import { CliError } from '../errors.js';
 import type { PageOptions } from '../options.js';
+import type { Column } from '../terminal/output.js';
 import type { Context } from './context.js';
 import { type ErrorContext, explain, findErrorContext, withContext } from './explain.js';
 
@@ -62,7 +63,7 @@ export const MAY_BE_PARTIAL = 'Exit 10 means that only a part was done.';
 /** The objects of a command that changes one after the other, and how it says so. */
 interface Changing<Item> {
   readonly names: readonly string[];
-  /** What was done to them: `Blocked`. */
+  /** How the result begins, such as `Blocked`. */
   readonly did: string;
   readonly print: (items: readonly Item[]) => Promise<void>;
 }
@@ -107,10 +108,20 @@ function partlyDone(error: unknown, before: string, [failed, ...untried]: readon
 async function stopped(error: unknown, before: string): Promise<unknown> {
   const { RequestError } = await import('../../client/http/request-error.js');
   if (!(error instanceof RequestError)) return error;
-  const made = `${before} before that.`;
-  const outcomeText = { not_applied: made, applied: made, unknown: `${made} The last change may have been made.` };
-  return withContext(error, { ...findErrorContext(error), outcome: { not_applied: 'applied' }, outcomeText });
+  return withContext(error, { ...findErrorContext(error), ...afterChanges(`${before} before that.`) });
 }
+
+/** For a failure after changes that stay. `made` says which. */
+export const afterChanges = (made: string): ErrorContext => ({
+  outcome: { not_applied: 'applied' },
+  outcomeText: { not_applied: made, applied: made, unknown: `${made} The last change may have been made.` },
+});
+
+/** Prints the results of changes as a list with one column. */
+export const printResults =
+  <Item extends object>({ output }: Pick<Context, 'output'>, column: Column<Item>) =>
+  (items: readonly Item[]): Promise<void> =>
+    output.list({ items, next_cursor: null }, [column]);
 
 /** A call that changes nothing. */
 export async function read<Name extends JsonOperation>(

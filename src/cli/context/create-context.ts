@@ -163,7 +163,9 @@ function noteSilence(transport: Transport, { clock }: Pick<Surroundings, 'clock'
         isSaid = true;
         void output.note(`Waiting for ${new URL(request.url).host} to answer.`);
       };
-      const cancel = isSaid ? undefined : clock.schedule(NOTED_SILENCE_MS, say, true);
+      // The service answers an upload once it has all of it.
+      const isUpload = typeof request.body === 'object' && Symbol.asyncIterator in request.body;
+      const cancel = isSaid || isUpload ? undefined : clock.schedule(NOTED_SILENCE_MS, say, true);
       try {
         return await transport.send(request);
       } finally {

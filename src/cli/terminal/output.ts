@@ -253,7 +253,7 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
   let failureOnDocument: string | undefined;
   /**
    * A document on which `--jq` fails is printed in full: it may contain a new secret, which no other command shows. The
-   * command goes on: more may depend on it than what it prints.
+   * command continues: its output may not be all that matters.
    */
   const print = async (json: string): Promise<void> => {
     if (filter === undefined) return stdout.write(`${json}\n`);

@@ -233,7 +233,7 @@ describe('asp serve starts', () => {
         return () => {};
       },
     };
-    // What the command would load, which takes long when no other test has loaded it.
+    // Loaded now: that is slow if no other test has done it.
     await import('../../../src/service/service.js');
     const streams = captureStreams();
     const stop = new AbortController();

@@ -3,13 +3,12 @@ import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
-import { changeEach, MAY_BE_PARTIAL } from '../../context/calls.js';
+import { changeEach, MAY_BE_PARTIAL, printResults } from '../../context/calls.js';
 import { forget } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import type { OperatorInput } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
 import { listRunningServices, localNotRunning } from '../../profile/local-service.js';
-import type { Column } from '../../terminal/output.js';
 import { showProgress } from '../../terminal/progress.js';
 import { isoSeconds } from '../../terminal/relative-time.js';
 import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
@@ -304,8 +303,7 @@ export const serveAgentAdd = command({
   }),
   async run(context, { handles, policy, displayName }) {
     const name = displayName === undefined ? {} : { display_name: displayName };
-    const column: Column<{ handle: string }> = { title: 'handle', value: (agent) => agent.handle };
-    const print = (items: readonly { handle: string }[]) => context.output.list({ items, next_cursor: null }, [column]);
+    const print = printResults<{ handle: string }>(context, { title: 'handle', value: ({ handle }) => handle });
     await changeEach(context, { names: handles, did: 'Added', print }, (handle) =>
       callService(context, 'addOperatorAgent', { body: { handle, inbound_policy: policy, ...name } }),
     );

@@ -206,7 +206,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
   const signal = AbortSignal.any([context.signal, halt.signal]);
   const waiting = { ...context, signal };
   const { isFollowing, view } = options;
-  // Like the connection itself: with a deadline, it tries as often as any request.
+  // As the connection does: with a deadline, a request is only repeated a few times.
   const waits = view === 'agent' || (isFollowing && context.globals.timeoutMs === undefined);
   let begun: Tail | undefined;
   let readyFile: ReadyFile | undefined;
