@@ -245,21 +245,10 @@ function sectionsOf(file: string): Section[] {
 }
 
 /** Names that TypeScript and Node.js declare. */
-const KNOWN = new Set([
-  ...[
-    'AbortSignal',
-    'AsyncDisposable',
-    'AsyncIterable',
-    'Blob',
-    'Buffer',
-    'Error',
-    'Exclude',
-    'Extract',
-    'File',
-    'Omit',
-  ],
-  ...['Partial', 'Pick', 'Promise', 'Readonly', 'Record', 'RegExp', 'Socket', 'Symbol', 'Uint8Array', 'URL'],
-]);
+const KNOWN = new Set(
+  `AbortSignal AsyncDisposable AsyncIterable Blob Buffer Error Exclude Extract File Omit Partial Pick Promise Readonly Record
+  RegExp Socket Symbol Uint8Array URL`.split(/\s+/),
+);
 
 /** The types that these sections name, and that no one can import, until every name is explained. */
 function othersOf(sections: readonly Section[]): Section[] {

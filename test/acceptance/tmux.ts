@@ -3,13 +3,13 @@ import type { Home } from './program.js';
 
 /** A real terminal in which a shell runs one line. */
 interface Tmux {
-  /** What the terminal shows, without the blanks at the ends of lines. */
+  /** The text on the screen, without blanks at the ends of lines. */
   screen(): Promise<string>;
   /** Waits until the terminal shows this. */
   shows(pattern: RegExp): Promise<unknown>;
   type(...keys: string[]): Promise<unknown>;
   resize(columns: number): Promise<unknown>;
-  /** What the terminal shows, with its colors as escape sequences. */
+  /** The text on the screen, with escape sequences for colors. */
   escapes(): Promise<string>;
   close(): Promise<unknown>;
 }
