@@ -30,7 +30,7 @@ interface Chore {
  * function stops it.
  */
 export function startHousekeeping(context: ServiceContext, keys: SigningKeys, health: Health): () => Promise<void> {
-  const { clock, database, log, settings } = context;
+  const { clock, database, log, meter, settings } = context;
   const { retentionMs } = settings;
   let isStopping = false;
   const chores: Readonly<Record<string, Chore>> = {
@@ -56,12 +56,15 @@ export function startHousekeeping(context: ServiceContext, keys: SigningKeys, he
     // One time for all, unless a test controls it.
     return takeTurn(database.aside, name, everyMs * TURN_SHARE, clock.isSystem === true ? null : clock.now());
   };
+  for (const name of Object.keys(chores)) meter.choreDone(name, 0);
   const stops = Object.entries(chores).map(([name, { everyMs, isDelayed, work }]) =>
     repeat(
       clock,
       everyMs,
       async () => {
-        if (await isOurTurn(name, everyMs)) await work();
+        if (!(await isOurTurn(name, everyMs))) return;
+        await work();
+        meter.choreDone(name, clock.now());
       },
       (error) => log.error('housekeeping_failed', error, { chore: name }),
       isDelayed,

@@ -63,6 +63,7 @@ async function openOwn({ data, mustExist, clock = systemClock }: StoreOptions, l
     database: await openSqlite(data, {
       onFault: logError(log, 'after_commit_failed'),
       onCommit: meter.committed,
+      onFailure: meter.databaseFailed,
       mustExist,
     }),
     bus: createLocalBus(logError(log, 'bus_failed')),
@@ -85,6 +86,7 @@ async function openShared(
     limits: databaseLimits,
     onFault,
     onCommit: meter.committed,
+    onFailure: meter.databaseFailed,
     mustExist,
     onOutage(fault) {
       if (fault === undefined) log.info('database_up');

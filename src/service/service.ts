@@ -13,6 +13,7 @@ import {
   type AccountPolicy,
   type Addresses,
   DEFAULT_ACCOUNT_POLICY,
+  isSearchOn,
   type Log,
   type ServiceContext,
 } from './core/context.js';
@@ -58,7 +59,7 @@ import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch, type RecentWatch } from './operator/recent.js';
 import { type Rehearsal, reportEvents, resetData } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
-import { measureDatabase } from './store/operator.js';
+import { type DatabaseMeasures, readMeasures } from './store/operator.js';
 import { registerAuthorizationServer } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
 import { createPushTestRow } from './web/dashboard/push-settings.js';
@@ -69,7 +70,7 @@ interface Watch {
   readonly meter: Meter;
   /** The address of the metrics; undefined: they are off. */
   start(
-    context: Pick<ServiceContext, 'database' | 'log'>,
+    context: Pick<ServiceContext, 'bus' | 'clock' | 'database' | 'log' | 'settings'>,
     backups: ReadBackups | undefined,
   ): Promise<string | undefined>;
   stop(): Promise<void>;
@@ -85,13 +86,16 @@ async function createWatch(port: number | undefined, version: string): Promise<W
   let close = async (): Promise<void> => {};
   return {
     meter: metrics.meter,
-    async start({ database, log }, backups) {
-      const databaseBytes = (): Promise<number | undefined> =>
-        database.read(measureDatabase).catch((error) => {
-          log.error('database_not_measured', error);
-          return undefined;
-        });
-      metrics.observe({ databaseBytes, backups });
+    async start(context, backups) {
+      const { bus, clock, database, log } = context;
+      const measure = (): Promise<DatabaseMeasures | undefined> =>
+        database
+          .read((query) => readMeasures(query, clock.now(), isSearchOn(context)))
+          .catch((error) => {
+            log.error('database_not_measured', error);
+            return undefined;
+          });
+      metrics.observe({ clock, measure, load: database.load, lines: bus.lines, backups });
       const { serveMetrics } = await import('./operator/metrics.js');
       const server = await serveMetrics(metrics, port, log);
       close = server.close;

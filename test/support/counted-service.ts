@@ -9,7 +9,7 @@ import { toAddresses } from '../../src/service/addresses.js';
 import { openAttachmentFiles } from '../../src/service/attachments/files.js';
 import { DEFAULT_ACCOUNT_POLICY, type Log } from '../../src/service/core/context.js';
 import type { Database, Query, SharedDatabase, Transaction, Work } from '../../src/service/core/database.js';
-import { unmetered } from '../../src/service/core/meter.js';
+import { type Meter, unmetered } from '../../src/service/core/meter.js';
 import { createMemoryLimits, unlimited } from '../../src/service/core/rate-limits.js';
 import { createHeldBytes } from '../../src/service/core/semaphore.js';
 import { createHttpServer } from '../../src/service/http/app.js';
@@ -31,6 +31,8 @@ interface Counts {
   statements: number;
   /** The calls that the database has not answered yet. */
   open: number;
+  /** Requests that were refused at once. */
+  shed: number;
 }
 
 export interface CountedService {
@@ -53,7 +55,7 @@ export async function startCountedService(options: {
   queueMs?: () => number;
 }): Promise<CountedService> {
   const { clock, areLimitsOn = false, queueMs } = options;
-  const counts: Counts = { reads: 0, writes: 0, statements: 0, open: 0 };
+  const counts: Counts = { reads: 0, writes: 0, statements: 0, open: 0, shed: 0 };
   const asked: string[] = [];
   const faults: unknown[] = [];
   const log: Log = { info: () => {}, warn: () => {}, error: (_event, error) => void faults.push(error) };
@@ -66,6 +68,12 @@ export async function startCountedService(options: {
   const limits = isShared(database) ? createStoredLimits(database.aside, () => clock.now()) : createMemoryLimits(clock);
   const files = await openAttachmentFiles(undefined);
   let listener: RequestListener = () => {};
+  const meter: Meter = {
+    ...unmetered,
+    shed() {
+      counts.shed += 1;
+    },
+  };
   const server = createHttpServer((request, response) => listener(request, response));
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
@@ -80,7 +88,7 @@ export async function startCountedService(options: {
       bus,
       limits: areLimitsOn ? limits : unlimited,
       unread: createHeldBytes(UNREAD_MAX_BYTES),
-      meter: unmetered,
+      meter,
       log,
       settings: {
         addresses: toAddresses({ host: '127.0.0.1', isBehindProxy: false }, port),

@@ -11,7 +11,7 @@ import type { StagedUpload } from './receive-upload.js';
  * gets it as an attachment. The one before is swept like one that no message refers to.
  */
 export async function changePicture(
-  context: Pick<ServiceContext, 'clock' | 'settings'>,
+  context: Pick<ServiceContext, 'clock' | 'meter' | 'settings'>,
   transaction: Transaction,
   { id: agentId, account_id: accountId }: Pick<AgentRow, 'id' | 'account_id'>,
   staged: StagedUpload | undefined,

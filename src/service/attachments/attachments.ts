@@ -116,7 +116,7 @@ function carriesMessage(payload: string, sequence: number): boolean {
 
 /** Gives a staged file its row: after the commit it is an attachment, pending until a message refers to it. */
 export async function uploadAttachment(
-  context: Pick<ServiceContext, 'clock' | 'settings'>,
+  context: Pick<ServiceContext, 'clock' | 'meter' | 'settings'>,
   actor: Pick<AgentActor, 'accountId' | 'agentId'>,
   staged: StagedUpload,
   transaction: Transaction,
@@ -131,7 +131,10 @@ export async function uploadAttachment(
     sha256: staged.sha256,
     created_at: context.clock.now(),
   });
-  transaction.afterCommit(staged.keep);
+  transaction.afterCommit(() => {
+    staged.keep();
+    context.meter.attachmentBytes('in', staged.size);
+  });
   return { id: staged.id, filename: staged.filename, content_type: staged.contentType, size: staged.size };
 }
 

@@ -37,6 +37,8 @@ export interface Bus {
    * is known yet.
    */
   settledPosition(): number | undefined;
+  /** Whether each connection to the others is up, by its name; none if everyone is in this process. */
+  lines(): Readonly<Record<string, boolean>>;
   /** Something may have been committed without a notification: everyone must look. */
   noteLoss(): void;
   notify(signal: Signal): void;

@@ -88,8 +88,26 @@ export interface Database extends Work {
    * down: requests then wait for it to return, not for each other.
    */
   queueMs(): number;
+  load(): DatabaseLoad;
   close(): Promise<void>;
 }
+
+/** How busy a database is right now. */
+export interface DatabaseLoad {
+  /** Calls that wait for a connection, or for their turn to commit. */
+  readonly waiting: number;
+  /** Its connections by what they are for; empty for a file. */
+  readonly pools: Readonly<Record<string, PoolLoad>>;
+}
+
+export interface PoolLoad {
+  readonly used: number;
+  readonly idle: number;
+  readonly max: number;
+}
+
+/** Why a call failed: no connection, a refusal, or a commit that got no answer and may be done. */
+export type DatabaseFailure = 'lost' | 'refused' | 'unknown';
 
 /** How much of a database one service may use. */
 export interface PostgresLimits {
@@ -137,6 +155,8 @@ export interface Calls {
   listen(listener: (text: string) => void): () => void;
   /** Whether this process receives notifications, as far as it knows. */
   isUp(): boolean;
+  /** Whether each connection that carries them is up, by its name. */
+  lines(): Readonly<Record<string, boolean>>;
   /** Calls `listener` whenever that begins, and so whenever notifications may have been lost before. */
   onUp(listener: () => void): void;
 }

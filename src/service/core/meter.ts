@@ -1,3 +1,5 @@
+import type { GrantType } from '../../wire/oauth.js';
+import type { DatabaseFailure } from './database.js';
 import { hasCode } from './errors.js';
 import type { Budget, LimitName, RateLimits } from './rate-limits.js';
 
@@ -26,8 +28,17 @@ export interface Meter {
   refused(limit: LimitName): void;
   /** The loop guard refused a message. */
   loopStopped(): void;
-  /** The number of writes that shared one commit. */
-  committed(writes: number): void;
+  /** The number of writes that shared one commit, and how long the database took to confirm it. */
+  committed(writes: number, ms: number): void;
+  databaseFailed(failure: DatabaseFailure): void;
+  /** A request was refused at once, because it would have waited too long. */
+  shed(): void;
+  /** A background task has ended well; 0: it will, later. `chore` is one of a fixed set. */
+  choreDone(chore: string, at: number): void;
+  /** Bytes of attachments that arrived here or left. */
+  attachmentBytes(direction: 'in' | 'out', bytes: number): void;
+  issuedToken(grantType: GrantType): void;
+  signedIn(): void;
   /** Whether the service is ready for requests. */
   readiness(isReady: boolean): void;
   /** How far this machine's clock is ahead of the database's. */
@@ -61,6 +72,12 @@ export const unmetered: Meter = {
   refused: () => {},
   loopStopped: () => {},
   committed: () => {},
+  databaseFailed: () => {},
+  shed: () => {},
+  choreDone: () => {},
+  attachmentBytes: () => {},
+  issuedToken: () => {},
+  signedIn: () => {},
   readiness: () => {},
   clockOffset: () => {},
   orphansFound: () => {},

@@ -46,7 +46,9 @@ async function download(context: ServiceContext, request: FastifyRequest, reply:
     return isSigned ? findAttachment(query, String(id)) : undefined;
   });
   if (row === undefined) throw new ServiceError('NOT_FOUND');
-  return sendFile(reply, request, row, await openFile(context, row.id));
+  const file = await openFile(context, row.id);
+  const countSent = (bytes: number): void => context.meter.attachmentBytes('out', bytes);
+  return sendFile(reply, request, { row, file, countSent });
 }
 
 /** A file that the sweep discarded by mistake comes back. A missing file is a fault, and not a 404. */
@@ -78,11 +80,17 @@ function describeFile(reply: FastifyReply, row: AttachmentRow): void {
     .header('etag', toEtag(row));
 }
 
+interface Sendable {
+  readonly row: AttachmentRow;
+  readonly file: FileHandle;
+  /** Called with the number of bytes that were read for the answer, whole or cut. */
+  readonly countSent: (bytes: number) => void;
+}
+
 function sendFile(
   reply: FastifyReply,
   request: FastifyRequest,
-  row: AttachmentRow,
-  file: FileHandle,
+  { row, file, countSent }: Sendable,
 ): FastifyReply | Promise<FastifyReply> {
   describeFile(reply, row);
   const validator = request.headers['if-range'];
@@ -92,7 +100,9 @@ function sendFile(
   const { first, last } = range ?? { first: 0, last: row.size - 1 };
   if (range !== undefined) reply.code(206).header('content-range', `bytes ${first}-${last}/${row.size}`);
   reply.header('content-length', last - first + 1);
-  return reply.send(file.createReadStream({ start: first, end: last }));
+  const bytes = file.createReadStream({ start: first, end: last });
+  bytes.once('close', () => countSent(bytes.bytesRead));
+  return reply.send(bytes);
 }
 
 async function refuseRange(reply: FastifyReply, row: AttachmentRow, file: FileHandle): Promise<FastifyReply> {

@@ -87,8 +87,9 @@ async function admitAgain({ context, verify }: Rest, { request }: AdmittedCall):
 const QUEUE_MAX_MS = 1_000;
 
 /** @throws ServiceError 503, while the database is overloaded. */
-export function requireShortQueue({ database }: ServiceContext): void {
+export function requireShortQueue({ database, meter }: ServiceContext): void {
   if (database.queueMs() <= QUEUE_MAX_MS) return;
+  meter.shed();
   throw new ServiceError('INTERNAL_ERROR', 'The service is overloaded. Try again soon.', {
     status: 503,
     retryAfterS: 1,

@@ -82,6 +82,7 @@ export function createNatsCalls(options: NatsOptions, fallback: Calls): NatsCall
     },
     // Another service may send over either.
     isUp: () => line.connection !== undefined && fallback.isUp(),
+    lines: () => ({ ...fallback.lines(), nats: line.connection !== undefined }),
     onUp(listener) {
       upListeners.push(listener);
       fallback.onUp(listener);

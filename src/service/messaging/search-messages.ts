@@ -38,9 +38,12 @@ const SEARCHED_CHARACTERS_MAX = 32 * 1024;
 const PAUSE_MS = 1000;
 
 /** Keeps the word index at most about a second behind the log; a search reads the rest itself. */
-export function startIndexing(context: Pick<ServiceContext, 'clock' | 'database' | 'log'>): () => Promise<void> {
+export function startIndexing(
+  context: Pick<ServiceContext, 'clock' | 'database' | 'log' | 'meter'>,
+): () => Promise<void> {
   const catchUp = async (): Promise<void> => {
     while (await indexMessages(context));
+    context.meter.choreDone('index_messages', context.clock.now());
   };
   return repeat(context.clock, PAUSE_MS, catchUp, (error) => {
     // An outage is reported once, by the code that notices it.

@@ -15,6 +15,7 @@ export function createLocalBus(onFault: (error: unknown) => void): Bus {
     watchLosses: () => () => false,
     beat: () => {},
     settledPosition: () => undefined,
+    lines: () => ({}),
     noteLoss: () => {},
     notify(signal) {
       for (const listener of [...listeners]) {
@@ -235,6 +236,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
 
   return {
     isReliable: false,
+    lines: calls.lines,
     watchLosses: losses.watch,
     settledPosition: marks.settled,
     beat(processName, others, end) {

@@ -92,7 +92,9 @@ export async function answerToken(
   await countAttempt(server, presented, toNetwork(request.ip));
   if (grantType === 'refresh_token') return answerRefresh(server, { parameters, presented }, reply);
   const granted = await runGrant(server, GRANT[grantType], { parameters, presented });
-  return reply.send(await toTokenReply(server, granted));
+  const body = await toTokenReply(server, granted);
+  server.context.meter.issuedToken(grantType);
+  return reply.send(body);
 }
 
 /**
@@ -112,6 +114,7 @@ async function answerRefresh(
     const granted = await runGrant(server, grantRefreshToken, request, () => reply.raw.destroyed);
     rotatedTo = granted.refreshToken;
     const body = await toTokenReply(server, granted);
+    server.context.meter.issuedToken('refresh_token');
     void settle(server, delivery, { presentedHash, rotatedTo }).finally(unlock);
     return reply.send(body);
   } catch (error) {

@@ -1,11 +1,15 @@
 import { createServer } from 'node:http';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Clock } from '../../kit/clock.js';
+import { GRANT_TYPES } from '../../wire/oauth.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { Log } from '../core/context.js';
+import type { DatabaseLoad } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
 import { closeServer, createHostGuard, listen, loopbackNames } from '../http/app.js';
+import type { Backlog, DatabaseMeasures } from '../store/operator.js';
 import { isSuccessful, type ReadBackups } from './backup-records.js';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -25,7 +29,12 @@ export interface Metrics {
 }
 
 interface MetricSources {
-  readonly databaseBytes: () => Promise<number | undefined>;
+  readonly clock: Clock;
+  /** Undefined: the database does not answer. */
+  readonly measure: () => Promise<DatabaseMeasures | undefined>;
+  readonly load: () => DatabaseLoad;
+  /** Whether each connection that carries notifications is up. */
+  readonly lines: () => Readonly<Record<string, boolean>>;
   /** Undefined: `asp serve backup` does not back up this data. */
   readonly backups: ReadBackups | undefined;
 }
@@ -37,11 +46,17 @@ export function createMetrics(version: string): Metrics {
   const registers = [registry];
   const info = new Gauge({ name: 'asp_info', help: 'The running version.', labelNames: ['version'], registers });
   info.set({ version }, 1);
+  let look = async (): Promise<void> => {};
   return {
     meter: createMeter(registers),
-    observe: (sources) => observe(registers, sources),
-    // prom-client spells NaN, the mean of no samples, its own way.
-    read: async () => ({ type: registry.contentType, text: (await registry.metrics()).replaceAll(/ Nan$/gm, ' NaN') }),
+    observe(sources) {
+      look = createLook(registers, sources);
+    },
+    async read() {
+      await look();
+      // prom-client spells NaN, the mean of no samples, its own way.
+      return { type: registry.contentType, text: (await registry.metrics()).replaceAll(/ Nan$/gm, ' NaN') };
+    },
     close: () => registry.clear(),
   };
 }
@@ -85,6 +100,42 @@ function createMeter(registers: Registry[]): Meter {
     buckets: BATCH_BUCKETS,
     registers,
   });
+  const commitTime = new Histogram({
+    name: 'asp_commit_duration_seconds',
+    help: 'How long the database took to confirm a commit.',
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const failures = new Counter({
+    name: 'asp_database_failures_total',
+    help: 'Calls of the database that failed, even if a retry succeeded; unknown: a commit that got no answer.',
+    labelNames: ['failure'],
+    registers,
+  });
+  const shed = new Counter({
+    name: 'asp_requests_shed_total',
+    help: 'Requests refused at once with 503, because they would have waited too long for the database.',
+    registers,
+  });
+  const chores = new Gauge({
+    name: 'asp_chore_last_success_timestamp_seconds',
+    help: 'When this process last ended each background task well. 0: not yet.',
+    labelNames: ['chore'],
+    registers,
+  });
+  const attachmentBytes = new Counter({
+    name: 'asp_attachment_bytes_total',
+    help: 'Bytes of attachments uploaded (in) and downloaded (out).',
+    labelNames: ['direction'],
+    registers,
+  });
+  const tokens = new Counter({
+    name: 'asp_tokens_issued_total',
+    help: 'Access tokens issued, by grant type.',
+    labelNames: ['grant_type'],
+    registers,
+  });
+  const signIns = new Counter({ name: 'asp_sign_ins_total', help: 'Sign-ins that succeeded.', registers });
   const ready = new Gauge({
     name: 'asp_ready',
     help: 'Whether the service is ready for requests, as of the last heartbeat.',
@@ -147,6 +198,9 @@ function createMeter(registers: Registry[]): Meter {
   for (const kind of ['sessions', 'events', 'attachments']) deletions.inc({ kind }, 0);
   for (const outcome of ['sent', 'gone', 'retried', 'failed', 'dropped']) pushes.inc({ outcome }, 0);
   for (const outcome of ['answered', 'failed', 'off']) calls.inc({ outcome }, 0);
+  for (const failure of ['lost', 'refused', 'unknown']) failures.inc({ failure }, 0);
+  for (const direction of ['in', 'out']) attachmentBytes.inc({ direction }, 0);
+  for (const grantType of GRANT_TYPES) tokens.inc({ grant_type: grantType }, 0);
   for (const limit of Object.keys(LIMIT)) refusals.inc({ limit }, 0);
   for (const code of Object.values(CLOSE_CODE)) closes.inc({ code: String(code) }, 0);
   return {
@@ -162,7 +216,16 @@ function createMeter(registers: Registry[]): Meter {
     },
     refused: (limit) => refusals.inc({ limit }),
     loopStopped: () => loops.inc(),
-    committed: (writes) => batches.observe(writes),
+    committed(writes, ms) {
+      batches.observe(writes);
+      commitTime.observe(ms / 1000);
+    },
+    databaseFailed: (failure) => failures.inc({ failure }),
+    shed: () => shed.inc(),
+    choreDone: (chore, at) => chores.set({ chore }, at / 1000),
+    attachmentBytes: (direction, bytes) => attachmentBytes.inc({ direction }, bytes),
+    issuedToken: (grantType) => tokens.inc({ grant_type: grantType }),
+    signedIn: () => signIns.inc(),
     readiness: (isReady) => ready.set(isReady ? 1 : 0),
     clockOffset: (ms) => offset.set(ms / 1000),
     orphansFound: (count) => orphans.set(count),
@@ -179,25 +242,45 @@ function createMeter(registers: Registry[]): Meter {
   };
 }
 
-function observe(registers: Registry[], { databaseBytes, backups }: MetricSources): void {
-  if (backups !== undefined)
-    new Gauge({
-      name: 'asp_backup_last_success_timestamp_seconds',
-      help: 'When the last successful backup began. 0: never.',
-      registers,
-      async collect() {
-        this.set(((await backups()).find(isSuccessful)?.began_at ?? 0) / 1000);
-      },
-    });
-  new Gauge({
-    name: 'asp_database_bytes',
-    help: 'Size of the database.',
-    registers,
-    async collect() {
-      const bytes = await databaseBytes();
-      if (bytes !== undefined) this.set(bytes);
-    },
-  });
+/** Evaluates gauges when someone reads the metrics. Without an answer of the database, those that it knows are NaN. */
+function createLook(
+  registers: Registry[],
+  { clock, measure, load, lines, backups }: MetricSources,
+): () => Promise<void> {
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge({ name, help, labelNames, registers });
+  const backup =
+    backups && gauge('asp_backup_last_success_timestamp_seconds', 'When the last successful backup began. 0: never.');
+  const size = gauge('asp_database_bytes', 'Size of the database.');
+  const waiting = gauge('asp_database_waiting', 'Calls that wait for a connection, or for their turn to commit.');
+  const connections = gauge('asp_database_connections', 'Connections to PostgreSQL.', ['pool', 'state']);
+  const most = gauge('asp_database_connections_max', 'The most connections to PostgreSQL.', ['pool']);
+  const line = gauge('asp_bus_connected', 'Whether the connection for notifications is up.', ['bus']);
+  const behind = gauge('asp_backlog_events', 'Events that are not in inboxes or the search index yet.', ['queue']);
+  const age = gauge('asp_backlog_oldest_seconds', 'Age of the oldest of them. 0: there are none.', ['queue']);
+  const key = gauge('asp_signing_key_created_timestamp_seconds', 'When the key that signs tokens was made.');
+
+  const setBacklog = (queue: 'inboxes' | 'search', backlog: Backlog | undefined): void => {
+    const { events, oldestAt = clock.now() } = backlog ?? { events: Number.NaN, oldestAt: Number.NaN };
+    behind.set({ queue }, events);
+    age.set({ queue }, oldestAt > clock.now() ? 0 : (clock.now() - oldestAt) / 1000);
+  };
+  return async () => {
+    const [measures, records] = await Promise.all([measure(), backups?.()]);
+    backup?.set((records?.find(isSuccessful)?.began_at ?? 0) / 1000);
+    size.set(measures?.bytes ?? Number.NaN);
+    key.set((measures?.signingKeyCreatedAt ?? Number.NaN) / 1000);
+    setBacklog('inboxes', measures?.inboxBacklog);
+    setBacklog('search', measures?.searchBacklog);
+    const { waiting: calls, pools } = load();
+    waiting.set(calls);
+    for (const [pool, { used, idle, max }] of Object.entries(pools)) {
+      connections.set({ pool, state: 'used' }, used);
+      connections.set({ pool, state: 'idle' }, idle);
+      most.set({ pool }, max);
+    }
+    for (const [bus, isUp] of Object.entries(lines())) line.set({ bus }, isUp ? 1 : 0);
+  };
 }
 
 const HOST = '127.0.0.1';

@@ -90,6 +90,57 @@ export async function measureDatabase(query: Query): Promise<number | undefined>
   return row?.bytes;
 }
 
+/** Events that background work has not reached yet. */
+export interface Backlog {
+  /** Counted up to 10,000. */
+  readonly events: number;
+  /** When the oldest of them happened; undefined: there are none. */
+  readonly oldestAt: number | undefined;
+}
+
+/** What only the database knows, for the metrics. */
+export interface DatabaseMeasures {
+  readonly bytes: number | undefined;
+  readonly inboxBacklog: Backlog;
+  /** Undefined: messages are not indexed. */
+  readonly searchBacklog: Backlog | undefined;
+  /** When the key that signs tokens now was made. */
+  readonly signingKeyCreatedAt: number | undefined;
+}
+
+const BACKLOG_MAX = 10_000;
+
+/** The first events that are not in the inboxes, or not in the word index. */
+const BEHIND: Readonly<Record<Dialect, Readonly<Record<'inbox' | 'search', string>>>> = {
+  sqlite: {
+    inbox: 'SELECT position FROM event WHERE position > (SELECT spread_position FROM inbox_progress)',
+    search: 'SELECT position FROM event WHERE position > (SELECT indexed_position FROM search_progress)',
+  },
+  postgres: { inbox: 'SELECT position FROM inbox_queue', search: 'SELECT position FROM search_queue' },
+};
+
+export async function readMeasures(query: Query, now: number, isSearchOn: boolean): Promise<DatabaseMeasures> {
+  const key = await query.get<{ created_at: number }>(
+    'SELECT created_at FROM signing_key WHERE signs_from <= $1 ORDER BY signs_from DESC, kid DESC LIMIT 1',
+    now,
+  );
+  return {
+    bytes: await measureDatabase(query),
+    inboxBacklog: await measureBacklog(query, BEHIND[query.dialect].inbox),
+    searchBacklog: isSearchOn ? await measureBacklog(query, BEHIND[query.dialect].search) : undefined,
+    signingKeyCreatedAt: key?.created_at,
+  };
+}
+
+async function measureBacklog(query: Query, behind: string): Promise<Backlog> {
+  const row = await query.get<{ events: number; first: number | null }>(
+    `SELECT COUNT(*) AS events, MIN(position) AS first FROM (${behind} ORDER BY position LIMIT ${BACKLOG_MAX}) AS behind`,
+  );
+  if (row === undefined || row.first === null) return { events: 0, oldestAt: undefined };
+  const oldest = await query.get<{ created_at: number }>('SELECT created_at FROM event WHERE position = $1', row.first);
+  return { events: row.events, oldestAt: oldest?.created_at };
+}
+
 /** Accounts that no person signed up for, by name. */
 export function listLocalAccounts(query: Query, limit: number): Promise<AccountRow[]> {
   return query.all<AccountRow>(

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { messageOf } from '../../kit/format.js';
-import type { PostgresLimits, Query } from '../core/database.js';
+import type { PoolLoad, PostgresLimits, Query } from '../core/database.js';
 import { isOutage, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
 import { decodeText } from './postgres-query.js';
@@ -240,6 +240,7 @@ export interface ConnectionPool {
   connect(): Promise<pg.PoolClient>;
   /** From now on, no connection is used that was opened before. */
   renew(): void;
+  load(): PoolLoad;
   close(): Promise<void>;
 }
 
@@ -361,6 +362,7 @@ export function createDriver(address: DatabaseAddress, limits: PostgresLimits): 
         renew() {
           current = new WeakSet();
         },
+        load: () => ({ used: pool.totalCount - pool.idleCount, idle: pool.idleCount, max: connectionsMax }),
         async close() {
           if (!pool.ended) await pool.end();
         },

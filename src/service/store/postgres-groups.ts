@@ -4,7 +4,7 @@ import type { Transaction } from '../core/database.js';
 import { isOutage, OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
 import { estimateWaitMs } from '../core/semaphore.js';
-import { type Ask, createQuery, type Done, tryNames } from './postgres-query.js';
+import { type Ask, type Committed, createQuery, type Done, tryNames } from './postgres-query.js';
 
 type Step<T> = (transaction: Transaction) => Promise<T>;
 
@@ -28,6 +28,8 @@ export interface WriteGroups {
   write<T>(work: Step<T>, holds: readonly string[]): Promise<T>;
   /** How long a write that comes now will wait for its group. */
   waitMs(): number;
+  /** How many writes wait for theirs. */
+  waiting(): number;
   /** Accepts nothing new, and resolves when no group is left; undefined: there is none. */
   close(): Promise<void> | undefined;
 }
@@ -40,11 +42,11 @@ export interface GroupOptions {
   /** Whether the running calls make no progress. */
   readonly isStuck: () => boolean;
   /** Runs this in one transaction, once. */
-  readonly transact: (run: (client: ClientBase) => Promise<Done<Outcomes>>) => Promise<Done<Outcomes>>;
+  readonly transact: (run: (client: ClientBase) => Promise<Done<Outcomes>>) => Promise<Committed<Outcomes>>;
   readonly writeAlone: <T>(work: Step<T>) => Promise<T>;
   readonly onFault: (error: unknown) => void;
-  /** Called with the number of writes in a commit. */
-  readonly onCommit: (writes: number) => void;
+  /** Called with the number of writes in a commit, and how long it took. */
+  readonly onCommit: (writes: number, ms: number) => void;
   readonly onUnknownCommit: () => void;
 }
 
@@ -143,6 +145,7 @@ export function createWriteGroups(options: GroupOptions): WriteGroups {
         if (!isDue) setImmediate(beginAll);
         isDue = true;
       }),
+    waiting: () => waiting.length,
     waitMs() {
       const [first] = waiting;
       if (first === undefined) return 0;
@@ -177,8 +180,8 @@ async function commitTogether(
   names: ReadonlySet<string>,
 ): Promise<void> {
   try {
-    const { result } = await transact((client) => runTogether(client, schema, group, names));
-    onCommit(group.length);
+    const { result, commitMs } = await transact((client) => runTogether(client, schema, group, names));
+    onCommit(group.length, commitMs);
     for (const settle of result) settle();
   } catch (error) {
     const isUnknown = isOutage(error) && error.code === 'COMMIT_UNKNOWN';

@@ -123,6 +123,11 @@ export interface Done<T> {
   failure(): unknown;
 }
 
+export interface Committed<T> extends Done<T> {
+  /** How long the database took to confirm it. */
+  readonly commitMs: number;
+}
+
 /** A statement was refused because an earlier one of its transaction has failed. */
 const isConsequence = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === '25P02'; // in_failed_sql_transaction
 

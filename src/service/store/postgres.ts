@@ -5,6 +5,7 @@ import { systemRandom } from '../../kit/random.js';
 import { keepOpen, repeat } from '../../kit/repeat.js';
 import {
   type Calls,
+  type DatabaseFailure,
   DEFAULT_POSTGRES_LIMITS,
   type Epoch,
   type PostgresLimits,
@@ -35,7 +36,7 @@ import {
   wasNeverSent,
 } from './postgres-driver.js';
 import { createWriteGroups, runEffect } from './postgres-groups.js';
-import { createQuery, type Done, lockNames, openQuery, runWork } from './postgres-query.js';
+import { type Committed, createQuery, type Done, lockNames, openQuery, runWork } from './postgres-query.js';
 import { keepsSession, noSession, type PrepareOptions, preparePostgres } from './prepare-postgres.js';
 
 interface CallsOptions {
@@ -121,6 +122,7 @@ function createCalls({ driver, check, channel, aside, onFault }: CallsOptions): 
       };
     },
     isUp: () => isUp,
+    lines: () => ({ listen: isUp }),
     onUp: (listener) => void upListeners.push(listener),
     reopen: () => end(),
     async close() {
@@ -169,9 +171,11 @@ interface OutageOptions {
   readonly onFault: (error: unknown) => void;
   /** Called when the connection of a call turned out to have the prepared statements of another one. */
   readonly onMixedUp: () => void;
+  /** Called for each call that failed, even if it is tried again. */
+  readonly onFailure: (failure: DatabaseFailure) => void;
 }
 
-function createOutage({ clock, onChange, onFault, onMixedUp }: OutageOptions): Outage {
+function createOutage({ clock, onChange, onFault, onMixedUp, onFailure }: OutageOptions): Outage {
   let fault: unknown;
   let isHeld = false;
   let sinceMs = 0;
@@ -195,6 +199,7 @@ function createOutage({ clock, onChange, onFault, onMixedUp }: OutageOptions): O
       isReported = false;
     },
     failed(error) {
+      onFailure('lost');
       if (isMixedUp(error)) onMixedUp();
       if (isHeld) return;
       if (fault === undefined) sinceMs = clock.monotonic();
@@ -211,6 +216,7 @@ function createOutage({ clock, onChange, onFault, onMixedUp }: OutageOptions): O
       isReported = isHeld;
     },
     refused(error) {
+      onFailure('refused');
       onFault(error);
       return withReason('DATABASE_BUSY', 'The database cannot do this now', error);
     },
@@ -233,6 +239,8 @@ function createOutage({ clock, onChange, onFault, onMixedUp }: OutageOptions): O
 export interface Slots {
   /** How long a call that comes now will wait for its turn. */
   waitMs(): number;
+  /** How many calls wait for theirs. */
+  waiting(): number;
   /** Throws `DATABASE_LOST` after a wait in which no call made progress. */
   use<T>(work: () => Promise<T>): Promise<T>;
   /** Accepts nothing new, and resolves when all accepted work has ended. */
@@ -263,6 +271,7 @@ export function createSlots(count: number, waitingMax: number, options: SlotsOpt
   };
 
   return {
+    waiting: () => waiting.size,
     waitMs() {
       const [first] = waiting.values();
       if (first === undefined) return 0;
@@ -338,8 +347,10 @@ export interface PostgresOptions extends PrepareOptions {
   readonly limits?: Partial<PostgresLimits> | undefined;
   /** Called with errors of effects that run after COMMIT, and with changes of a connection. */
   readonly onFault?: (error: unknown) => void;
-  /** Called with the number of writes in a commit. */
-  readonly onCommit?: (writes: number) => void;
+  /** Called with the number of writes in a commit, and how long it took. */
+  readonly onCommit?: (writes: number, ms: number) => void;
+  /** Called for each call that failed, even if it is tried again. */
+  readonly onFailure?: (failure: DatabaseFailure) => void;
   /**
    * Called when writes have failed for longer than callers wait, with the reason; then, with undefined, when they
    * succeed again.
@@ -354,7 +365,11 @@ export interface PostgresOptions extends PrepareOptions {
 /** The database at `url`, which any number of services may use at the same time. */
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<SharedDatabase> {
   const { onFault = () => {}, onCommit = () => {}, onOutage = () => {}, onWarning = () => {} } = options;
-  const { onUnknownCommit = () => {} } = options;
+  const { onFailure = () => {} } = options;
+  const onUnknownCommit = (): void => {
+    onFailure('unknown');
+    options.onUnknownCommit?.();
+  };
   const address = readDatabaseAddress(url);
   const limits = { ...DEFAULT_POSTGRES_LIMITS, ...options.limits };
   const driver = createDriver(address, limits);
@@ -375,7 +390,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     reads.hold(fault);
     writes.hold(fault);
   });
-  const outageOptions = { clock: systemClock, onFault, onMixedUp: sessions.look };
+  const outageOptions = { clock: systemClock, onFault, onMixedUp: sessions.look, onFailure };
   const reads = createOutage({ ...outageOptions, onChange: () => {} });
   const writes = createOutage({ ...outageOptions, onChange: onOutage });
   const aside = createQuery((statement) =>
@@ -421,6 +436,10 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     onNewEpoch: epochs.onNewEpoch,
     refreshEpoch: async () => epochs.enter(await readEpoch(aside)),
     queueMs: () => (reads.isAnswering || writes.isAnswering ? Math.max(slots.waitMs(), groups.waitMs()) : 0),
+    load: () => ({
+      waiting: slots.waiting() + slotsBehind.waiting() + groups.waiting(),
+      pools: { work: pool.load(), aside: asidePool.load() },
+    }),
     read: onRequests.read,
     write: (work, holds) => (holds === undefined ? onRequests.write(work) : groups.write(work, holds)),
     behind: workOn(slotsBehind),
@@ -602,24 +621,24 @@ async function writeUntilCommitted<T>(
 ): Promise<T> {
   const isWorthwhile = (error: unknown, tries: number): boolean =>
     (tries < COLLISIONS_MAX && isCollision(error, tries)) || isLostOrReadOnly(error);
-  const writeOnce = (): Promise<Done<T>> => transact(pool, (client) => runWork(client, schema, work));
-  const { result, effects } = await again(outage, isWorthwhile, writeOnce).catch((error) => {
+  const writeOnce = (): Promise<Committed<T>> => transact(pool, (client) => runWork(client, schema, work));
+  const { result, effects, commitMs } = await again(outage, isWorthwhile, writeOnce).catch((error) => {
     if (isUnknownCommit(error)) onUnknownCommit();
     throw error;
   });
-  onCommit(1);
+  onCommit(1, commitMs);
   for (const effect of effects) runEffect(effect, onFault);
   return result;
 }
 
 /** Runs this in one transaction, once. */
-function transact<T>(pool: ConnectionPool, run: (client: ClientBase) => Promise<Done<T>>): Promise<Done<T>> {
+function transact<T>(pool: ConnectionPool, run: (client: ClientBase) => Promise<Done<T>>): Promise<Committed<T>> {
   return withClient(pool, async (client) => {
     const begun = begin(client, 'READ COMMITTED');
     try {
       const done = await run(client);
-      await Promise.all([begun, commit(client, done.failure)]);
-      return done;
+      const [commitMs] = await Promise.all([commit(client, done.failure), begun]);
+      return { ...done, commitMs };
     } catch (error) {
       await rollBack(client, error);
       throw error;
@@ -639,8 +658,9 @@ function begin(client: ClientBase, level: string): Promise<unknown> {
   return begun;
 }
 
-/** Sent with the statements that were not awaited, and answered after them. */
-async function commit(client: ClientBase, failure: () => unknown): Promise<void> {
+/** Sent with the statements that were not awaited, and answered after them. Returns how long that took. */
+async function commit(client: ClientBase, failure: () => unknown): Promise<number> {
+  const sentAtMs = systemClock.monotonic();
   const { command } = await client.query('COMMIT').catch((error: unknown) => {
     if (isLostConnection(error) && !wasNeverSent(error))
       throw new OperatorError('COMMIT_UNKNOWN', 'The connection was lost while a write was committed.', error);
@@ -648,6 +668,7 @@ async function commit(client: ClientBase, failure: () => unknown): Promise<void>
   });
   // PostgreSQL answers ROLLBACK when a statement has failed.
   if (command !== 'COMMIT') throw failure() ?? new Error('The database rolled back the transaction.');
+  return systemClock.monotonic() - sentAtMs;
 }
 
 async function withClient<T>(pool: ConnectionPool, work: (client: PoolClient) => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../kit/clock.js';
 import { createMutex, type Mutex } from '../../kit/mutex.js';
-import type { Database, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
+import type { Database, DatabaseFailure, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
 import { estimateWaitMs } from '../core/semaphore.js';
@@ -148,6 +148,8 @@ interface GroupCommit {
   fault(): unknown;
   /** How long a write that comes now will wait for its commit. */
   waitMs(): number;
+  /** How many writes wait for theirs. */
+  waiting(): number;
   drain(): Promise<void>;
 }
 
@@ -158,8 +160,7 @@ interface GroupCommit {
 function createGroupCommit(
   prepared: PreparedConnection,
   turns: Mutex,
-  onFault: (error: unknown) => void,
-  onCommit: (writes: number) => void = () => {},
+  { onFault = () => {}, onCommit = () => {}, onFailure = () => {} }: SqliteOptions,
 ): GroupCommit {
   const waiting: Waiting[] = [];
   const setFlush = createFlush(prepared.connection);
@@ -172,8 +173,10 @@ function createGroupCommit(
       await new Promise(setImmediate);
       const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
       commits += 1;
-      fault = await turns(() => commitTogether(prepared, setFlush, group));
-      onCommit(group.length);
+      const committed = await turns(() => commitTogether(prepared, setFlush, group));
+      fault = committed.fault;
+      if (fault === undefined) onCommit(group.length, committed.ms);
+      else onFailure('refused');
     }
     running = undefined;
   };
@@ -203,6 +206,7 @@ function createGroupCommit(
         running ??= runAll();
       }),
     fault: () => fault,
+    waiting: () => waiting.length,
     waitMs() {
       const [first] = waiting;
       if (first === undefined) return 0;
@@ -216,12 +220,12 @@ function createGroupCommit(
   };
 }
 
-/** Why it failed, if it did. */
+/** Why it failed, if it did, or how long COMMIT took. */
 async function commitTogether(
   prepared: PreparedConnection,
   setFlush: (wanted: Flush) => void,
   group: readonly Waiting[],
-): Promise<unknown> {
+): Promise<{ readonly fault: unknown; readonly ms: number }> {
   const { connection } = prepared;
   try {
     setFlush(group.every((member) => member.isVolatile) ? 'NORMAL' : 'FULL');
@@ -231,14 +235,16 @@ async function commitTogether(
       settlements.push(await member.run());
       if (!connection.isTransaction) throw new Error('The database rolled back the transaction.');
     }
+    const before = systemClock.monotonic();
     prepared.prepare('COMMIT').run();
+    const ms = systemClock.monotonic() - before;
     for (const settle of settlements) settle();
-    return undefined;
+    return { fault: undefined, ms };
   } catch (cause) {
     rollBack(prepared);
-    const error = new Error('The write was not committed.', { cause });
-    for (const member of group) member.fail(error);
-    return error;
+    const fault = new Error('The write was not committed.', { cause });
+    for (const member of group) member.fail(fault);
+    return { fault, ms: 0 };
   }
 }
 
@@ -331,8 +337,10 @@ export function assertSettings(settings: SqliteSettings, isMemory: boolean): voi
 export interface SqliteOptions {
   /** Called with errors of effects that run after COMMIT. */
   readonly onFault?: (error: unknown) => void;
-  /** Called with the number of writes in each commit. */
-  readonly onCommit?: (writes: number) => void;
+  /** Called with the number of writes in each commit, and how long it took. */
+  readonly onCommit?: (writes: number, ms: number) => void;
+  /** Called for each commit that failed. */
+  readonly onFailure?: (failure: DatabaseFailure) => void;
   /** Refuse a folder without a database instead of creating one. */
   readonly mustExist?: boolean | undefined;
   readonly migrations?: readonly Migration[];
@@ -470,8 +478,7 @@ const PAGE_ROWS = 200;
 
 /** In memory, reader and writer are one connection and take turns, so that a read never sees uncommitted data. */
 function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOptions, close: () => void): Database {
-  const { onFault = () => {}, onCommit } = options;
-  const commits = createGroupCommit(writer.prepared, writer.turns, onFault, onCommit);
+  const commits = createGroupCommit(writer.prepared, writer.turns, options);
   const read = createSharedReads(reader);
   let closing: Promise<void> | undefined;
   const assertOpen = (): void => {
@@ -493,6 +500,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
     writeFault: commits.fault,
     epoch: () => epoch,
     queueMs: commits.waitMs,
+    load: () => ({ waiting: commits.waiting(), pools: {} }),
     ...work,
     async writeVolatile(work) {
       assertOpen();

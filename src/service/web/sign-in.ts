@@ -230,8 +230,10 @@ async function enterAs(
   });
   if (!isEntered) reply.removeHeader('set-cookie');
   const facts = { account: account.username, address: ip };
-  if (isEntered) log.security?.('signed_in', { ...facts, outcome: 'done' });
-  else log.security?.('sign_in_failed', { ...facts, outcome: 'changed_meanwhile' });
+  if (isEntered) {
+    server.context.meter.signedIn();
+    log.security?.('signed_in', { ...facts, outcome: 'done' });
+  } else log.security?.('sign_in_failed', { ...facts, outcome: 'changed_meanwhile' });
   return isEntered;
 }
 

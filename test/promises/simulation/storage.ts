@@ -164,6 +164,7 @@ export function scheduledDatabase(world: World, life: Life, real: Database): Dat
     writeFault: real.writeFault,
     epoch: real.epoch,
     queueMs: real.queueMs,
+    load: real.load,
     ...scheduled,
     behind: scheduled,
     close: () => real.close(),
@@ -235,6 +236,7 @@ export function sharedDatabase(world: World, life: Life, { database, listeners }
     onNewEpoch: () => () => {},
     refreshEpoch: async () => {},
     queueMs: () => 0,
+    load: database.load,
     ...work,
     behind: work,
     aside,
@@ -264,6 +266,7 @@ function scheduledCalls(world: World, life: Life, listeners: Set<(text: string) 
       return () => listeners.delete(hear);
     },
     isUp: () => true,
+    lines: () => ({}),
     onUp: () => {},
   };
 }

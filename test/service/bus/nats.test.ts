@@ -80,6 +80,7 @@ async function startPair(busOfOne: string, busOfTwo: string, clockOfTwo?: TestCl
     bus: { url: busOfTwo },
     log: said[1].log,
     publicUrl: one.authUrl,
+    metricsPort: 0,
   });
   const place = await discover(one.baseUrl);
   const operator = { url: one.operatorUrl, secret: one.operatorSecret };
@@ -215,6 +216,12 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
     await bob.mustJoin(session);
     await mustHear(pair, socket, session);
     const before = textsOf(socket, session).length;
+    const measured = async (): Promise<object> => {
+      const { text } = await request(pair.two.metricsUrl ?? '');
+      return Object.fromEntries(
+        [...text.matchAll(/^asp_bus_connected\{bus="(\w+)"\} (\d)$/gm)].map(([, bus, isUp]) => [bus, isUp]),
+      );
+    };
 
     const { targetPort } = cutter;
     cutter.targetPort = 1;
@@ -222,6 +229,7 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
     await until('the service has noticed', async () => said[1].count('bus_down') === 1);
     for (let i = 0; i < 10; i += 1) await alice.mustSend(session, `unheard ${i}`);
     expect((await request(`http://127.0.0.1:${pair.two.port}/ready`)).status).toBe(200);
+    expect(await measured()).toEqual({ listen: '1', nats: '0' });
     expect(textsOf(socket, session)).toHaveLength(before);
     await until('the poll has found them', async () => {
       clock.advance(1_000);
@@ -230,6 +238,7 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
 
     cutter.targetPort = targetPort;
     await until('the line is up', async () => said[1].count('bus_up') === 1, 20_000);
+    expect(await measured()).toEqual({ listen: '1', nats: '1' });
     await alice.mustSend(session, 'heard');
     await until('it is heard without the poll', async () => textsOf(socket, session).includes('heard'));
     expect(textsOf(socket, session).slice(before)).toEqual([

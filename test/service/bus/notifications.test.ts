@@ -94,7 +94,7 @@ describe('notifications over PostgreSQL', () => {
   });
 });
 
-const UP = { send: async () => {}, isUp: () => true, onUp: () => {} };
+const UP = { send: async () => {}, isUp: () => true, lines: () => ({}), onUp: () => {} };
 
 describe('a notification', () => {
   const hear = (text: string): Signal[] => {
@@ -153,6 +153,7 @@ describe('a lost notification', () => {
           return () => {};
         },
         isUp: () => line.isUp,
+        lines: () => ({ line: line.isUp }),
         onUp(listener) {
           line.goUp = listener;
         },

@@ -32,6 +32,7 @@ describe('a service that has too much to do', () => {
     ]);
     expect((await alice.get('/sessions')).status).toBe(503);
     expect(service.counts.statements).toBe(0);
+    expect(service.counts.shed).toBe(2);
     expect((await request(service.readyUrl)).status).toBe(200);
     waited = 0;
     expect(await alice.mustReplay(id)).toHaveLength(1);

@@ -13,7 +13,7 @@ const MAY_BE_WALKED: readonly RegExp[] = [
   /^SCAN (absence USING INDEX absence_by_age|socket USING INDEX socket_by_process|account USING INDEX account_(with_password|local))$/,
   // Whether there is one.
   /^SCAN webhook EXISTS\b/,
-  /^SCAN (asked|each|word|json_each) VIRTUAL TABLE INDEX \d+:$/,
+  /^SCAN (asked|each|word|json_each|pragma_page_(count|size)) VIRTUAL TABLE INDEX \d+:$/,
 ];
 /** Statements of the operator's command line, of the start of a service and of tests, which are rare and cover everything. */
 const ASKED_FOR_EVERYTHING =

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Clock, systemClock } from '../../../../src/kit/clock.js';
+import { DEFAULT_POSTGRES_LIMITS } from '../../../../src/service/core/database.js';
 import { type RunningService, startService } from '../../../../src/service/service.js';
 import { type Actor, actorOf, callApi, createActor, type Operator, operate } from '../../../support/actors.js';
 import { createTestClock } from '../../../support/clock.js';
@@ -51,6 +52,29 @@ describe('operating two services on one database', () => {
     const { text } = await request(one.metricsUrl ?? '');
     expect(Number(/^asp_database_bytes (\d+)/m.exec(text)?.[1])).toBeGreaterThan(1e5);
     expect(Number(/^asp_commit_writes_count (\d+)/m.exec(text)?.[1])).toBeGreaterThan(0);
+  });
+
+  it('the connections to PostgreSQL, the one that listens and the backlog are measured', async () => {
+    const { text } = await request(one.metricsUrl ?? '');
+    const read = (sample: string): number =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${sample} `))
+          ?.slice(sample.length),
+      );
+    expect(read('asp_database_connections_max{pool="work"}') + read('asp_database_connections_max{pool="aside"}')).toBe(
+      DEFAULT_POSTGRES_LIMITS.connections - 1,
+    );
+    for (const pool of ['work', 'aside']) {
+      const open = ['used', 'idle'].map((state) => read(`asp_database_connections{pool="${pool}",state="${state}"}`));
+      expect(open.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+    }
+    expect(read('asp_bus_connected{bus="listen"}')).toBe(1);
+    expect(text).not.toContain('bus="nats"');
+    for (const queue of ['inboxes', 'search'])
+      expect(read(`asp_backlog_events{queue="${queue}"}`)).toBeGreaterThanOrEqual(0);
+    expect(read('asp_signing_key_created_timestamp_seconds')).toBeGreaterThan(1e9);
   });
 
   it('registrations from one address share one limit and one Retry-After', async () => {

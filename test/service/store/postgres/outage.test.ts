@@ -41,7 +41,7 @@ describe('a service whose PostgreSQL is down', () => {
     cutter.targetPort = Number(new URL(POSTGRES_URL).port || 5432);
     const url = new URL(schema.url);
     url.port = String(cutter.port);
-    service = await startTestService({ databaseUrl: url.href, areLimitsOn: false, log });
+    service = await startTestService({ databaseUrl: url.href, areLimitsOn: false, log, metricsPort: 0 });
     alice = await service.createAgent('alice');
     session = await alice.mustCreate();
     await alice.token('ws');
@@ -77,6 +77,10 @@ describe('a service whose PostgreSQL is down', () => {
     expect(performance.now() - startedAt).toBeLessThan(40 * 1_000);
     expect(lines.filter((line) => line.startsWith('database_down '))).toHaveLength(1);
     expect(lines.filter((line) => line.startsWith('request_failed'))).toEqual([]);
+    const { text } = await request(service.metricsUrl ?? '');
+    expect(Number(/^asp_database_failures_total\{failure="lost"\} (\d+)$/m.exec(text)?.[1])).toBeGreaterThan(0);
+    for (const name of ['asp_database_bytes', 'asp_backlog_events{queue="inboxes"}'])
+      expect(text).toContain(`${name} NaN`);
 
     cutter.targetPort = targetPort;
     await until(
