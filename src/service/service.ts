@@ -79,7 +79,8 @@ interface Watch {
 const NO_WATCH: Watch = { meter: unmetered, start: async () => undefined, stop: async () => {} };
 
 /** Without a port, nothing is counted and no metrics code is loaded. */
-async function createWatch(port: number | undefined, version: string): Promise<Watch> {
+async function createWatch(options: ServiceOptions): Promise<Watch> {
+  const { metricsPort: port, metricsHost: host = '127.0.0.1', metricsToken: token, version = '' } = options;
   if (port === undefined) return NO_WATCH;
   const { createMetrics } = await import('./operator/metrics.js');
   const metrics: Metrics = createMetrics(version);
@@ -97,7 +98,7 @@ async function createWatch(port: number | undefined, version: string): Promise<W
           });
       metrics.observe({ clock, measure, load: database.load, lines: bus.lines, backups });
       const { serveMetrics } = await import('./operator/metrics.js');
-      const server = await serveMetrics(metrics, port, log);
+      const server = await serveMetrics(metrics, { host, port, token }, log);
       close = server.close;
       return server.url;
     },
@@ -163,8 +164,12 @@ export interface ServiceOptions {
   readonly ids?: Ids;
   readonly random?: Random;
   readonly log?: Log;
-  /** Serves metrics on this port of 127.0.0.1 (0: any); undefined: no metrics. */
+  /** Serves metrics on this port (0: any); undefined: no metrics. */
   readonly metricsPort?: number | undefined;
+  /** The address of that port; default: 127.0.0.1. */
+  readonly metricsHost?: string;
+  /** Only its holders can read the metrics. */
+  readonly metricsToken?: string | undefined;
   /** Exports traces; undefined: no code of it is loaded. */
   readonly traces?: TraceOptions | undefined;
   /** The attachments folder or bucket belongs to this database, no matter what it contains. */
@@ -207,7 +212,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const server = createHttpServer((request, response) => listener(request, response));
     const port = await listen(server, options.host, options.port);
     undo.push(() => closeServer(server));
-    const watch = await createWatch(options.metricsPort, options.version ?? '');
+    const watch = await createWatch(options);
     undo.push(() => watch.stop());
     const log = options.log ?? SILENT;
     const dataDirectory = options.data === 'memory' ? undefined : options.data.directory;

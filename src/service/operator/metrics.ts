@@ -1,6 +1,8 @@
 import { createServer } from 'node:http';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../kit/clock.js';
+import { isLoopbackHost } from '../../kit/loopback.js';
+import { isSameSecret } from '../../kit/same-secret.js';
 import { GRANT_TYPES } from '../../wire/oauth.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { Log } from '../core/context.js';
@@ -9,6 +11,7 @@ import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
 import { closeServer, createHostGuard, listen, loopbackNames } from '../http/app.js';
+import { readBearer } from '../http/pipeline.js';
 import type { Backlog, DatabaseMeasures } from '../store/operator.js';
 import { isSuccessful, type ReadBackups } from './backup-records.js';
 
@@ -283,27 +286,38 @@ function createLook(
   };
 }
 
-const HOST = '127.0.0.1';
 const PATH = '/metrics';
+
+export interface MetricsAddress {
+  readonly host: string;
+  readonly port: number;
+  /** Undefined: everyone who reaches the address may read them. */
+  readonly token: string | undefined;
+}
 
 export interface MetricsServer {
   readonly url: string;
   close(): Promise<void>;
 }
 
-/**
- * Serves the metrics to programs on this machine, on a separate port: the service's own address never shows them
- * (D-60).
- */
-export async function serveMetrics(metrics: Metrics, port: number, log: Log): Promise<MetricsServer> {
+/** Serves the metrics on a separate port: the service's own address never shows them (D-60). */
+export async function serveMetrics(
+  metrics: Metrics,
+  { host, port, token }: MetricsAddress,
+  log: Log,
+): Promise<MetricsServer> {
   const server = createServer((request, response) => {
     const answer = (status: number, type: string, text: string): void => {
       response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(text);
     };
     try {
       guardHost(request);
+      if (token !== undefined && !isSameSecret(readBearer(request.headers.authorization), token))
+        throw new ServiceError('UNAUTHORIZED');
     } catch (error) {
-      return answer(error instanceof ServiceError ? error.status : 500, 'text/plain', '');
+      const status = error instanceof ServiceError ? error.status : 500;
+      if (status === 401) response.setHeader('www-authenticate', 'Bearer');
+      return answer(status, 'text/plain', '');
     }
     if (request.url?.split('?', 1)[0] !== PATH) return answer(404, 'text/plain', '');
     if (request.method !== 'GET') return answer(405, 'text/plain', '');
@@ -315,9 +329,9 @@ export async function serveMetrics(metrics: Metrics, port: number, log: Log): Pr
       },
     );
   });
-  const bound = await listen(server, HOST, port);
-  const url = `http://${HOST}:${bound}${PATH}`;
-  const guardHost = createHostGuard(loopbackNames(bound, url));
+  const bound = await listen(server, host, port);
+  const url = `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${bound}${PATH}`;
+  const guardHost = createHostGuard(isLoopbackHost(host) ? loopbackNames(bound, url) : undefined);
   return {
     url,
     close() {

@@ -438,6 +438,16 @@ const TABLE: Table = {
         return url === undefined ? null : (await request(url)).status;
       }),
     ),
+    '--metrics-host': shown(
+      '--metrics-host 0.0.0.0',
+      true,
+      refusal(`${MEMORY} --metrics-port 0`, (err) => err.includes('needs --metrics-token-file')),
+    ),
+    '--metrics-token-file': shown(
+      '--metrics-token-file $there/none.token',
+      true,
+      refusal(`${MEMORY} --metrics-port 0`, (err) => err.includes('does not exist')),
+    ),
     '--inject': shown(
       '--inject 500:100%',
       500,

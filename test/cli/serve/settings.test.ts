@@ -51,6 +51,8 @@ describe('the settings of a service', () => {
       retention: { value: null },
       log: { value: 'errors' },
       'metrics-port': { value: null },
+      'metrics-host': { value: '127.0.0.1' },
+      'metrics-token-file': { value: null },
     });
   });
 

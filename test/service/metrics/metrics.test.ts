@@ -261,6 +261,25 @@ describe('the metrics of a service', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
   });
 
+  it('go only to holders of the token, if there is one', async () => {
+    const token = 'a'.repeat(32);
+    const guarded = await startTestService({ metricsPort: 0, metricsHost: '0.0.0.0', metricsToken: token });
+    const url = (guarded.metricsUrl ?? '').replace('0.0.0.0', '127.0.0.1');
+    const ask = (authorization?: string, host?: string) =>
+      request(url, { headers: { ...(authorization && { authorization }), ...(host && { host }) } });
+    for (const wrong of [undefined, 'Bearer', `Bearer ${'b'.repeat(32)}`, `Bearer ${token}a`, `Basic ${token}`]) {
+      const answer = await ask(wrong);
+      expect([answer.status, answer.headers['www-authenticate'], answer.text]).toEqual([401, 'Bearer', '']);
+    }
+    expect((await ask(`Bearer ${token}`)).text).toContain('asp_ready 1');
+    expect((await ask(`Bearer ${token}`, 'metrics.example')).status).toBe(200);
+    await guarded.stop();
+    const local = await startTestService({ metricsPort: 0, metricsToken: token });
+    const headers = { authorization: `Bearer ${token}`, host: 'evil.example' };
+    expect((await request(local.metricsUrl ?? '', { headers })).status).toBe(403);
+    await local.stop();
+  });
+
   it('are off by default', async () => {
     const quiet = await startTestService();
     expect(quiet.metricsUrl).toBeUndefined();

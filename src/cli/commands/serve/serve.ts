@@ -123,7 +123,15 @@ const OPTIONS = [
   { flags: '--security-log <path>', about: 'append sign-ins, failures and changes to this file' },
   {
     flags: '--metrics-port <n>',
-    about: 'serve Prometheus metrics on this port of 127.0.0.1 (default off); 0 picks a free one',
+    about: 'serve Prometheus metrics on this port (default off); 0 picks a free one',
+  },
+  {
+    flags: '--metrics-host <address>',
+    about: 'serve them on this address (default 127.0.0.1); other addresses need --metrics-token-file',
+  },
+  {
+    flags: '--metrics-token-file <path>',
+    about: 'serve them only to requests with the token in this file, as Authorization: Bearer',
   },
   {
     flags: '--inject <faults>',

@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
 import { messageOf } from '../../../kit/format.js';
+import { isLoopbackHost } from '../../../kit/loopback.js';
 import { suggest } from '../../../kit/suggest.js';
 import { readBucketAddress } from '../../../service/attachments/bucket-address.js';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
@@ -17,6 +18,7 @@ import {
   LOOP_GUARD_MIN,
   PARTICIPANTS_PER_SESSION_MAX,
 } from '../../../wire/limit.js';
+import { readSecretFile } from '../../context/client-secret.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import {
@@ -262,10 +264,15 @@ export const SETTING = {
     undefined,
   ),
   'metrics-port': setting<number | undefined>(z.int(), readPort, undefined),
+  'metrics-host': setting(z.string(), (text) => text, '127.0.0.1'),
+  'metrics-token-file': word(),
 } as const;
 
 export type SettingName = keyof typeof SETTING;
 export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
+
+/** They name a file. */
+const PATHS: ReadonlySet<SettingName> = new Set(['bus-creds', 'security-log', 'metrics-token-file']);
 
 /** The description of each setting. */
 export type Settings = { readonly [Name in SettingName]: (typeof SETTING)[Name]['standard'] };
@@ -346,7 +353,7 @@ export function describeStart(
   const given = SETTING_NAMES.flatMap((name) => {
     const text = flags[name];
     if (text === undefined || name === 'port' || name === 'data') return [];
-    const value = name === 'bus-creds' || name === 'security-log' ? toAbsolute(text) : text;
+    const value = PATHS.has(name) ? toAbsolute(text) : text;
     return text === 'true' ? [`--${name}`] : [`--${name}`, value];
   });
   const variables = Object.values(sources).filter((source) => environment[source] !== undefined);
@@ -426,7 +433,7 @@ async function readConfigFile(path: string): Promise<Layer> {
     if (value === undefined) continue;
     const text = String(value);
     // A path is relative to the file, wherever the service was started.
-    const isPath = (name === 'data' && text !== 'memory') || name === 'bus-creds' || name === 'security-log';
+    const isPath = (name === 'data' && text !== 'memory') || PATHS.has(name);
     supplied[name] = isPath ? resolve(dirname(path), text) : text;
   }
   return { supplied, toName: (name) => `"${name}" in ${path}` };
@@ -547,6 +554,29 @@ export function requireUseOfClock({ clock, data, database }: Settings): void {
   if (clock === undefined || (data === 'memory' && database === undefined)) return;
   throw usageError('--clock needs --data memory.', {
     why: 'otherwise events would be stored with wrong times, and would keep them.',
+  });
+}
+
+const TOKEN_MIN_LENGTH = 32;
+
+/** The token in the file that a setting names. */
+function readTokenFile(setting: SettingName, path: string): string {
+  const token = readSecretFile(path, { name: `--${setting}`, code: 'ASP_USAGE' });
+  if (token.length >= TOKEN_MIN_LENGTH && /^[\w.~+/=-]+$/.test(token)) return token;
+  throw usageError(`${path} (--${setting}) contains no token that is hard to guess.`, {
+    why: `a token has at least ${TOKEN_MIN_LENGTH} letters and digits, such as the output of openssl rand -hex 32.`,
+  });
+}
+
+/** What a scraper must send; undefined: nothing, because it is on this machine. */
+export function readMetricsToken(settings: Settings): string | undefined {
+  const { 'metrics-host': host, 'metrics-port': port, 'metrics-token-file': path } = settings;
+  const more = host === SETTING['metrics-host'].standard ? path && 'metrics-token-file' : 'metrics-host';
+  if (port === undefined && more !== undefined) throw usageError(`--${more} needs --metrics-port.`);
+  if (path !== undefined) return readTokenFile('metrics-token-file', path);
+  if (isLoopbackHost(host)) return undefined;
+  throw usageError(`On ${host}, others can reach the metrics, so --metrics-host needs --metrics-token-file.`, {
+    why: 'the file holds a token, such as the output of openssl rand -hex 32. Prometheus reads it with credentials_file.',
   });
 }
 
