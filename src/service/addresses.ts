@@ -7,24 +7,25 @@ import { BASE_PATH } from './http/rest.js';
 
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
 
-interface AddressOptions {
+export interface AddressOptions {
   readonly host: string;
   readonly publicUrl?: string | undefined;
   readonly isBehindProxy: boolean;
+  /** Whether the service terminates TLS itself. */
+  readonly isEncrypted?: boolean;
 }
 
 /**
- * Refuses an address where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). The service
- * does not speak TLS: an https address alone says that something encrypts, not that no one can get around it.
+ * Refuses an address where bearer tokens and passwords would cross a network unencrypted (RFC 6750 §5.3). Without a
+ * certificate, an https address alone says that something encrypts, not that no one can get around it.
  */
-export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOptions): void {
+export function requireSafeAddress({ host, publicUrl, isBehindProxy, isEncrypted }: AddressOptions): void {
   const url = publicUrl === undefined ? undefined : readPublicUrl(publicUrl);
-  if (isBehindProxy) return;
+  if (isEncrypted === true && url?.protocol === 'http:')
+    throw new OperatorError('INVALID_PUBLIC_URL', 'With a certificate, the public URL must begin with https://.');
+  if (isBehindProxy || isEncrypted === true) return;
   if (!isLoopbackHost(host))
-    throw new OperatorError(
-      'NOT_ENCRYPTED',
-      `On ${host}, passwords and tokens would cross the network in the clear, because asp does not speak TLS.`,
-    );
+    throw new OperatorError('NOT_ENCRYPTED', `On ${host}, passwords and tokens would cross the network in the clear.`);
   if (url === undefined || isLoopbackHost(url.hostname) || url.protocol === 'https:') return;
   throw new OperatorError('NOT_ENCRYPTED', 'A service that others can reach needs a public URL with https.');
 }
@@ -33,8 +34,14 @@ export function requireSafeAddress({ host, publicUrl, isBehindProxy }: AddressOp
  * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and the
  * service does not trust it about addresses. One stranger must not use up what all clients share.
  */
-export function isAddressShared({ publicUrl, isBehindProxy }: AddressOptions): boolean {
-  return !isBehindProxy && publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
+export function isAddressShared({ publicUrl, isBehindProxy, isEncrypted }: AddressOptions): boolean {
+  if (isBehindProxy || isEncrypted === true) return false;
+  return publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
+}
+
+/** The name that the certificate must have; undefined: a proxy has the one that clients see. */
+export function nameToCertify({ host, publicUrl, isBehindProxy }: AddressOptions): string | undefined {
+  return isBehindProxy ? undefined : new URL(toRootUrl({ host, publicUrl, isBehindProxy }, 0)).hostname;
 }
 
 function readPublicUrl(text: string): URL {
@@ -59,18 +66,18 @@ export function toAddresses(options: AddressOptions, port: number): Addresses {
 
 /**
  * The service's own address for programs on this machine, which it recognizes as local; undefined behind a proxy, where
- * all clients look local.
+ * all clients look local, and with a certificate, which need not have a loopback name.
  */
-export function directRoot({ host, isBehindProxy }: Partial<AddressOptions>, port: number): string | undefined {
-  if (host === undefined || !isLoopbackHost(host) || isBehindProxy === true) return undefined;
+export function directRoot({ host, isBehindProxy, isEncrypted }: AddressOptions, port: number): string | undefined {
+  if (!isLoopbackHost(host) || isBehindProxy || isEncrypted === true) return undefined;
   return toRootUrl({ host, isBehindProxy: false }, port);
 }
 
-function toRootUrl({ host, publicUrl }: AddressOptions, port: number): string {
+function toRootUrl({ host, publicUrl, isEncrypted }: AddressOptions, port: number): string {
   if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
   const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
   const isBareV6 = name.includes(':') && !name.startsWith('[');
-  return new URL(`http://${isBareV6 ? `[${name}]` : name}:${port}`).origin;
+  return new URL(`${isEncrypted === true ? 'https' : 'http'}://${isBareV6 ? `[${name}]` : name}:${port}`).origin;
 }
 
 function withoutSlashes(url: string): string {

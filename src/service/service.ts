@@ -4,7 +4,14 @@ import { createIds, type Ids } from '../kit/ids.js';
 import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
 import { PARTICIPANTS_PER_SESSION_MAX, UNREAD_MAX_BYTES } from '../wire/limit.js';
-import { directRoot, isAddressShared, requireSafeAddress, toAddresses } from './addresses.js';
+import {
+  type AddressOptions,
+  directRoot,
+  isAddressShared,
+  nameToCertify,
+  requireSafeAddress,
+  toAddresses,
+} from './addresses.js';
 import type { AttachmentBucket, BucketCredentials } from './attachments/bucket.js';
 import type { BucketAddress } from './attachments/bucket-address.js';
 import { claimAttachments, lookAtFolder, openAttachmentFiles } from './attachments/files.js';
@@ -39,6 +46,7 @@ import {
   listen,
   loopbackNames,
 } from './http/app.js';
+import type { Certificate, CertificateFiles } from './http/certificate.js';
 import { registerDownloads } from './http/downloads.js';
 import { createRest } from './http/pipeline.js';
 import { attachRealtime, type Realtime } from './http/realtime.js';
@@ -131,6 +139,8 @@ export interface ServiceOptions {
   readonly bus?: BusOptions | undefined;
   /** The address that clients use; default: its own address. */
   readonly publicUrl?: string | undefined;
+  /** The service speaks TLS with this certificate; undefined: it does not speak TLS. */
+  readonly certificate?: CertificateFiles | undefined;
   /** A proxy in front of it encrypts, and identifies callers by `X-Forwarded-*`. */
   readonly isBehindProxy?: boolean;
   /** Whether the specification's rate limits apply (default: true). */
@@ -204,12 +214,13 @@ export interface RunningService extends Addresses {
 
 /** Starts a service, or throws an `OperatorError` and leaves nothing behind. */
 export async function startService(options: ServiceOptions): Promise<RunningService> {
-  const address = { host: options.host, publicUrl: options.publicUrl, isBehindProxy: options.isBehindProxy === true };
+  const address = toAddressOptions(options);
   requireSafeAddress(address);
   const undo: (() => unknown)[] = [];
   try {
     let listener: RequestListener = answerNotReady;
-    const server = createHttpServer((request, response) => listener(request, response));
+    const tls = options.certificate === undefined ? undefined : await openTls(options.certificate, options);
+    const server = createHttpServer((request, response) => listener(request, response), tls?.certificate);
     const port = await listen(server, options.host, options.port);
     undo.push(() => closeServer(server));
     const watch = await createWatch(options);
@@ -232,11 +243,13 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const tracer = options.traces === undefined ? undefined : await openTracer(options.traces, base);
     if (tracer !== undefined) undo.push(() => tracer.close());
     const context = { ...base, tracer };
+    const stopFollowing = tls?.follow(server, base);
+    if (stopFollowing !== undefined) undo.push(stopFollowing);
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
     const metricsUrl = await watch.start(context, findBackups(options));
-    return await composeService({ options, context, server, port, useListener, watch, metricsUrl });
+    return await composeService({ options, context, server, port, useListener, watch, metricsUrl, stopFollowing });
   } catch (error) {
     for (const step of undo.reverse()) await step();
     throw isOutage(error) ? explainOutage(error) : error;
@@ -251,6 +264,28 @@ function explainOutage(error: OperatorError): OperatorError {
     'The database does not confirm writes. Is it waiting for a standby that is down (synchronous_standby_names)?',
     error,
   );
+}
+
+function toAddressOptions({ host, publicUrl, isBehindProxy, certificate }: ServiceOptions): AddressOptions {
+  return { host, publicUrl, isBehindProxy: isBehindProxy === true, isEncrypted: certificate !== undefined };
+}
+
+interface Tls {
+  readonly certificate: Certificate;
+  /** Serves renewed certificates; the returned function ends that. */
+  follow(server: Server, context: Pick<ServiceContext, 'clock' | 'log' | 'meter'>): () => Promise<void>;
+}
+
+async function openTls(files: CertificateFiles, options: ServiceOptions): Promise<Tls> {
+  // Loaded here, so that a service without a certificate does not wait for it.
+  const { followCertificate, readCertificate } = await import('./http/certificate.js');
+  const hostname = nameToCertify(toAddressOptions(options));
+  const certificate = await readCertificate(files, hostname, options.clock ?? systemClock);
+  return {
+    certificate,
+    follow: (server, { clock, log, meter }) =>
+      followCertificate({ server, files, hostname, current: certificate, clock, log, meter }),
+  };
 }
 
 /** Undefined: they are made with the tools of PostgreSQL, or there is nothing to save. */
@@ -308,6 +343,8 @@ export interface ServiceParts {
   readonly server: Server;
   readonly port: number;
   readonly useListener: (listener: RequestListener) => void;
+  /** Stops looking for a renewed certificate; undefined: there is none. */
+  readonly stopFollowing?: (() => Promise<void>) | undefined;
   readonly watch: Watch;
   readonly metricsUrl: string | undefined;
 }
@@ -378,7 +415,7 @@ function openApp({ options, server, port, useListener }: ServiceParts, context: 
 
 /** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
-  const { options, server, port, watch, metricsUrl } = parts;
+  const { options, server, port, watch, metricsUrl, stopFollowing } = parts;
   const { outsideNetwork, seeds = [], version = '', rehearsal = {} } = options;
   const { context, inboxes, recent } = watchContext(parts.context);
   const { settings } = context;
@@ -406,7 +443,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const stopRequest = createStopRequest();
   let realtime: Realtime | undefined;
   const operator = await offerOperator(app.fastify, context, {
-    root: directRoot(options, port),
+    root: directRoot(toAddressOptions(options), port),
     options: {
       secret: operatorSecret,
       keys,
@@ -436,7 +473,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
 
   const running: Running = {
     ...{ context, server, app, mcp, dashboard, realtime: sockets, inboxes },
-    ...{ stopHousekeeping, webPush, webhooks, operator, watch, health },
+    ...{ stopFollowing, stopHousekeeping, webPush, webhooks, operator, watch, health },
   };
   let stopping: Promise<void> | undefined;
   return {
@@ -470,6 +507,7 @@ interface Running {
   readonly dashboard: Dashboard;
   readonly realtime: Realtime;
   readonly inboxes: InboxKeeper;
+  readonly stopFollowing: (() => Promise<void>) | undefined;
   readonly stopHousekeeping: () => Promise<void>;
   readonly webPush: WebPush | undefined;
   readonly webhooks: WebhookCalls | undefined;
@@ -497,6 +535,7 @@ async function stopAll(running: Running): Promise<void> {
     () => inboxes.stop(),
     health.stop,
     stopHousekeeping,
+    async () => running.stopFollowing?.(),
     operator.close,
     async () => context.tracer?.close(),
     watch.stop,
@@ -551,7 +590,7 @@ function createContext(
       webhooks: options.webhooks,
       shareLinks: options.shareLinks,
       isBehindProxy: options.isBehindProxy === true,
-      isAddressShared: isAddressShared({ ...options, isBehindProxy: options.isBehindProxy === true }),
+      isAddressShared: isAddressShared(toAddressOptions(options)),
     },
   };
 }

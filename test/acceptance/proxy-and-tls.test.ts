@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Authority, type Certificate, createAuthority } from '../support/certificates.js';
 import { type ConnectProxy, listen, startConnectProxy } from '../support/connect-proxy.js';
+import { freePort } from '../support/free-port.js';
 import { createHome, type Ended, type Home, json, missing, type Running } from './program.js';
 
 const NAME = 'asp.test';
@@ -173,5 +174,43 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
     const tokens = { ...environment, ASP_CLIENT_ID: undefined, ASP_TOKEN: 'x', ASP_WS_TOKEN: 'y' };
     const tail = await home.asp(['tail', '--json', '--retries', '0'], { environment: tokens });
     expect(failureOf(tail)).toMatchObject({ code: 'ASP_TLS' });
+  });
+});
+
+describe.skipIf(noOpenssl !== undefined)(`a service that speaks TLS itself ${noOpenssl ?? ''}`, () => {
+  it('is used by programs that trust its authority, and by no others', async () => {
+    const home = createHome();
+    const authority = createAuthority(home.directory);
+    const { certificate, key } = authority.issue('localhost');
+    const port = await freePort();
+    const url = `https://localhost:${port}`;
+    const trusting = { NODE_EXTRA_CA_CERTS: authority.file };
+    const service = home.start(
+      [
+        ...['serve', '--port', String(port), '--data', 'memory', '--demo', '--public-url', url],
+        ...['--tls-cert', certificate, '--tls-key', key],
+      ],
+      { environment: trusting },
+    );
+    try {
+      await service.until('stderr', /Ready/);
+      const added = await home.asp(['serve', 'client', 'add', '@alice.bot']);
+      const client = json<{ client_id: string; client_secret: string }>(added.stdout);
+      const environment = {
+        ASP_CLIENT_ID: client.client_id,
+        ASP_CLIENT_SECRET: client.client_secret,
+        ASP_PROFILE: `${url}/v1`,
+      };
+      const words = ['send', '@demo.echo', 'over TLS', '--wait', '--quiet'];
+      const sent = await home.asp(words, { environment: { ...environment, ...trusting } });
+      expect(sent).toMatchObject({ status: 0, stdout: 'over TLS\n' });
+      const refused = await home.asp(['whoami', '--json', '--retries', '0'], { environment });
+      expect(refused.status).toBe(9);
+      expect(failureOf(refused).message).toMatch(/certificate/);
+    } finally {
+      service.kill('SIGINT');
+      await service.ended;
+      await home.dispose();
+    }
   });
 });

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 
 /** The files of a certificate and its key. */
@@ -12,6 +13,7 @@ export interface Certificate {
 export interface Authority {
   /** The file with the authority's certificate. */
   readonly file: string;
+  /** The name may be an address. */
   issue(name: string, options?: { readonly isExpired?: boolean }): Certificate;
 }
 
@@ -34,7 +36,7 @@ export function createAuthority(folder: string): Authority {
       count += 1;
       const path = (ending: string): string => join(folder, `${count}-${name}.${ending}`);
       openssl('req', '-new', ...KEY, '-keyout', path('key'), '-out', path('csr'), '-subj', `/CN=${name}`);
-      writeFileSync(path('ext'), `subjectAltName=DNS:${name}\n`);
+      writeFileSync(path('ext'), `subjectAltName=${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}\n`);
       const signing = ['-CA', file, '-CAkey', authorityKey, '-CAcreateserial', '-extfile', path('ext')];
       // With a negative lifetime, the certificate has always expired.
       const days = isExpired ? '-1' : '30';

@@ -53,6 +53,8 @@ const OPERATOR_ERROR = {
   ATTACHMENTS_NOT_USABLE: 'start',
   /** The address of the bus is malformed, or its credentials cannot be read. */
   BUS_NOT_USABLE: 'start',
+  /** Clients could not use the certificate, or its files cannot be read. */
+  CERTIFICATE_NOT_USABLE: 'start',
   /** Tokens would cross the network in the clear. */
   NOT_ENCRYPTED: 'start',
   INVALID_PUBLIC_URL: 'start',

@@ -41,6 +41,8 @@ export interface Meter {
   signedIn(): void;
   /** Whether the service is ready for requests. */
   readiness(isReady: boolean): void;
+  /** When the certificate that new connections get expires. */
+  certificateExpires(at: number): void;
   /** How far this machine's clock is ahead of the database's. */
   clockOffset(ms: number): void;
   /** How many attachment files had no row at the last sweep. */
@@ -79,6 +81,7 @@ export const unmetered: Meter = {
   issuedToken: () => {},
   signedIn: () => {},
   readiness: () => {},
+  certificateExpires: () => {},
   clockOffset: () => {},
   orphansFound: () => {},
   fileMissing: () => {},

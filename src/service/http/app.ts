@@ -6,8 +6,10 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { TlsOptions } from 'node:tls';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import Fastify from 'fastify';
 import type { Clock } from '../../kit/clock.js';
@@ -34,6 +36,7 @@ import {
   sendAnswer,
   toAnswer,
 } from './answers.js';
+import type { Certificate } from './certificate.js';
 
 /** Writes an answer on a connection that has no response object, and closes it. */
 export function writeRawAnswer(socket: Duplex, answer: Answer): void {
@@ -192,20 +195,28 @@ const PARSER_STATUS: Record<string, number> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
 
-/** A server that limits what a stranger can hold open, and that answers every refusal itself instead of Node. */
-export function createHttpServer(listener: RequestListener): Server {
-  const server = createServer(
-    {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      maxHeaderSize: HEADERS_MAX_BYTES,
-      // Node itself would refuse a request without Host, but without the envelope; the host guard does it instead.
-      requireHostHeader: false,
-    },
-    listener,
-  );
+function toTlsOptions({ cert, key }: Certificate): TlsOptions {
+  return { cert, key, handshakeTimeout: HEADERS_TIMEOUT_MS, minVersion: 'TLSv1.2' };
+}
+
+/**
+ * A server that limits what a stranger can hold open, and that answers every refusal itself instead of Node. It speaks TLS if
+ * it has a certificate.
+ */
+export function createHttpServer(listener: RequestListener, certificate?: Certificate): Server {
+  const options = {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    maxHeaderSize: HEADERS_MAX_BYTES,
+    // Node itself would refuse a request without Host, but without the envelope; the host guard does it instead.
+    requireHostHeader: false,
+  };
+  const server =
+    certificate === undefined
+      ? createServer(options, listener)
+      : createTlsServer({ ...options, ...toTlsOptions(certificate) }, listener);
   server.maxConnections = CONNECTIONS_MAX;
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION_MAX;
   makeRoom(server);
@@ -222,12 +233,15 @@ export function createHttpServer(listener: RequestListener): Server {
   return server;
 }
 
-const freshConnections = new WeakMap<Server, Set<Duplex>>();
+const freshConnections = new WeakMap<Server, Map<string, Socket>>();
 
 /** Notes that a connection has made a request: a handshake, which is not an event of the server's own. */
 export function noteHandshake(server: Server, socket: Duplex): void {
-  freshConnections.get(server)?.delete(socket);
+  freshConnections.get(server)?.delete(peerOf(socket as Socket));
 }
+
+/** Names a connection. With TLS, a request's socket is not the one that was accepted, but has the same peer. */
+const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /**
  * Before its first request a connection has no known caller, and connections that never send one could keep everyone
@@ -235,19 +249,22 @@ export function noteHandshake(server: Server, socket: Duplex): void {
  * idle connections that have had an answer are closed, which clients must expect (RFC 9112 §9.5).
  */
 function makeRoom(server: Server): void {
-  const fresh = new Set<Duplex>();
+  const fresh = new Map<string, Socket>();
   freshConnections.set(server, fresh);
-  const forget = ({ socket }: { readonly socket: Duplex }): void => {
-    fresh.delete(socket);
+  const forget = ({ socket }: { readonly socket: Socket }): void => {
+    fresh.delete(peerOf(socket));
   };
   const known = new WeakSet<Duplex>();
   server.on('connection', (socket: Socket) => {
     // It comes again after each proposal of another protocol that is not accepted, and has made a request by then.
     if (known.has(socket)) return;
     known.add(socket);
-    fresh.add(socket);
-    socket.once('close', () => fresh.delete(socket));
-    const [oldest] = fresh;
+    const peer = peerOf(socket);
+    fresh.set(peer, socket);
+    socket.once('close', () => {
+      if (fresh.get(peer) === socket) fresh.delete(peer);
+    });
+    const [oldest] = fresh.values();
     if (fresh.size > NEW_CONNECTIONS_MAX) oldest?.destroy();
   });
   // Not 'upgrade': with a listener for it, Node.js would leave handshakes unanswered until a listener answers them.

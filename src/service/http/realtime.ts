@@ -44,7 +44,8 @@ function keepToHttp(server: Server, { request, socket, head }: Proposal): void {
     if (!OF_THE_PROPOSAL.has(name.toLowerCase())) lines.push(`${name}: ${kept}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  server.emit('connection', socket);
+  // To a server with TLS, 'connection' would mean TLS within TLS.
+  server.emit('encrypted' in socket ? 'secureConnection' : 'connection', socket);
 }
 
 function* listFields({ rawHeaders }: IncomingMessage): Generator<readonly [name: string, value: string]> {

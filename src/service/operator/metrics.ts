@@ -144,6 +144,7 @@ function createMeter(registers: Registry[]): Meter {
     help: 'Whether the service is ready for requests, as of the last heartbeat.',
     registers,
   });
+  let expiry: Gauge | undefined;
   const offset = new Gauge({
     name: 'asp_clock_offset_seconds',
     help: "How far this machine's clock is ahead of the database's.",
@@ -230,6 +231,14 @@ function createMeter(registers: Registry[]): Meter {
     issuedToken: (grantType) => tokens.inc({ grant_type: grantType }),
     signedIn: () => signIns.inc(),
     readiness: (isReady) => ready.set(isReady ? 1 : 0),
+    certificateExpires(at) {
+      expiry ??= new Gauge({
+        name: 'asp_certificate_expiry_timestamp_seconds',
+        help: 'When the certificate of --tls-cert expires.',
+        registers,
+      });
+      expiry.set(at / 1000);
+    },
     clockOffset: (ms) => offset.set(ms / 1000),
     orphansFound: (count) => orphans.set(count),
     fileMissing: () => missing.inc(),

@@ -448,6 +448,16 @@ const TABLE: Table = {
       true,
       refusal(`${MEMORY} --metrics-port 0`, (err) => err.includes('does not exist')),
     ),
+    '--tls-cert': shown(
+      '--tls-cert $there/none.pem',
+      true,
+      refusal(`${MEMORY} --tls-key none.key`, (err) => err.includes('Cannot read') && err.includes('none.pem')),
+    ),
+    '--tls-key': shown(
+      '--tls-key $there/none.key',
+      true,
+      refusal(MEMORY, (err) => err.includes('--tls-cert and --tls-key need each other')),
+    ),
     '--inject': shown(
       '--inject 500:100%',
       500,

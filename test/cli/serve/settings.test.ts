@@ -53,6 +53,8 @@ describe('the settings of a service', () => {
       'metrics-port': { value: null },
       'metrics-host': { value: '127.0.0.1' },
       'metrics-token-file': { value: null },
+      'tls-cert': { value: null },
+      'tls-key': { value: null },
     });
   });
 

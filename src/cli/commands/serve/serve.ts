@@ -28,6 +28,11 @@ const OPTIONS = [
   { flags: '--bus-creds <path>', about: 'the NATS credentials file' },
   { flags: '--public-url <url>', about: 'the address that clients use' },
   {
+    flags: '--tls-cert <path>',
+    about: 'speak TLS with the certificate in this PEM file, which is read again when it changes',
+  },
+  { flags: '--tls-key <path>', about: 'the PEM file with the private key of that certificate' },
+  {
     flags: '--name <name>',
     about: 'the name of this service on the pages where people sign in and in the dashboard (default asp)',
   },

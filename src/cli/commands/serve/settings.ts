@@ -266,13 +266,21 @@ export const SETTING = {
   'metrics-port': setting<number | undefined>(z.int(), readPort, undefined),
   'metrics-host': setting(z.string(), (text) => text, '127.0.0.1'),
   'metrics-token-file': word(),
+  'tls-cert': word(),
+  'tls-key': word(),
 } as const;
 
 export type SettingName = keyof typeof SETTING;
 export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
 
 /** They name a file. */
-const PATHS: ReadonlySet<SettingName> = new Set(['bus-creds', 'security-log', 'metrics-token-file']);
+const PATHS: ReadonlySet<SettingName> = new Set([
+  'bus-creds',
+  'security-log',
+  'metrics-token-file',
+  'tls-cert',
+  'tls-key',
+]);
 
 /** The description of each setting. */
 export type Settings = { readonly [Name in SettingName]: (typeof SETTING)[Name]['standard'] };
@@ -577,6 +585,16 @@ export function readMetricsToken(settings: Settings): string | undefined {
   if (isLoopbackHost(host)) return undefined;
   throw usageError(`On ${host}, others can reach the metrics, so --metrics-host needs --metrics-token-file.`, {
     why: 'the file holds a token, such as the output of openssl rand -hex 32. Prometheus reads it with credentials_file.',
+  });
+}
+
+/** The files of the certificate; undefined: the service does not speak TLS. */
+export function readCertificateFiles(settings: Settings): ServiceOptions['certificate'] {
+  const { 'tls-cert': certificate, 'tls-key': key } = settings;
+  if (certificate !== undefined && key !== undefined) return { certificate, key };
+  if (certificate === undefined && key === undefined) return undefined;
+  throw usageError('--tls-cert and --tls-key need each other.', {
+    why: 'they name the PEM files of a certificate and of its private key.',
   });
 }
 

@@ -29,6 +29,7 @@ import {
   LOG_LEVELS,
   type LogLevel,
   readBucket,
+  readCertificateFiles,
   readClockStart,
   readFaults,
   readMetricsToken,
@@ -254,8 +255,10 @@ async function translateStartError(error: unknown, settings: Ports, own: readonl
       return new CliError('ASP_CONFIG', facts);
     case 'NOT_ENCRYPTED':
       return usageError(error.message, {
-        why: 'put a proxy that terminates TLS in front of it, and use --public-url https://… --behind-proxy.',
+        why: 'use a certificate (--public-url https://… --tls-cert … --tls-key …), or put a proxy that terminates TLS in front (--public-url https://… --behind-proxy).',
       });
+    case 'CERTIFICATE_NOT_USABLE':
+      return new CliError('ASP_CONFIG', facts);
     case 'ADDRESS_NOT_AVAILABLE':
     case 'BUS_NOT_USABLE':
     case 'INVALID_PUBLIC_URL':
@@ -406,6 +409,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     webPush: settings['web-push'],
     webhooks: settings.webhooks === 'off' ? undefined : settings.webhooks,
     shareLinks: settings['share-links'],
+    certificate: readCertificateFiles(settings),
     metricsPort: settings['metrics-port'],
     metricsHost: settings['metrics-host'],
     metricsToken: readMetricsToken(settings),

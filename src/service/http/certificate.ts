@@ -1,0 +1,138 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import { isIP } from 'node:net';
+import { createSecureContext, type Server as TlsServer } from 'node:tls';
+
+import type { Clock } from '../../kit/clock.js';
+import { messageOf } from '../../kit/format.js';
+import { repeat } from '../../kit/repeat.js';
+import type { Log } from '../core/context.js';
+import { OperatorError } from '../core/errors.js';
+import type { Meter } from '../core/meter.js';
+
+/** The PEM files of a service that speaks TLS itself. */
+export interface CertificateFiles {
+  /** The path of the certificate, followed in that file by those between it and an authority that clients trust. */
+  readonly certificate: string;
+  /** The path of its key, which has no passphrase. */
+  readonly key: string;
+}
+
+/** What a TLS server needs, in PEM. */
+export interface Certificate {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  readonly expiresAt: number;
+}
+
+/**
+ * Reads a certificate and its key, and makes sure that clients can use them.
+ *
+ * @param hostname The name in the URL that clients use; undefined: only a proxy connects, by whatever name.
+ * @throws OperatorError `CERTIFICATE_NOT_USABLE`
+ */
+export async function readCertificate(
+  files: CertificateFiles,
+  hostname: string | undefined,
+  clock: Clock,
+): Promise<Certificate> {
+  const cert = await read(files.certificate);
+  const key = await read(files.key);
+  const certificate = parse(files.certificate, 'certificate', () => new X509Certificate(cert));
+  const privateKey = parse(files.key, 'private key without a passphrase', () => createPrivateKey(key));
+  if (!certificate.checkPrivateKey(privateKey))
+    throw notUsable(`The key in ${files.key} does not belong to the certificate in ${files.certificate}.`);
+  const now = clock.now();
+  const expiresAt = Date.parse(certificate.validTo);
+  if (now >= expiresAt) throw notUsable(`The certificate in ${files.certificate} expired on ${dateOf(expiresAt)}.`);
+  const validFrom = Date.parse(certificate.validFrom);
+  if (now < validFrom)
+    throw notUsable(`The certificate in ${files.certificate} is not valid before ${dateOf(validFrom)}.`);
+  if (hostname !== undefined && !covers(certificate, hostname)) {
+    const names = certificate.subjectAltName ?? 'no name';
+    throw notUsable(
+      `The certificate in ${files.certificate} is for ${names.replaceAll(/(DNS|IP Address):/g, '')}, not for ${hostname}.`,
+    );
+  }
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw notUsable(`TLS refuses the certificate in ${files.certificate}: ${messageOf(error)}.`, error);
+  }
+  return { cert, key, expiresAt };
+}
+
+function covers(certificate: X509Certificate, hostname: string): boolean {
+  const name = hostname.replace(/^\[(.*)\]$/, '$1');
+  // Browsers ignore the subject.
+  const found = isIP(name) === 0 ? certificate.checkHost(name, { subject: 'never' }) : certificate.checkIP(name);
+  return found !== undefined;
+}
+
+async function read(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    throw notUsable(`Cannot read ${path}: ${messageOf(error)}.`, error);
+  }
+}
+
+function parse<Parsed>(path: string, what: string, construct: () => Parsed): Parsed {
+  try {
+    return construct();
+  } catch (error) {
+    throw notUsable(`${path} contains no ${what} in PEM.`, error);
+  }
+}
+
+const dateOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+function notUsable(message: string, cause?: unknown): OperatorError {
+  return new OperatorError('CERTIFICATE_NOT_USABLE', message, cause);
+}
+
+const LOOK_MS = 60_000;
+
+interface Renewal {
+  readonly server: Server;
+  readonly files: CertificateFiles;
+  readonly hostname: string | undefined;
+  readonly current: Certificate;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly meter: Meter;
+}
+
+/**
+ * Looks once a minute whether the files were replaced, and serves new connections with what they contain. A certificate
+ * that clients cannot use is reported, and the one before stays. The returned function stops looking.
+ */
+export function followCertificate({
+  server,
+  files,
+  hostname,
+  current,
+  clock,
+  log,
+  meter,
+}: Renewal): () => Promise<void> {
+  let served = current;
+  let reported: string | undefined;
+  meter.certificateExpires(served.expiresAt);
+  const look = async (): Promise<void> => {
+    const next = await readCertificate(files, hostname, clock);
+    reported = undefined;
+    if (next.cert.equals(served.cert) && next.key.equals(served.key)) return;
+    (server as Server & TlsServer).setSecureContext({ cert: next.cert, key: next.key });
+    served = next;
+    meter.certificateExpires(served.expiresAt);
+    log.info('certificate_renewed', { expires: dateOf(served.expiresAt) });
+  };
+  const report = (error: unknown): void => {
+    const why = messageOf(error);
+    if (why !== reported) log.error('certificate_not_renewed', error);
+    reported = why;
+  };
+  return repeat(clock, LOOK_MS, look, report, true);
+}
