@@ -1,6 +1,6 @@
 import type { Context } from './context/context.js';
 import { usageError } from './errors.js';
-import { type GLOBAL_OPTIONS, WRITE_OPTIONS } from './options.js';
+import { type GLOBAL_OPTIONS, OPERATOR_OPTIONS, WRITE_OPTIONS } from './options.js';
 import { readCount, readDuration } from './values.js';
 
 /** What a command changes: nothing outside this process, files on this machine, or data at a service. */
@@ -174,6 +174,8 @@ type OptionOf<Table extends readonly Option[]> = Table[number];
 export type GlobalOption = OptionOf<typeof GLOBAL_OPTIONS>;
 /** Options of the commands that send one write for the user. */
 export type WriteOption = OptionOf<typeof WRITE_OPTIONS>;
+/** Options of the commands of an operator that also work from another machine. */
+export type OperatorOption = OptionOf<typeof OPERATOR_OPTIONS>;
 type WriteOptionOf<Changes extends Effect, OwnKeys> = Changes extends 'write'
   ? OwnKeys extends true
     ? never
@@ -214,6 +216,8 @@ interface Definition<
   readonly mixesShapesWith?: readonly FlagName<NoInfer<Own>[number]>[];
   /** The argument that names the acting agent, in place of `--as`. */
   readonly actsAs?: ArgumentName<NoInfer<Positional>[number]['usage']>;
+  /** It is for the operator of a service, here or on another machine. */
+  readonly isForOperators?: boolean;
   /** A signal ends it normally: it finishes its work, no matter how long that takes, and its exit code counts. */
   readonly finishesOnSignal?: boolean;
   /** After a signal or its deadline, it removes what it created, no matter how long that takes. */
@@ -274,7 +278,8 @@ export function command<
   const known: readonly Positional[number][] = definition.arguments ?? [];
   const own: readonly Own[number][] = definition.options ?? [];
   const isKeyed = effect === 'write' && makesOwnKeys !== true;
-  const options: readonly Option[] = isKeyed ? [...own, ...WRITE_OPTIONS] : own;
+  const shared = definition.isForOperators === true ? OPERATOR_OPTIONS : isKeyed ? WRITE_OPTIONS : [];
+  const options: readonly Option[] = [...own, ...shared];
   return {
     path: definition.path,
     summary: definition.summary,

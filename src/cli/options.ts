@@ -40,6 +40,15 @@ export const WRITE_OPTIONS = [
   { flags: '--once <name>', about: 'run this only once, with a key made from the agent, the endpoint and this name' },
 ] as const satisfies readonly Option[];
 
+/** Options of every command of an operator that also works from another machine. */
+export const OPERATOR_OPTIONS = [
+  { flags: '--operator <url>', about: 'act at a service on another machine, at the address of its --operator-port' },
+  {
+    flags: '--operator-token-file <path>',
+    about: 'with --operator: the file with your token, if not in ASP_OPERATOR_TOKEN',
+  },
+] as const satisfies readonly Option[];
+
 /** Every option of a command, its own first. */
 export function everyOption(command: Command | undefined): readonly Option[] {
   return command === undefined ? GLOBAL_OPTIONS : [...command.options, ...GLOBAL_OPTIONS];

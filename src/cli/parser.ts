@@ -2,7 +2,7 @@ import { type CommanderError, Command as Parser, Option as ParserOption } from '
 import { suggest } from '../kit/suggest.js';
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
 import { type CliError, usageError } from './errors.js';
-import { everyOption } from './options.js';
+import { everyOption, OPERATOR_OPTIONS } from './options.js';
 import { parseHandle } from './values.js';
 
 function createParser(): Parser {
@@ -98,6 +98,13 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
       .map(({ flags }) => `--${optionName(flags).long}`);
     const [name = ''] = option.split('=');
     if (known.includes(name)) return usageError(`${name} takes no value.`, { next: help });
+    const isRemote =
+      typed[0] === 'serve' && OPERATOR_OPTIONS.some(({ flags }) => `--${optionName(flags).long}` === name);
+    if (isRemote)
+      return usageError(`asp ${typed.join(' ')} works only on the machine of the service, so it has no ${name}.`, {
+        why: 'sign in to that machine and run it there.',
+        next: help,
+      });
     const [near] = suggest(name, known);
     return usageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
       why: near === undefined ? undefined : `did you mean ${near}?`,

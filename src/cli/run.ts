@@ -7,6 +7,7 @@ import {
   type GlobalOption,
   loadCommands,
   namedAgent,
+  type OperatorOption,
   optionName,
   type WriteOption,
 } from './command.js';
@@ -107,7 +108,7 @@ async function runCommand(
     import('./context/create-context.js'),
   ]);
   const parsed = parseArgs({ command, typed, below: wordsBelow(command) }, rest);
-  const args = createArgs<GlobalOption | WriteOption>(parsed);
+  const args = createArgs<GlobalOption | OperatorOption | WriteOption>(parsed);
   const settings = await readSettings(surroundings);
   const globals = readGlobals(args, surroundings.environment, settings, namedAgent(command, parsed));
   progress.globals = globals;

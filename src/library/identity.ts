@@ -92,6 +92,8 @@ export async function findIdentity(
     isDryRun: false,
     idempotencyKey: undefined,
     once: undefined,
+    operator: undefined,
+    operatorTokenFile: undefined,
   } as const;
   const context = createContext(surroundings, globals, { nouns: [], entries: [] });
   let client: Promise<Client> | undefined;

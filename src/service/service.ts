@@ -62,7 +62,13 @@ import { type BusOptions, openStore } from './open-store.js';
 import { type ReadBackups, readBackupRecords } from './operator/backup-records.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
 import type { Metrics } from './operator/metrics.js';
-import { type OperatorServer, offerOperator } from './operator/operator.js';
+import {
+  type OperatorOptions,
+  type OperatorServer,
+  offerOperator,
+  offerRemoteOperator,
+  type RemoteOperators,
+} from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch, type RecentWatch } from './operator/recent.js';
 import { type Rehearsal, reportEvents, resetData } from './operator/rehearsal.js';
@@ -180,6 +186,8 @@ export interface ServiceOptions {
   readonly metricsHost?: string;
   /** Only its holders can read the metrics. */
   readonly metricsToken?: string | undefined;
+  /** Serves operators with a token on this address; undefined: only those on this machine. */
+  readonly remoteOperators?: RemoteOperators | undefined;
   /** Exports traces; undefined: no code of it is loaded. */
   readonly traces?: TraceOptions | undefined;
   /** The attachments folder or bucket belongs to this database, no matter what it contains. */
@@ -201,6 +209,8 @@ export interface RunningService extends Addresses {
   readonly isAddressShared: boolean;
   readonly startedAt: number;
   readonly metricsUrl: string | undefined;
+  /** The same for operators with a token. */
+  readonly remoteOperatorUrl: string | undefined;
   readonly tracesUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */
   readonly stopRequested: Promise<void>;
@@ -442,20 +452,23 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   ]);
   const stopRequest = createStopRequest();
   let realtime: Realtime | undefined;
+  const operatorOptions: OperatorOptions = {
+    secret: operatorSecret,
+    keys,
+    signIn: { links, seeds },
+    status,
+    rehearsal,
+    connections: {
+      closeSocketsOf: (agentId, code) => realtime?.closeSocketsOf(agentId, code) ?? 0,
+      expireTokensOf: verifier.expireTokensOf,
+    },
+    askToStop: stopRequest.ask,
+  };
+  const { remoteOperators } = options;
+  const remoteOperator = remoteOperators && (await offerRemoteOperator(context, remoteOperators, operatorOptions));
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(toAddressOptions(options), port),
-    options: {
-      secret: operatorSecret,
-      keys,
-      signIn: { links, seeds },
-      status,
-      rehearsal,
-      connections: {
-        closeSocketsOf: (agentId, code) => realtime?.closeSocketsOf(agentId, code) ?? 0,
-        expireTokensOf: verifier.expireTokensOf,
-      },
-      askToStop: stopRequest.ask,
-    },
+    options: operatorOptions,
   });
   await app.fastify.ready();
 
@@ -473,7 +486,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
 
   const running: Running = {
     ...{ context, server, app, mcp, dashboard, realtime: sockets, inboxes },
-    ...{ stopFollowing, stopHousekeeping, webPush, webhooks, operator, watch, health },
+    ...{ stopFollowing, stopHousekeeping, webPush, webhooks, operator, remoteOperator, watch, health },
   };
   let stopping: Promise<void> | undefined;
   return {
@@ -485,6 +498,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     isAddressShared: settings.isAddressShared,
     startedAt,
     metricsUrl,
+    remoteOperatorUrl: remoteOperator?.url,
     tracesUrl: options.traces?.url,
     stopRequested: stopRequest.asked,
     reset: () => resetData(context),
@@ -512,6 +526,7 @@ interface Running {
   readonly webPush: WebPush | undefined;
   readonly webhooks: WebhookCalls | undefined;
   readonly operator: OperatorServer;
+  readonly remoteOperator: OperatorServer | undefined;
   readonly watch: Watch;
   readonly health: Health;
 }
@@ -537,6 +552,7 @@ async function stopAll(running: Running): Promise<void> {
     stopHousekeeping,
     async () => running.stopFollowing?.(),
     operator.close,
+    async () => running.remoteOperator?.close(),
     async () => context.tracer?.close(),
     watch.stop,
   ];

@@ -1,5 +1,5 @@
 import { durationMs } from '../../kit/duration.js';
-import type { Args, GlobalOption, WriteOption } from '../command.js';
+import type { Args, GlobalOption, OperatorOption, WriteOption } from '../command.js';
 import { usageError } from '../errors.js';
 import { COLOR_CHOICES, type Config, RETRIES_MAX, readConfig } from '../profile/config.js';
 import { type Host, resolvePaths } from '../profile/paths.js';
@@ -36,6 +36,9 @@ export interface Globals {
   readonly isDryRun: boolean;
   readonly idempotencyKey: string | undefined;
   readonly once: string | undefined;
+  /** The service on another machine where an operator acts. */
+  readonly operator: string | undefined;
+  readonly operatorTokenFile: string | undefined;
 }
 
 const isSet = (value: string | undefined): boolean =>
@@ -51,7 +54,7 @@ export function guessFormat(argv: readonly string[], environment: Environment): 
   return ASP_FORMAT === 'json' || ASP_FORMAT === 'jsonl' ? ASP_FORMAT : 'human';
 }
 
-type GlobalArgs = Args<GlobalOption | WriteOption>;
+type GlobalArgs = Args<GlobalOption | OperatorOption | WriteOption>;
 
 function chooseFormat(args: GlobalArgs, environment: Environment): Format {
   args.refuseBoth('json', 'jsonl');
@@ -141,5 +144,7 @@ export function readGlobals(
     isDryRun: args.flag('dry-run'),
     idempotencyKey: parseKey(args.text('idempotency-key')),
     once,
+    operator: args.text('operator'),
+    operatorTokenFile: args.text('operator-token-file'),
   };
 }

@@ -3,11 +3,13 @@ import type { Client } from '../../client/client.js';
 import { type FailedRequest, isRefusedConnection, RequestError } from '../../client/http/request-error.js';
 import { describeRequest } from '../../client/http/send.js';
 import type { HttpRequest } from '../../client/http/transport.js';
+import { messageOf } from '../../kit/format.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
-import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../wire/schemas/operator.js';
+import { OPERATOR_ENDPOINT, OPERATOR_PATH, type OperatorOperation } from '../../wire/schemas/operator.js';
+import { usageError } from '../errors.js';
 import { localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
 import { type ErrorContext, withContext } from './explain.js';
@@ -21,6 +23,48 @@ export async function requireLocalService(context: Context): Promise<LocalServic
   throw localNotRunning(await context.endedService());
 }
 
+/** A service on another machine, where an operator acts with a token. */
+interface RemoteService {
+  readonly operator_url: string;
+  readonly secret: string;
+}
+
+/** Where an operator acts, and with which secret. */
+export type OperatorAccess = LocalServiceRecord | RemoteService;
+
+export const isLocal = (access: OperatorAccess): access is LocalServiceRecord => 'pid' in access;
+
+/** The service of `--operator`, or else the running local one. */
+export async function findOperatorAccess(context: Context): Promise<OperatorAccess> {
+  const { operator, operatorTokenFile } = context.globals;
+  if (operator !== undefined) return openRemote(context, operator);
+  if (operatorTokenFile !== undefined) throw usageError('--operator-token-file needs --operator.');
+  return requireLocalService(context);
+}
+
+async function openRemote({ environment, globals }: Context, text: string): Promise<RemoteService> {
+  const { readServiceUrl } = await import('../profile/config.js');
+  const { readSecretFile } = await import('./client-secret.js');
+  let url: string;
+  try {
+    url = readServiceUrl(text);
+  } catch (error) {
+    throw usageError(`--operator '${text}' ${messageOf(error)}.`);
+  }
+  const path = globals.operatorTokenFile;
+  const secret =
+    path === undefined
+      ? environment['ASP_OPERATOR_TOKEN']
+      : readSecretFile(path, { name: '--operator-token-file', code: 'ASP_USAGE' });
+  if (!secret)
+    throw usageError('--operator needs your token.', {
+      why: 'name its file with --operator-token-file, or set ASP_OPERATOR_TOKEN.',
+    });
+  if (!/^[\x21-\x7e]+$/.test(secret))
+    throw usageError('The token of the operator is not one word of ASCII characters.');
+  return { operator_url: `${url}${OPERATOR_PATH}`, secret };
+}
+
 /** The parameters of an operator endpoint. */
 export interface OperatorInput {
   readonly path?: Readonly<Record<string, string>>;
@@ -29,16 +73,16 @@ export interface OperatorInput {
 
 function toRequest(
   context: Context,
-  record: LocalServiceRecord,
+  access: OperatorAccess,
   operation: OperatorOperation,
   input: OperatorInput,
 ): HttpRequest {
   const { method, path } = OPERATOR_ENDPOINT[operation];
   return {
     method,
-    url: `${record.operator_url}${fillPath(path, input.path ?? {})}`,
+    url: `${access.operator_url}${fillPath(path, input.path ?? {})}`,
     headers: {
-      authorization: `Bearer ${record.secret}`,
+      authorization: `Bearer ${access.secret}`,
       ...(input.body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     body: input.body === undefined ? undefined : JSON.stringify(input.body),
@@ -46,44 +90,47 @@ function toRequest(
   };
 }
 
-const refuseUnlessRunning = (record: LocalServiceRecord) => (error: unknown) =>
-  Promise.reject(isRefusedConnection(error) ? localNotRunning(record) : error);
+const refuseUnlessRunning = (access: OperatorAccess) => (error: unknown) =>
+  Promise.reject(isLocal(access) && isRefusedConnection(error) ? localNotRunning(access) : error);
+
+const nameOf = (access: OperatorAccess): string =>
+  isLocal(access) ? 'The local service' : `The service at ${new URL(access.operator_url).origin}`;
 
 /** The answer of an operator endpoint as it arrives, for one that may be larger than memory. */
 export async function openOperator(
   context: Context,
-  record: LocalServiceRecord,
+  access: OperatorAccess,
   operation: OperatorOperation,
   input: OperatorInput = {},
 ): Promise<AsyncIterable<Uint8Array>> {
   const transport = await context.transport();
-  const sent = toRequest(context, record, operation, input);
-  const answer = await transport.open(sent).catch(refuseUnlessRunning(record));
+  const sent = toRequest(context, access, operation, input);
+  const answer = await transport.open(sent).catch(refuseUnlessRunning(access));
   if (answer.status < 300) return answer.body;
   const chunks: Uint8Array[] = [];
   for await (const chunk of answer.body) chunks.push(chunk);
   const document = parseIfJson(Buffer.concat(chunks).toString('utf8'));
-  throw refusal(document, answer.status, describeRequest(sent), OPERATOR_ENDPOINT[operation].path);
+  throw refusal(access, operation, { document, status: answer.status, request: describeRequest(sent) });
 }
 
-/** One operator endpoint of the running local service. */
+/** Calls one operator endpoint. */
 export async function callOperator<Name extends OperatorOperation>(
   context: Context,
-  record: LocalServiceRecord,
+  access: OperatorAccess,
   operation: Name,
   input: OperatorInput = {},
 ): Promise<ReplyOf<Name>> {
-  const { method, path, reply } = OPERATOR_ENDPOINT[operation];
+  const { method, reply } = OPERATOR_ENDPOINT[operation];
   const transport = await context.transport();
-  const sent = toRequest(context, record, operation, input);
-  const answer = await transport.send(sent).catch(refuseUnlessRunning(record));
+  const sent = toRequest(context, access, operation, input);
+  const answer = await transport.send(sent).catch(refuseUnlessRunning(access));
   const document = parseIfJson(answer.body.toString('utf8'));
   const { status } = answer;
   const request = describeRequest(sent);
-  if (status >= 300) throw refusal(document, status, request, path);
+  if (status >= 300) throw refusal(access, operation, { document, status, request });
   const parsed = reply.safeParse(document);
   if (parsed.success) return parsed.data as ReplyOf<Name>;
-  const message = `Could not parse the local service's answer (status ${status}). Is it a different version?`;
+  const message = `${nameOf(access)} sent an answer that asp cannot parse (status ${status}). Is it a different version?`;
   const outcome = method === 'GET' ? 'not_applied' : 'applied';
   throw new RequestError({ code: 'ASP_BAD_ANSWER', message, status, outcome, attempts: 1, request });
 }
@@ -111,36 +158,44 @@ export async function connectAsLocal(
 }
 
 /** The service's own code decides the exit code, as for every other endpoint. */
-function refusal(document: unknown, status: number, request: FailedRequest, operationPath: string): Error {
+function refusal(
+  access: OperatorAccess,
+  operation: OperatorOperation,
+  {
+    document,
+    status,
+    request,
+  }: { readonly document: unknown; readonly status: number; readonly request: FailedRequest },
+): Error {
   const { data } = ErrorEnvelope.safeParse(document);
   const code = data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER');
-  const message = `The local service refused: ${data?.error.message ?? `status ${status}`}`;
+  const message = `${nameOf(access)} refused: ${data?.error.message ?? `status ${status}`}`;
   const outcome = request.method !== 'GET' && status >= 500 ? 'unknown' : 'not_applied';
   const error = new RequestError({ code, message, status, outcome, attempts: 1, request });
-  const [, kind = ''] = operationPath.split('/');
-  return withContext(error, NO_SUCH[kind] ?? NO_SUCH_AGENT);
+  const [, kind = ''] = OPERATOR_ENDPOINT[operation].path.split('/');
+  return withContext(error, explainRefusal(access, NOUN[kind] ?? 'agent'));
 }
 
-const UNKNOWN = 'The local service has no such agent.';
-const LIST = ['asp', 'serve', 'agent', 'list'];
-const NO_SUCH_AGENT: ErrorContext = {
-  messages: { AGENT_NOT_FOUND: UNKNOWN, NOT_FOUND: UNKNOWN },
-  reasons: { DUPLICATE_HANDLE: 'a handle is never used again, even after its agent is gone.' },
-  next: { AGENT_NOT_FOUND: LIST, NOT_FOUND: LIST, DUPLICATE_HANDLE: LIST },
-};
+/** By the beginning of the operation's path; the others are about agents. */
+const NOUN: Readonly<Record<string, string>> = { accounts: 'account', invitations: 'invite', clients: 'client' };
 
-/** By the beginning of the operation's path. */
-const NO_SUCH: Readonly<Record<string, ErrorContext>> = {
-  accounts: {
-    messages: { NOT_FOUND: 'The local service has no such account.' },
-    next: { NOT_FOUND: ['asp', 'serve', 'account', 'list'] },
-  },
-  invitations: {
-    messages: { NOT_FOUND: 'The local service has no such invitation.' },
-    next: { NOT_FOUND: ['asp', 'serve', 'invite', 'list'] },
-  },
-  clients: {
-    messages: { NOT_FOUND: 'The local service has no such client.' },
-    next: { NOT_FOUND: ['asp', 'serve', 'client', 'list'] },
-  },
-};
+function explainRefusal(access: OperatorAccess, noun: string): ErrorContext {
+  const service = nameOf(access);
+  const none = `${service} has no such ${noun === 'invite' ? 'invitation' : noun}.`;
+  const there = isLocal(access) ? [] : ['--operator', access.operator_url.slice(0, -OPERATOR_PATH.length)];
+  const list = ['asp', 'serve', noun, 'list', ...there];
+  const remote = isLocal(access)
+    ? undefined
+    : {
+        message: { UNAUTHORIZED: `${service} does not accept this token.` },
+        reason: {
+          UNAUTHORIZED: 'the tokens that it accepts are in the file of asp serve --operator-token-file there.',
+        },
+        next: { UNAUTHORIZED: ['asp', 'serve', 'status', '--help'] },
+      };
+  return {
+    messages: { AGENT_NOT_FOUND: none, NOT_FOUND: none, ...remote?.message },
+    reasons: { DUPLICATE_HANDLE: 'a handle is never used again, even after its agent is gone.', ...remote?.reason },
+    next: { AGENT_NOT_FOUND: list, NOT_FOUND: list, DUPLICATE_HANDLE: list, ...remote?.next },
+  };
+}

@@ -1,7 +1,7 @@
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const SECRETS = [
-  ...['ASP_TOKEN', 'ASP_WS_TOKEN', 'ASP_CLIENT_SECRET', 'ASP_STORE_PASSPHRASE'],
+  ...['ASP_TOKEN', 'ASP_WS_TOKEN', 'ASP_CLIENT_SECRET', 'ASP_STORE_PASSPHRASE', 'ASP_OPERATOR_TOKEN'],
   ...['ASP_DATABASE', 'ASP_SERVE_DATABASE', 'ASP_SERVE_BUS', 'PGPASSWORD'],
 ];
 

@@ -177,6 +177,7 @@ type SecurityEvent =
   | 'refresh_token_reused'
   | 'account_acted'
   | 'operator_acted'
+  | 'operator_refused'
   | 'keys_rotated';
 
 export type LogFields = Readonly<Record<string, string | number | boolean>>;

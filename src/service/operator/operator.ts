@@ -6,7 +6,9 @@ import { isHandle } from '../../wire/handle.js';
 import {
   type AddOperatorAgentRequest,
   type AddOperatorClientRequest,
+  LOCAL_OPERATIONS,
   OPERATOR_ENDPOINT,
+  OPERATOR_PATH,
   type OperatorAgent,
   type OperatorClient,
   type OperatorClientSummary,
@@ -26,6 +28,7 @@ import {
   createApp,
   createHostGuard,
   createHttpServer,
+  type HostGuard,
   isFromThisMachine,
   listen,
   loopbackNames,
@@ -34,6 +37,7 @@ import { readBearer } from '../http/pipeline.js';
 import { readJsonBody, validate } from '../http/request.js';
 import { removeAgentRecord } from '../messaging/remove-agent.js';
 import type { SigningKeys } from '../oauth/access-tokens.js';
+import { createAttempts, toNetwork } from '../oauth/attempts.js';
 import { createConfidentialClient, revokeConfidentialClient } from '../oauth/clients.js';
 import { type AgentRecordRow, findAgentByHandle } from '../store/agents.js';
 import { agentLock } from '../store/lock-names.js';
@@ -54,7 +58,7 @@ import {
   toOperatorQuota,
   updateOperatorAccount,
 } from './accounts.js';
-import { actAsOperator, logOperatorAction, type OperatorAction } from './actions.js';
+import { type ActingOperator, actAsOperator, logOperatorAction, type OperatorAction } from './actions.js';
 import { addLocalAgent, putLocalAgent } from './local-agent.js';
 import { advanceClock, type Connections, type Rehearsal, triggerEvent } from './rehearsal.js';
 import { readRetention } from './retention.js';
@@ -178,10 +182,7 @@ function toOperatorAgent(row: OperatorAgentRow): OperatorAgent {
   };
 }
 
-/** Below the service's root. */
-const OPERATOR_PATH = '/operator';
-
-interface OperatorOptions {
+export interface OperatorOptions {
   readonly secret: string;
   readonly keys: SigningKeys;
   readonly signIn: SignInLinkParts;
@@ -202,10 +203,20 @@ type Handlers = {
   [Name in OperatorOperation]: (body: Body<Name>, named: string) => Promise<Reply<Name> | StreamedAnswer<Reply<Name>>>;
 };
 
-/**
- * Mounts the operator endpoints. Peers on other machines, or behind a proxy, get 404 there, even with the secret.
- */
-function registerOperator(app: FastifyInstance, context: ServiceContext, options: OperatorOptions): void {
+/** Who may call which endpoints. */
+interface Admission {
+  /** Throws unless the request comes from an operator. */
+  admit(request: FastifyRequest): ActingOperator;
+  readonly offers: (operation: OperatorOperation) => boolean;
+}
+
+/** Mounts the operator endpoints that `admission` offers. */
+function registerOperator(
+  app: FastifyInstance,
+  context: ServiceContext,
+  options: OperatorOptions,
+  { admit, offers }: Admission,
+): void {
   const { settings } = context;
   const handlers: Handlers = {
     readStatus: async () => ({
@@ -249,19 +260,18 @@ function registerOperator(app: FastifyInstance, context: ServiceContext, options
     async (scope) => {
       scope.removeAllContentTypeParsers();
       scope.addContentTypeParser('*', (_request, _payload, done) => done(null));
-      for (const name of Object.keys(OPERATOR_ENDPOINT) as OperatorOperation[]) {
+      for (const name of (Object.keys(OPERATOR_ENDPOINT) as OperatorOperation[]).filter(offers)) {
         const row = OPERATOR_ENDPOINT[name];
         const handle: (body: never, named: string) => Promise<unknown> = handlers[name];
         scope.route({
           method: row.method,
           url: row.path.replace(/\{\w+\}/, ':named'),
           handler: async (request, reply) => {
-            requireOperator(request, options.secret);
+            const operator = admit(request);
             const body = 'body' in row ? validate(row.body, await readJsonBody(request.raw)) : undefined;
             const { named = '' } = request.params as { named?: string };
-            const answer = await report(context, { operation: name, target: named, changes: body ?? {} }, () =>
-              handle(body as never, named),
-            );
+            const action = { operation: name, target: named, changes: body ?? {} };
+            const answer = await report(context, operator, action, () => handle(body as never, named));
             if (isStreamed(answer))
               return sendAnswer(reply, { ...answerWith(200, JSON_TYPE, ''), more: answer.texts }, context.log);
             return sendAnswer(reply, answerWith(200, JSON_TYPE, JSON.stringify(answer)), context.log);
@@ -280,19 +290,56 @@ function isStreamed(answer: unknown): answer is StreamedAnswer<unknown> {
 /** Runs a request of the command line, and records changes. */
 async function report<Answer>(
   context: ServiceContext,
+  operator: ActingOperator,
   { operation, target, changes }: Required<OperatorAction> & { readonly operation: OperatorOperation },
   work: () => Promise<Answer>,
 ): Promise<Answer> {
   if (OPERATOR_ENDPOINT[operation].method === 'GET') return work();
-  if (operation !== 'stopService') return actAsOperator(context, {}, { operation, target, changes }, work);
+  if (operation !== 'stopService') return actAsOperator(context, operator, { operation, target, changes }, work);
   // It must work when the database does not.
   logOperatorAction(context.log, { operation, target, outcome: 'done' });
   return work();
 }
 
-function requireOperator(request: FastifyRequest, secret: string): void {
-  if (!isFromThisMachine(request.raw)) throw new ServiceError('NOT_FOUND');
-  if (!isSameSecret(readBearer(request.headers.authorization), secret)) throw new ServiceError('UNAUTHORIZED');
+/** Peers on other machines, or behind a proxy, get 404, even with the secret. */
+function admitLocal(secret: string): Admission {
+  return {
+    offers: () => true,
+    admit(request) {
+      if (!isFromThisMachine(request.raw)) throw new ServiceError('NOT_FOUND');
+      if (!isSameSecret(readBearer(request.headers.authorization), secret)) throw new ServiceError('UNAUTHORIZED');
+      return {};
+    },
+  };
+}
+
+/** A token with which an operator acts from another machine. */
+interface OperatorToken {
+  /** Names its holder in the log of actions; may be empty. */
+  readonly name: string;
+  readonly token: string;
+}
+
+/** From one network. Afterwards the right token has to wait too, so that an answer says nothing about a guess. */
+const WRONG_TOKENS = { count: 20, windowMs: 60_000 };
+
+function admitTokens({ clock, log, meter }: ServiceContext, tokens: readonly OperatorToken[]): Admission {
+  const wrong = createAttempts(clock, WRONG_TOKENS);
+  return {
+    offers: (operation) => !LOCAL_OPERATIONS.has(operation),
+    admit({ ip, headers }) {
+      const waitS = wrong.waitS(toNetwork(ip));
+      if (waitS > 0) throw new ServiceError('RATE_LIMITED', undefined, { retryAfterS: waitS });
+      const received = readBearer(headers.authorization);
+      // All are compared, so that the time does not tell which one it resembles.
+      const [known] = tokens.filter(({ token }) => isSameSecret(received, token));
+      if (known !== undefined) return { token: known.name, address: ip };
+      wrong.add(toNetwork(ip));
+      meter.signInFailed();
+      log.security?.('operator_refused', { address: ip, outcome: 'wrong_token' });
+      throw new ServiceError('UNAUTHORIZED');
+    },
+  };
 }
 
 const HOST = '127.0.0.1';
@@ -318,24 +365,65 @@ export async function offerOperator(
   context: ServiceContext,
   { root, options }: Offer,
 ): Promise<OperatorServer> {
-  if (root === undefined) return serveOperator(context, options);
-  registerOperator(app, context, options);
+  const admission = admitLocal(options.secret);
+  if (root === undefined) {
+    const guard = (port: number, url: string): HostGuard => createHostGuard(loopbackNames(port, url));
+    return serveOperator(context, options, { host: HOST, port: 0, guard, isBehindProxy: false, admission });
+  }
+  registerOperator(app, context, options, admission);
   return { url: `${root}${OPERATOR_PATH}`, close: async () => {} };
 }
 
-/** The operator's endpoints on a separate port, for a service whose own address is behind a proxy. */
-async function serveOperator(context: ServiceContext, options: OperatorOptions): Promise<OperatorServer> {
+/** The address where operators with a token are served. */
+export interface RemoteOperators {
+  readonly host: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly tokens: readonly OperatorToken[];
+}
+
+/**
+ * The operator's endpoints for other machines, on a separate port. Any Host is accepted, so that a tunnel may lead here:
+ * a page that a browser shows has no token.
+ */
+export function offerRemoteOperator(
+  context: ServiceContext,
+  { host, port, tokens }: RemoteOperators,
+  options: OperatorOptions,
+): Promise<OperatorServer> {
+  return serveOperator(context, options, {
+    host,
+    port,
+    guard: () => createHostGuard(undefined),
+    isBehindProxy: context.settings.isBehindProxy,
+    admission: admitTokens(context, tokens),
+  });
+}
+
+interface SeparateServer {
+  readonly host: string;
+  readonly port: number;
+  readonly guard: (port: number, url: string) => HostGuard;
+  readonly isBehindProxy: boolean;
+  readonly admission: Admission;
+}
+
+async function serveOperator(
+  context: ServiceContext,
+  options: OperatorOptions,
+  { host, port: wanted, guard, isBehindProxy, admission }: SeparateServer,
+): Promise<OperatorServer> {
   let listener: RequestListener = (_request, response) => response.writeHead(503).end();
   const server = createHttpServer((request, response) => listener(request, response));
-  const port = await listen(server, HOST, 0);
-  const root = `http://${HOST}:${port}`;
+  const port = await listen(server, host, wanted);
+  const root = `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
   const app = createApp({
     server,
     useListener: (next) => {
       listener = next;
     },
-    guardHost: createHostGuard(loopbackNames(port, root)),
-    isBehindProxy: false,
+    guardHost: guard(port, root),
+    isBehindProxy,
     clock: context.clock,
     random: context.random,
     tracer: context.tracer,
@@ -343,7 +431,7 @@ async function serveOperator(context: ServiceContext, options: OperatorOptions):
     log: context.log,
     meter: context.meter,
   });
-  registerOperator(app.fastify, context, options);
+  registerOperator(app.fastify, context, options, admission);
   await app.fastify.ready();
   return {
     url: `${root}${OPERATOR_PATH}`,

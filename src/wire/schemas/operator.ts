@@ -294,8 +294,19 @@ export const OPERATOR_ENDPOINT = {
   addOperatorClient: { method: 'POST', path: '/clients', body: AddOperatorClientRequest, reply: OperatorClient },
 } as const;
 
+/** Below the root of a service, or of the address that it has for operators. */
+export const OPERATOR_PATH = '/operator';
+
 /** The name of an operator endpoint. */
 export type OperatorOperation = keyof typeof OPERATOR_ENDPOINT;
+
+/** They are only for programs on the machine of the service: a token does not open them. */
+export const LOCAL_OPERATIONS: ReadonlySet<OperatorOperation> = new Set([
+  'stopService',
+  'createSignInLink',
+  'advanceClock',
+  'triggerEvent',
+] as const);
 
 /** What the log of actions has entries for: also what the service does on the operator's behalf. */
 export type RecordedOperation = OperatorOperation | 'deleteOldSessions' | 'disconnectApp';

@@ -166,6 +166,18 @@ async function data(scene: Scene): Promise<void> {
 
 const unitOf = (ran: Ran): string => (jsonOf(ran) as { text: string }).text;
 
+/** Options of the commands that also work from another machine. */
+const forOperators = (line: string): Table[string] => ({
+  '--operator': shown('--operator http://127.0.0.1:1', true, async ({ asNobody }, typed) => {
+    const environment = { ASP_OPERATOR_TOKEN: 'a'.repeat(32) };
+    return (await asNobody([line, '--retries 0', typed], { environment })).err.includes('127.0.0.1:1');
+  }),
+  '--operator-token-file': shown('--operator-token-file $home/none', true, async ({ asNobody }, typed) => {
+    const ran = await asNobody([line, '--operator http://127.0.0.1:1 --retries 0', typed]);
+    return ran.err.includes('(--operator-token-file) does not exist');
+  }),
+});
+
 const TABLE: Table = {
   serve: {
     '--host': shown(
@@ -458,6 +470,21 @@ const TABLE: Table = {
       true,
       refusal(MEMORY, (err) => err.includes('--tls-cert and --tls-key need each other')),
     ),
+    '--operator-port': shown(
+      '--operator-port 0',
+      true,
+      refusal(MEMORY, (err) => err.includes('needs --operator-token-file')),
+    ),
+    '--operator-host': shown(
+      '--operator-host 0.0.0.0',
+      true,
+      refusal(`${MEMORY} --operator-port 0 --operator-token-file x`, (err) => err.includes('in the clear')),
+    ),
+    '--operator-token-file': shown(
+      '--operator-token-file $there/none.tokens',
+      true,
+      refusal(`${MEMORY} --operator-port 0`, (err) => err.includes('does not exist')),
+    ),
     '--inject': shown(
       '--inject 500:100%',
       500,
@@ -512,6 +539,13 @@ const TABLE: Table = {
       }),
     ),
   },
+  'serve status': forOperators('serve status'),
+  'serve keys list': forOperators('serve keys list'),
+  'serve keys rotate': forOperators('serve keys rotate'),
+  'serve agent list': forOperators('serve agent list'),
+  'serve account list': forOperators('serve account list'),
+  'serve invite list': forOperators('serve invite list'),
+  'serve client list': forOperators('serve client list'),
   'serve open': {
     '--account': shown('--account s$number', true, async ({ asNobody, number }, typed) => {
       await asNobody(ADD);
@@ -701,6 +735,7 @@ const TABLE: Table = {
     ),
   },
   'serve agent add': {
+    ...forOperators('serve agent add a.bot'),
     handle: shown(
       's$number.bot',
       true,
@@ -724,6 +759,7 @@ const TABLE: Table = {
     ),
   },
   'serve agent remove': {
+    ...forOperators('serve agent remove a.bot --yes'),
     handle: shown(
       's$number.bot',
       3,
@@ -736,6 +772,7 @@ const TABLE: Table = {
     ),
   },
   'serve agent pause': {
+    ...forOperators('serve agent pause a.bot'),
     handle: shown(
       's$number.bot',
       true,
@@ -744,6 +781,7 @@ const TABLE: Table = {
     ),
   },
   'serve agent resume': {
+    ...forOperators('serve agent resume a.bot'),
     handle: shown(
       's$number.bot',
       false,
@@ -757,6 +795,7 @@ const TABLE: Table = {
     ),
   },
   'serve account show': {
+    ...forOperators('serve account show a'),
     account: shown(
       ACCOUNT,
       true,
@@ -769,12 +808,15 @@ const TABLE: Table = {
     ),
   },
   'serve account suspend': {
+    ...forOperators('serve account suspend a'),
     account: shown(ACCOUNT, 'suspended', accountIs('state', 'serve account suspend'), ANOTHER),
   },
   'serve account resume': {
+    ...forOperators('serve account resume a'),
     account: shown(ACCOUNT, 'active', accountIs('state', 'serve account resume', 'serve account suspend'), ANOTHER),
   },
   'serve account tier': {
+    ...forOperators('serve account tier a trusted'),
     account: shown(
       ACCOUNT,
       'standard',
@@ -784,6 +826,7 @@ const TABLE: Table = {
     'standard|trusted': shown('standard', 'standard', accountIs('tier', 'serve account tier s$number'), 'trusted'),
   },
   'serve account operator': {
+    ...forOperators('serve account operator a yes'),
     account: shown(
       ACCOUNT,
       true,
@@ -793,6 +836,7 @@ const TABLE: Table = {
     'yes|no': shown('yes', true, accountIs('is_operator', 'serve account operator s$number'), 'no'),
   },
   'serve account export': {
+    ...forOperators('serve account export a $home/a.json'),
     account: shown(
       ACCOUNT,
       true,
@@ -822,6 +866,7 @@ const TABLE: Table = {
     }),
   },
   'serve account remove': {
+    ...forOperators('serve account remove a --yes'),
     account: shown(ACCOUNT, 3, accountIs('state', 'serve account remove --yes'), ANOTHER),
     '--erase': shown('--erase', { sessions: 0, events: 0, attachments: 0 }, async ({ asNobody }, typed) => {
       await asNobody(ADD);
@@ -830,6 +875,7 @@ const TABLE: Table = {
     }),
   },
   'serve account reset-password': {
+    ...forOperators('serve account reset-password a'),
     account: shown(
       'ann$number',
       ['ann$number', 0],
@@ -845,12 +891,14 @@ const TABLE: Table = {
     ),
   },
   'serve retention': {
+    ...forOperators('serve retention'),
     '--older-than': shown('--older-than 90d', 7_776_000_000, async ({ asNobody }, typed) => {
       const { age_ms: age } = jsonOf(await asNobody(['serve retention --json', typed])) as { age_ms: number | null };
       return age;
     }),
   },
   'serve invite create': {
+    ...forOperators('serve invite create'),
     '--expires': shown('--expires 1h', true, async ({ asNobody }, typed) => {
       const { expires_at: at } = jsonOf(await asNobody(['serve invite create --json', typed])) as {
         expires_at: number;
@@ -859,6 +907,7 @@ const TABLE: Table = {
     }),
   },
   'serve invite revoke': {
+    ...forOperators('serve invite revoke lnk_01KAR5XJ5Z3YV0G6TWQ8N4M2PC'),
     id: shown(
       '$invitation',
       false,
@@ -876,6 +925,7 @@ const TABLE: Table = {
     ),
   },
   'serve client revoke': {
+    ...forOperators('serve client revoke oac_1 --yes'),
     'client-id': shown(
       '$client',
       false,
@@ -896,6 +946,7 @@ const TABLE: Table = {
     ),
   },
   'serve client add': {
+    ...forOperators('serve client add a.bot'),
     handle: shown(
       's$number.bot',
       true,

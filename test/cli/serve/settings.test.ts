@@ -55,6 +55,9 @@ describe('the settings of a service', () => {
       'metrics-token-file': { value: null },
       'tls-cert': { value: null },
       'tls-key': { value: null },
+      'operator-port': { value: null },
+      'operator-host': { value: '127.0.0.1' },
+      'operator-token-file': { value: null },
     });
   });
 

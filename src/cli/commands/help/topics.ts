@@ -17,6 +17,7 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   },
   { names: ['ASP_TOKEN_STORE'], about: 'where logins are stored: keychain or file' },
   { names: ['ASP_STORE_PASSPHRASE'], about: 'encrypts the file store' },
+  { names: ['ASP_OPERATOR_TOKEN'], about: 'the token of an operator, for asp serve … --operator' },
   { names: ['ASP_FORMAT'], about: 'output format: json, jsonl or text' },
   { names: ['ASP_TIMEOUT', 'ASP_RETRIES'], about: 'deadline of a command; retries of each request' },
   { names: ['ASP_NO_INPUT'], about: 'never prompt' },

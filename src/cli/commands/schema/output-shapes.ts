@@ -396,7 +396,7 @@ export const COMMAND_OUTPUT = {
     registry: z.optional(text),
   }),
   serve: service,
-  'serve status': z.looseObject({ ...service.shape, ...OperatorStatus.shape }),
+  'serve status': z.looseObject({ ...z.partial(service).shape, ...OperatorStatus.shape }),
   'serve stop': shape({ url: text, pid: count, stopped: yes }),
   'serve open': shape({ url: text, account: text, expires_at: count, opened: yes }),
   'serve logs': shape({ line: text, entry: z.nullable(shape({})) }),

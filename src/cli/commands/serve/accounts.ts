@@ -23,6 +23,7 @@ export const serveAccountList = command({
     { line: 'asp serve account list --json', about: 'for scripts' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: describeTable('account, state, tier, agents, created'),
   async run(context) {
     const { accounts } = await callService(context, 'listOperatorAccounts');
@@ -48,6 +49,7 @@ export const serveAccountShow = command({
     { line: 'asp serve account show alice --json', about: 'for scripts' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: 'the account, one fact per line',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
@@ -85,6 +87,7 @@ export const serveAccountSuspend = command({
     { line: 'asp serve account resume alice', about: 'undo it' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   run: (context, { account }) => change(context, account, { suspended: true }),
@@ -99,6 +102,7 @@ export const serveAccountResume = command({
     { line: 'asp serve account list', about: 'shows which are suspended' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   run: (context, { account }) => change(context, account, { suspended: false }),
@@ -114,6 +118,7 @@ export const serveAccountTier = command({
     { line: 'asp serve account tier alice standard', about: 'undo it; open agents stay open' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the account',
   parse(args) {
     const text = args.argument('standard|trusted');
@@ -138,6 +143,7 @@ export const serveAccountOperator = command({
     { line: 'asp serve account operator alice no', about: 'undo it, at once' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the account',
   parse(args) {
     const text = args.argument('yes|no');
@@ -162,6 +168,7 @@ export const serveAccountExport = command({
     { line: 'asp serve account export alice alice.json --force', about: 'replacing an earlier one' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the path of the file',
   parse: (args) => ({
     account: readAccount(args.argument('account')),
@@ -169,14 +176,14 @@ export const serveAccountExport = command({
     isForced: args.flag('force'),
   }),
   async run(context, { account, file: named, isForced }) {
-    const [{ openOperator, requireLocalService }, { saveFile }] = await Promise.all([
+    const [{ findOperatorAccess, openOperator }, { saveFile }] = await Promise.all([
       import('../../context/operator.js'),
       import('../attachment/transfer.js'),
     ]);
     const file = resolve(context.machine.workingDirectory, named);
-    const record = await requireLocalService(context);
+    const access = await findOperatorAccess(context);
     async function* bytes(): AsyncGenerator<Uint8Array> {
-      yield* await openOperator(context, record, 'exportOperatorAccount', { path: { account } });
+      yield* await openOperator(context, access, 'exportOperatorAccount', { path: { account } });
     }
     await saveFile(file, bytes(), { isForced, random: context.random, mode: 0o600 });
     await context.output.document({ account, file }, (safe) => safe.file);
@@ -198,6 +205,7 @@ export const serveAccountRemove = command({
     { line: 'asp serve account remove alice --erase --yes', about: 'for someone who wants their data erased' },
   ],
   effect: 'local',
+  isForOperators: true,
   isDestructive: true,
   stdout: 'the account',
   parse: (args) => ({ account: readAccount(args.argument('account')), erases: args.flag('erase') }),
@@ -236,6 +244,7 @@ export const serveAccountResetPassword = command({
     { line: 'asp serve account reset-password alice --json', about: 'for scripts' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the link, shown only once',
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
@@ -257,6 +266,7 @@ export const serveInviteCreate = command({
     { line: 'asp serve invite create --expires 1d --json', about: 'for scripts' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the link, shown only once',
   parse: (args) => ({
     lifetimeMs: readDurationFrom('--expires', args.text('expires') ?? DEFAULT_LIFETIME, INVITATION_LIFETIME_MS),
@@ -276,6 +286,7 @@ export const serveInviteList = command({
     { line: 'asp serve invite list --json', about: 'for scripts' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: describeTable('id, state, account, expires'),
   async run(context) {
     const { invitations } = await callService(context, 'listInvitations');
@@ -298,6 +309,7 @@ export const serveInviteRevoke = command({
     { line: 'asp serve invite list', about: 'shows the remaining ones' },
   ],
   effect: 'local',
+  isForOperators: true,
   isDestructive: true,
   stdout: 'the id',
   parse: (args) => ({ id: args.argument('id') }),

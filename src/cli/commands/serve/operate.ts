@@ -27,14 +27,14 @@ export function readAccount(text: string): string {
   });
 }
 
-/** Calls an operator endpoint of the running local service. */
+/** Calls an operator endpoint of the service of `--operator`, or else of the running local one. */
 export async function callService<Name extends OperatorOperation>(
   context: Context,
   operation: Name,
   input?: OperatorInput,
 ) {
-  const { callOperator, requireLocalService } = await import('../../context/operator.js');
-  return callOperator(context, await requireLocalService(context), operation, input);
+  const { callOperator, findOperatorAccess } = await import('../../context/operator.js');
+  return callOperator(context, await findOperatorAccess(context), operation, input);
 }
 
 export const serveStatus = command({
@@ -45,16 +45,18 @@ export const serveStatus = command({
     { line: 'asp serve status --json', about: 'for scripts; exit 9 if it is not running' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: 'the running service, one fact per line',
   async run(context) {
-    const { callOperator, requireLocalService } = await import('../../context/operator.js');
-    const record = await requireLocalService(context);
-    const status = await callOperator(context, record, 'readStatus');
-    const { secret: _, ...addresses } = record;
-    await context.output.document({ ...addresses, ...status }, (safe, style) =>
+    const { callOperator, findOperatorAccess, isLocal } = await import('../../context/operator.js');
+    const access = await findOperatorAccess(context);
+    const status = await callOperator(context, access, 'readStatus');
+    const { secret: _, ...addresses } = access;
+    const where = isLocal(access) ? access : { url: new URL(access.operator_url).origin, data: undefined };
+    await context.output.document({ ...addresses, url: where.url, data: where.data, ...status }, (safe, style) =>
       [
         `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
-        `data     ${safe.data}`,
+        ...(safe.data === undefined ? [] : [`data     ${safe.data}`]),
         `holds    ${formatQuantity(safe.accounts, 'account')}, ${formatQuantity(safe.agents, 'agent')}, ${formatQuantity(safe.sessions, 'session')}`,
         `sockets  ${safe.sockets}`,
         `sign-up  ${safe.sign_up}`,
@@ -83,6 +85,7 @@ export const serveRetention = command({
     { line: 'asp serve retention --older-than 90d', about: 'before you start the service with --retention 90d' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: 'the setting and what is due, one fact per line',
   parse(args) {
     const text = args.text('older-than');
@@ -222,6 +225,7 @@ export const serveKeysList = command({
     { line: 'asp serve keys list --json', about: 'for scripts' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: describeTable('key, state, signs from, published until'),
   async run(context) {
     const { keys } = await callService(context, 'listSigningKeys');
@@ -246,6 +250,7 @@ export const serveKeysRotate = command({
     { line: 'asp serve keys rotate --json', about: 'for scripts: rotated is false if one is already waiting' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the next key and when it begins to sign',
   async run(context) {
     const { rotated, keys } = await callService(context, 'rotateSigningKeys');
@@ -266,6 +271,7 @@ export const serveAgentList = command({
     { line: 'asp serve agent list --json', about: 'for scripts' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: describeTable('handle, policy, state'),
   async run(context) {
     const { agents } = await callService(context, 'listOperatorAgents');
@@ -295,6 +301,7 @@ export const serveAgentAdd = command({
     { line: 'asp serve agent add ops.bot --policy allowlist', about: 'an agent that only its allowlist can reach' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the handles, one per line',
   parse: (args) => ({
     handles: readHandles(args.argument('handle')),
@@ -319,6 +326,7 @@ export const serveAgentRemove = command({
     { line: 'asp serve agent remove alice.bot --json', about: 'for scripts' },
   ],
   effect: 'local',
+  isForOperators: true,
   isDestructive: true,
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
@@ -343,6 +351,7 @@ export const serveAgentPause = command({
     { line: 'asp serve agent resume alice.bot', about: 'make it reachable again' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   run: (context, { handle }) => setPaused(context, handle, true),
@@ -357,6 +366,7 @@ export const serveAgentResume = command({
     { line: 'asp serve agent list', about: 'shows which are paused' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the handle',
   parse: (args) => ({ handle: readHandle(args.argument('handle')) }),
   run: (context, { handle }) => setPaused(context, handle, false),
@@ -374,6 +384,7 @@ export const serveClientAdd = command({
     { line: 'asp serve client add @me.ci --scopes sessions:read,realtime:read', about: 'a client that can only read' },
   ],
   effect: 'local',
+  isForOperators: true,
   stdout: 'the client id and its secret, as one line of JSON, shown only once',
   async parse(args) {
     const { isScope } = await import('../../../wire/scope.js');
@@ -403,6 +414,7 @@ export const serveClientList = command({
     { line: 'asp serve client list --json', about: 'with scopes and last use' },
   ],
   effect: 'read',
+  isForOperators: true,
   stdout: describeTable('client, agent, name, created, last used'),
   async run(context) {
     const { clients } = await callService(context, 'listOperatorClients');
@@ -429,6 +441,7 @@ export const serveClientRevoke = command({
     { line: 'asp serve client revoke oac_01M80GF51B0GB2QQXBEJWRFZF6 --yes', about: 'for scripts' },
   ],
   effect: 'local',
+  isForOperators: true,
   isDestructive: true,
   stdout: 'the client id',
   parse: (args) => ({ client: args.argument('client-id') }),

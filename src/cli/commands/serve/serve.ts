@@ -139,6 +139,18 @@ const OPTIONS = [
     about: 'serve them only to requests with the token in this file, as Authorization: Bearer',
   },
   {
+    flags: '--operator-port <n>',
+    about: 'let operators on other machines run asp serve account, agent, client and others here (default off)',
+  },
+  {
+    flags: '--operator-host <address>',
+    about: 'serve them on this address (default 127.0.0.1); other addresses need --behind-proxy',
+  },
+  {
+    flags: '--operator-token-file <path>',
+    about: 'their tokens: on each line a token, or the name of its holder and a token',
+  },
+  {
     flags: '--inject <faults>',
     about: 'inject failures, separated by commas: 429:10%, 500:1/20, lost:2%, cut:1%, delay:200ms, drop:1m, seed:7',
     isRepeatable: true,

@@ -268,6 +268,9 @@ export const SETTING = {
   'metrics-token-file': word(),
   'tls-cert': word(),
   'tls-key': word(),
+  'operator-port': setting<number | undefined>(z.int(), readPort, undefined),
+  'operator-host': setting(z.string(), (text) => text, '127.0.0.1'),
+  'operator-token-file': word(),
 } as const;
 
 export type SettingName = keyof typeof SETTING;
@@ -280,6 +283,7 @@ const PATHS: ReadonlySet<SettingName> = new Set([
   'metrics-token-file',
   'tls-cert',
   'tls-key',
+  'operator-token-file',
 ]);
 
 /** The description of each setting. */
@@ -565,23 +569,24 @@ export function requireUseOfClock({ clock, data, database }: Settings): void {
   });
 }
 
-const TOKEN_MIN_LENGTH = 32;
+const TOKEN = /^[\w.~+/=-]{32,}$/;
 
-/** The token in the file that a setting names. */
-function readTokenFile(setting: SettingName, path: string): string {
-  const token = readSecretFile(path, { name: `--${setting}`, code: 'ASP_USAGE' });
-  if (token.length >= TOKEN_MIN_LENGTH && /^[\w.~+/=-]+$/.test(token)) return token;
+function requireToken(setting: SettingName, path: string, token: string): string {
+  if (TOKEN.test(token)) return token;
   throw usageError(`${path} (--${setting}) contains no token that is hard to guess.`, {
-    why: `a token has at least ${TOKEN_MIN_LENGTH} letters and digits, such as the output of openssl rand -hex 32.`,
+    why: 'a token has at least 32 letters and digits, such as the output of openssl rand -hex 32.',
   });
 }
+
+const readTokenFile = (setting: SettingName, path: string): string =>
+  readSecretFile(path, { name: `--${setting}`, code: 'ASP_USAGE' });
 
 /** What a scraper must send; undefined: nothing, because it is on this machine. */
 export function readMetricsToken(settings: Settings): string | undefined {
   const { 'metrics-host': host, 'metrics-port': port, 'metrics-token-file': path } = settings;
   const more = host === SETTING['metrics-host'].standard ? path && 'metrics-token-file' : 'metrics-host';
   if (port === undefined && more !== undefined) throw usageError(`--${more} needs --metrics-port.`);
-  if (path !== undefined) return readTokenFile('metrics-token-file', path);
+  if (path !== undefined) return requireToken('metrics-token-file', path, readTokenFile('metrics-token-file', path));
   if (isLoopbackHost(host)) return undefined;
   throw usageError(`On ${host}, others can reach the metrics, so --metrics-host needs --metrics-token-file.`, {
     why: 'the file holds a token, such as the output of openssl rand -hex 32. Prometheus reads it with credentials_file.',
@@ -596,6 +601,38 @@ export function readCertificateFiles(settings: Settings): ServiceOptions['certif
   throw usageError('--tls-cert and --tls-key need each other.', {
     why: 'they name the PEM files of a certificate and of its private key.',
   });
+}
+
+const TOKEN_NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/i;
+
+/** Where operators on other machines are served; undefined: nowhere. Each line of the file is a token, or a name and a token. */
+export function readRemoteOperators(settings: Settings): ServiceOptions['remoteOperators'] {
+  const { 'operator-host': host, 'operator-port': port, 'operator-token-file': path } = settings;
+  if (port === undefined) {
+    const more = host === SETTING['operator-host'].standard ? path && 'operator-token-file' : 'operator-host';
+    if (more !== undefined) throw usageError(`--${more} needs --operator-port.`);
+    return undefined;
+  }
+  if (path === undefined)
+    throw usageError('--operator-port needs --operator-token-file.', {
+      why: 'the file has a token on each line, such as the output of openssl rand -hex 32, or the name of its holder and a token.',
+    });
+  if (!isLoopbackHost(host) && !settings['behind-proxy'])
+    throw usageError(`On ${host}, the token of an operator would cross the network in the clear.`, {
+      why: 'asp does not speak TLS. Put a proxy that does in front of it and add --behind-proxy, or use a loopback address.',
+    });
+  const tokens = readTokenFile('operator-token-file', path)
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([first = '']) => first !== '' && !first.startsWith('#'))
+    .map((words) => {
+      const [name = '', token = ''] = words.length === 1 ? ['', ...words] : words;
+      if (words.length > 2 || (words.length === 2 && !TOKEN_NAME.test(name)))
+        throw usageError(`${path} (--operator-token-file) has a line that is neither a token nor a name and a token.`);
+      return { name, token: requireToken('operator-token-file', path, token) };
+    });
+  if (tokens.length === 0) throw usageError(`${path} (--operator-token-file) contains no token.`);
+  return { host, port, tokens };
 }
 
 /** A bus only connects services that share a database. */

@@ -33,6 +33,7 @@ import {
   readClockStart,
   readFaults,
   readMetricsToken,
+  readRemoteOperators,
   requireUseOfBus,
   requireUseOfClock,
   requireUseOfDatabase,
@@ -413,6 +414,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
     metricsPort: settings['metrics-port'],
     metricsHost: settings['metrics-host'],
     metricsToken: readMetricsToken(settings),
+    remoteOperators: readRemoteOperators(settings),
     faults: faults && { ...injected, faults },
     data: data === 'memory' ? 'memory' : { directory: dataDirectory(context, data) },
     seeds: seeds.map((handle) => ({ handle, inboundPolicy: settings.policy })),
@@ -475,6 +477,8 @@ async function announce(
   service: RunningService,
 ): Promise<void> {
   if (service.metricsUrl !== undefined) await output.note(`Metrics are at ${service.metricsUrl}.`);
+  if (service.remoteOperatorUrl !== undefined)
+    await output.note(`Operators with a token are served at ${new URL(service.remoteOperatorUrl).origin}.`);
   if (service.tracesUrl !== undefined) await output.note(`Traces go to ${service.tracesUrl}.`);
   if (settings['web-push'] !== undefined)
     await output.note('Push notifications are on: requests go to the push services of people’s browsers.');

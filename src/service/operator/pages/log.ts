@@ -7,6 +7,7 @@ import { OPERATOR_AREA, renderEmpty, renderList } from '../../web/dashboard/fram
 import { type DashboardAnswer, page, readListed, type Visit } from '../../web/dashboard/visit.js';
 import { type Html, html, strangersText } from '../../web/html.js';
 import { renderTime } from '../../web/time.js';
+import { TOKEN_PREFIX } from '../actions.js';
 import { renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/log`;
@@ -40,7 +41,9 @@ function renderAction(row: OperatorActionRow, now: number): Html {
       ? 'The service'
       : operator === ''
         ? 'Command line'
-        : html`<span class="mono wrap">@${operator}</span>`;
+        : operator.startsWith(TOKEN_PREFIX)
+          ? html`Token <span class="mono wrap">${operator.slice(TOKEN_PREFIX.length)}</span>`
+          : html`<span class="mono wrap">@${operator}</span>`;
   const from = address !== '' && html`, ${browser !== '' && html`${browser}, `}<span class="mono">${address}</span>`;
   return html`<li class="row"><div class="who grow"><b>${describeAction(row)}</b>${target !== '' && html`<span class="soft small mono wrap">${strangersText(target)}</span>`}</div>
 <div class="facts">${outcome !== 'done' && html`<span class="badges"><span class="badge warn">${describeOutcome(outcome)}</span></span>`}<span class="soft small">${by}${from}</span><span class="soft small">${renderTime(at, now)}</span></div></li>`;

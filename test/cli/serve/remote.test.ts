@@ -1,0 +1,136 @@
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { startTestService, type TestService } from '../../support/service.js';
+import { freshHome, type Ran, runWords } from '../captured-run.js';
+
+const TOKEN = 'CANARY'.padEnd(32, '0');
+
+describe('asp serve … --operator', () => {
+  const home = freshHome();
+  let service: TestService;
+  let url: string;
+  beforeAll(async () => {
+    const tokens = [{ name: 'maria', token: TOKEN }];
+    service = await startTestService({ version: '1.2.3', remoteOperators: { host: '127.0.0.1', port: 0, tokens } });
+    await service.createAgent('alice');
+    url = new URL(service.remoteOperatorUrl ?? '').origin;
+  });
+  afterAll(() => service.stop());
+
+  const write = (name: string, text: string, mode = 0o600): string => {
+    const path = join(home, name);
+    writeFileSync(path, text);
+    chmodSync(path, mode);
+    return path;
+  };
+  /** Runs on a machine without a service. */
+  const run = (line: string, token: string | undefined = TOKEN): Promise<Ran> =>
+    runWords(line, {
+      environment: { ASP_OPERATOR_TOKEN: token, XDG_RUNTIME_DIR: join(home, 'run') },
+      machine: { homeDirectory: home, workingDirectory: home },
+    });
+  const succeed = async (line: string): Promise<string> => {
+    const { code, out, err } = await run(`${line} --operator ${url}`);
+    expect({ line, code, err: code === 0 ? '' : err }).toEqual({ line, code: 0, err: '' });
+    return out;
+  };
+
+  it('shows the status of a service on another machine', async () => {
+    const out = await succeed('serve status');
+    expect(out).toContain(`running at ${url}, pid ${process.pid}, version 1.2.3`);
+    expect(out).not.toContain('data ');
+    const json = await succeed('serve status --json');
+    expect(JSON.parse(json)).toMatchObject({ url, agents: 1 });
+    expect(json).not.toContain(TOKEN);
+  });
+
+  it('manages accounts, agents, clients, invitations and keys there', async () => {
+    await succeed('serve agent add @bob.bot');
+    expect(await succeed('serve agent list')).toContain('@bob.bot');
+    await succeed('serve agent pause @bob.bot');
+    await succeed('serve account suspend bob');
+    expect(await succeed('serve account show bob')).toContain('bob, suspended');
+    await succeed('serve account export bob bob.json');
+    expect(readFileSync(join(home, 'bob.json'), 'utf8')).toContain('"username":"bob"');
+    await succeed('serve account resume bob');
+    const client = JSON.parse(await succeed('serve client add @bob.bot')) as { client_id: string };
+    await succeed(`serve client revoke ${client.client_id} --yes`);
+    expect(await succeed('serve invite create')).toContain(service.webUrl);
+    expect(await succeed('serve keys list')).toContain('signing');
+    expect(await succeed('serve retention')).toContain('off');
+    await succeed('serve account remove bob --yes');
+  });
+
+  it('takes the token from a private file too', async () => {
+    const path = write('token', `${TOKEN}\n`);
+    const line = `serve agent list --operator ${url} --operator-token-file`;
+    expect((await run(`${line} ${path}`, undefined)).code).toBe(0);
+    const { code, err } = await run(`${line} ${write('open', TOKEN, 0o644)}`, undefined);
+    expect(code).toBe(2);
+    expect(err).toMatch(/other users can read or write it/);
+  });
+
+  it('says that the token is wrong, names the service, and repeats no token', async () => {
+    const { code, err } = await run(`serve agent list --debug --operator ${url}`, 'WRONG'.padEnd(32, '1'));
+    expect(code).toBe(4);
+    expect(err).toContain(`The service at ${url} does not accept this token.`);
+    expect(err).not.toContain('asp login');
+    expect(err).not.toContain('WRONG');
+  });
+
+  it('says what is not there, and where to look for it', async () => {
+    const { code, err } = await run(`serve account show nina --operator ${url}`);
+    expect(code).toBe(3);
+    expect(err).toContain(`The service at ${url} has no such account.`);
+    expect(err).toContain(`asp serve account list --operator ${url}\n`);
+  });
+
+  it.each([
+    ['serve status --operator http://ops.example.org', /must be encrypted/],
+    ['serve status --operator ops.example.org', /is not a URL/],
+    ['serve status --operator-token-file x', /--operator-token-file needs --operator/],
+    ['serve stop --operator https://ops.example.org', /asp serve stop works only on the machine of the service/],
+    ['serve backup x.tar --operator https://ops.example.org', /asp serve backup works only on the machine/],
+    ['serve restore x.tar --operator=https://ops.example.org', /asp serve restore works only on the machine/],
+    ['serve trigger end --operator-token-file x', /asp serve trigger works only on the machine/],
+  ])('%s is refused with the reason', async (line, reason) => {
+    const { code, out, err } = await run(line);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toMatch(reason);
+  });
+
+  it('needs a token', async () => {
+    const { code, err } = await run(`serve status --operator ${url}`, '');
+    expect(code).toBe(2);
+    expect(err).toMatch(/--operator needs your token.*ASP_OPERATOR_TOKEN/s);
+  });
+});
+
+describe('asp serve --operator-port', () => {
+  const home = freshHome();
+  const write = (name: string, text: string): string => {
+    const path = join(home, name);
+    writeFileSync(path, text, { mode: 0o600 });
+    return path;
+  };
+
+  it.each([
+    ['--operator-port 0', /--operator-port needs --operator-token-file/],
+    ['--operator-host ::1', /--operator-host needs --operator-port/],
+    ['--operator-token-file x', /--operator-token-file needs --operator-port/],
+    [
+      `--operator-port 0 --operator-host 0.0.0.0 --operator-token-file ${write('one', TOKEN)}`,
+      /would cross the network in the clear.*--behind-proxy/s,
+    ],
+    [`--operator-port 0 --operator-token-file ${write('short', 'maria short')}`, /no token that is hard to guess/],
+    [`--operator-port 0 --operator-token-file ${write('long', `maria the ${TOKEN}`)}`, /neither a token nor a name/],
+    [`--operator-port 0 --operator-token-file ${write('none', '# maria')}`, /contains no token/],
+  ])('%s is refused with the reason, which repeats no token', async (words, reason) => {
+    const { code, out, err } = await runWords(`serve --port 0 --data memory ${words}`);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toMatch(reason);
+    expect(err).not.toContain('CANARY');
+  });
+});
