@@ -46,7 +46,7 @@ import {
   listen,
   loopbackNames,
 } from './http/app.js';
-import type { Certificate, CertificateFiles } from './http/certificate.js';
+import type { CertificateFiles, ServerCertificate } from './http/certificate.js';
 import { registerDownloads } from './http/downloads.js';
 import { createRest } from './http/pipeline.js';
 import { attachRealtime, type Realtime } from './http/realtime.js';
@@ -85,7 +85,7 @@ interface Watch {
   /** The address of the metrics; undefined: they are off. */
   start(
     context: Pick<ServiceContext, 'bus' | 'clock' | 'database' | 'log' | 'settings'>,
-    backups: ReadBackups | undefined,
+    parts: { readonly backups: ReadBackups | undefined; readonly certificate: ServerCertificate | undefined },
   ): Promise<string | undefined>;
   stop(): Promise<void>;
 }
@@ -101,7 +101,7 @@ async function createWatch(options: ServiceOptions): Promise<Watch> {
   let close = async (): Promise<void> => {};
   return {
     meter: metrics.meter,
-    async start(context, backups) {
+    async start(context, { backups, certificate }) {
       const { bus, clock, database, log } = context;
       const measure = (): Promise<DatabaseMeasures | undefined> =>
         database
@@ -112,7 +112,7 @@ async function createWatch(options: ServiceOptions): Promise<Watch> {
           });
       metrics.observe({ clock, measure, load: database.load, lines: bus.lines, backups });
       const { serveMetrics } = await import('./operator/metrics.js');
-      const server = await serveMetrics(metrics, { host, port, token }, log);
+      const server = await serveMetrics(metrics, { host, port, token, certificate }, log);
       close = server.close;
       return server.url;
     },
@@ -229,8 +229,8 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   const undo: (() => unknown)[] = [];
   try {
     let listener: RequestListener = answerNotReady;
-    const tls = options.certificate === undefined ? undefined : await openTls(options.certificate, options);
-    const server = createHttpServer((request, response) => listener(request, response), tls?.certificate);
+    const certificate = await readCertificate(options);
+    const server = createHttpServer((request, response) => listener(request, response), certificate);
     const port = await listen(server, options.host, options.port);
     undo.push(() => closeServer(server));
     const watch = await createWatch(options);
@@ -253,13 +253,15 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const tracer = options.traces === undefined ? undefined : await openTracer(options.traces, base);
     if (tracer !== undefined) undo.push(() => tracer.close());
     const context = { ...base, tracer };
-    const stopFollowing = tls?.follow(server, base);
+    const stopFollowing = certificate?.follow(base);
     if (stopFollowing !== undefined) undo.push(stopFollowing);
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
-    const metricsUrl = await watch.start(context, findBackups(options));
-    return await composeService({ options, context, server, port, useListener, watch, metricsUrl, stopFollowing });
+    const metricsUrl = await watch.start(context, { backups: findBackups(options), certificate });
+    return await composeService({
+      ...{ options, context, server, port, useListener, watch, metricsUrl, certificate, stopFollowing },
+    });
   } catch (error) {
     for (const step of undo.reverse()) await step();
     throw isOutage(error) ? explainOutage(error) : error;
@@ -280,22 +282,12 @@ function toAddressOptions({ host, publicUrl, isBehindProxy, certificate }: Servi
   return { host, publicUrl, isBehindProxy: isBehindProxy === true, isEncrypted: certificate !== undefined };
 }
 
-interface Tls {
-  readonly certificate: Certificate;
-  /** Serves renewed certificates; the returned function ends that. */
-  follow(server: Server, context: Pick<ServiceContext, 'clock' | 'log' | 'meter'>): () => Promise<void>;
-}
-
-async function openTls(files: CertificateFiles, options: ServiceOptions): Promise<Tls> {
+async function readCertificate(options: ServiceOptions): Promise<ServerCertificate | undefined> {
+  const { certificate: files, clock = systemClock } = options;
+  if (files === undefined) return undefined;
   // Loaded here, so that a service without a certificate does not wait for it.
-  const { followCertificate, readCertificate } = await import('./http/certificate.js');
-  const hostname = nameToCertify(toAddressOptions(options));
-  const certificate = await readCertificate(files, hostname, options.clock ?? systemClock);
-  return {
-    certificate,
-    follow: (server, { clock, log, meter }) =>
-      followCertificate({ server, files, hostname, current: certificate, clock, log, meter }),
-  };
+  const { ServerCertificate } = await import('./http/certificate.js');
+  return ServerCertificate.read(files, nameToCertify(toAddressOptions(options)), clock);
 }
 
 /** Undefined: they are made with the tools of PostgreSQL, or there is nothing to save. */
@@ -353,6 +345,7 @@ export interface ServiceParts {
   readonly server: Server;
   readonly port: number;
   readonly useListener: (listener: RequestListener) => void;
+  readonly certificate?: ServerCertificate | undefined;
   /** Stops looking for a renewed certificate; undefined: there is none. */
   readonly stopFollowing?: (() => Promise<void>) | undefined;
   readonly watch: Watch;
@@ -425,7 +418,7 @@ function openApp({ options, server, port, useListener }: ServiceParts, context: 
 
 /** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
-  const { options, server, port, watch, metricsUrl, stopFollowing } = parts;
+  const { options, server, port, watch, metricsUrl, certificate, stopFollowing } = parts;
   const { outsideNetwork, seeds = [], version = '', rehearsal = {} } = options;
   const { context, inboxes, recent } = watchContext(parts.context);
   const { settings } = context;
@@ -464,8 +457,9 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     },
     askToStop: stopRequest.ask,
   };
-  const { remoteOperators } = options;
-  const remoteOperator = remoteOperators && (await offerRemoteOperator(context, remoteOperators, operatorOptions));
+  const remoteOperator =
+    options.remoteOperators &&
+    (await offerRemoteOperator(context, { ...options.remoteOperators, certificate }, operatorOptions));
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(toAddressOptions(options), port),
     options: operatorOptions,

@@ -47,7 +47,7 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     return service;
   }
 
-  async function openTls({ port }: RunningService, servername = 'localhost'): Promise<TLSSocket> {
+  async function openTls({ port }: Pick<RunningService, 'port'>, servername = 'localhost'): Promise<TLSSocket> {
     const ca = readFileSync(authority.file);
     const socket = connectTls({ host: '127.0.0.1', port, ca, servername, checkServerIdentity: () => undefined });
     open.add(socket);
@@ -108,6 +108,29 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     expect(service.isAddressShared).toBe(false);
     expect(service.baseUrl).toBe(`https://asp.test:${port}/v1`);
     expect(await ask(await openTls(service), '/health', port, '"ok":true')).toMatch(/^HTTP\/1\.1 200/);
+  });
+
+  it('encrypts the ports for operators and for metrics where other machines reach them, and only there', async () => {
+    const token = 'a'.repeat(32);
+    const certificate = authority.issue('127.0.0.2');
+    const shared = { certificate, publicUrl: 'https://127.0.0.2', metricsPort: 0, metricsToken: token };
+    const tokens = [{ name: 'maria', token }];
+    const headers = { authorization: `Bearer ${token}` };
+    const near = await start({ ...shared, remoteOperators: { host: '127.0.0.1', port: 0, tokens } });
+    expect((await request(`${near.remoteOperatorUrl}/status`, { headers })).status).toBe(200);
+    expect((await request(near.metricsUrl ?? '', { headers })).status).toBe(200);
+    const far = await start({
+      ...{ ...shared, metricsHost: '0.0.0.0' },
+      remoteOperators: { host: '0.0.0.0', port: 0, tokens },
+    });
+    for (const url of [`${far.remoteOperatorUrl}/status`, far.metricsUrl ?? '']) {
+      expect(url).toMatch(/^https:\/\/0\.0\.0\.0:/);
+      const { port, pathname } = new URL(url);
+      const socket = await openTls({ port: Number(port) });
+      const text = await ask(socket, pathname, Number(port), '\r\n\r\n', `authorization: Bearer ${token}\r\n`);
+      expect(text).toMatch(/^HTTP\/1\.1 200/);
+      await expect(request(url.replace('https://0.0.0.0', 'http://127.0.0.1'), { headers })).rejects.toThrow();
+    }
   });
 
   it(`closes the oldest of more than ${NEW_CONNECTIONS_MAX} connections that never ask, not one that has asked`, async () => {

@@ -3,13 +3,13 @@ import {
   type IncomingMessage,
   type RequestListener,
   type Server,
+  type ServerOptions,
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { TlsOptions } from 'node:tls';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import Fastify from 'fastify';
 import type { Clock } from '../../kit/clock.js';
@@ -36,7 +36,7 @@ import {
   sendAnswer,
   toAnswer,
 } from './answers.js';
-import type { Certificate } from './certificate.js';
+import type { ServerCertificate } from './certificate.js';
 
 /** Writes an answer on a connection that has no response object, and closes it. */
 export function writeRawAnswer(socket: Duplex, answer: Answer): void {
@@ -195,15 +195,11 @@ const PARSER_STATUS: Record<string, number> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
 
-function toTlsOptions({ cert, key }: Certificate): TlsOptions {
-  return { cert, key, handshakeTimeout: HEADERS_TIMEOUT_MS, minVersion: 'TLSv1.2' };
-}
-
 /**
  * A server that limits what a stranger can hold open, and that answers every refusal itself instead of Node. It speaks TLS if
  * it has a certificate.
  */
-export function createHttpServer(listener: RequestListener, certificate?: Certificate): Server {
+export function createHttpServer(listener: RequestListener, certificate?: ServerCertificate): Server {
   const options = {
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -214,9 +210,7 @@ export function createHttpServer(listener: RequestListener, certificate?: Certif
     requireHostHeader: false,
   };
   const server =
-    certificate === undefined
-      ? createServer(options, listener)
-      : createTlsServer({ ...options, ...toTlsOptions(certificate) }, listener);
+    certificate === undefined ? createServer(options, listener) : createEncrypted(options, listener, certificate);
   server.maxConnections = CONNECTIONS_MAX;
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION_MAX;
   makeRoom(server);
@@ -230,6 +224,13 @@ export function createHttpServer(listener: RequestListener, certificate?: Certif
     response.writeHead(answer.status, { connection: 'close', 'content-length': Buffer.byteLength(answer.body) });
     response.end(answer.body);
   });
+  return server;
+}
+
+function createEncrypted(options: ServerOptions, listener: RequestListener, certificate: ServerCertificate): Server {
+  const handshake = { handshakeTimeout: HEADERS_TIMEOUT_MS };
+  const server = createTlsServer({ ...options, ...certificate.options, ...handshake }, listener);
+  certificate.attach(server);
   return server;
 }
 

@@ -1,8 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Server } from 'node:http';
 import { isIP } from 'node:net';
-import { createSecureContext, type Server as TlsServer } from 'node:tls';
+import { createSecureContext, type TlsOptions, type Server as TlsServer } from 'node:tls';
 
 import type { Clock } from '../../kit/clock.js';
 import { messageOf } from '../../kit/format.js';
@@ -19,20 +18,14 @@ export interface CertificateFiles {
   readonly key: string;
 }
 
-/** What a TLS server needs, in PEM. */
-export interface Certificate {
+interface Certificate {
   readonly cert: Buffer;
   readonly key: Buffer;
   readonly expiresAt: number;
 }
 
-/**
- * Reads a certificate and its key, and makes sure that clients can use them.
- *
- * @param hostname The name in the URL that clients use; undefined: only a proxy connects, by whatever name.
- * @throws OperatorError `CERTIFICATE_NOT_USABLE`
- */
-export async function readCertificate(
+/** Reads a certificate and its key, and makes sure that clients can use them. */
+async function readCertificate(
   files: CertificateFiles,
   hostname: string | undefined,
   clock: Clock,
@@ -94,45 +87,61 @@ function notUsable(message: string, cause?: unknown): OperatorError {
 
 const LOOK_MS = 60_000;
 
-interface Renewal {
-  readonly server: Server;
-  readonly files: CertificateFiles;
-  readonly hostname: string | undefined;
-  readonly current: Certificate;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly meter: Meter;
-}
+/** The certificate of a service, on each of its addresses that speaks TLS. */
+export class ServerCertificate {
+  readonly #files: CertificateFiles;
+  readonly #hostname: string | undefined;
+  readonly #servers: TlsServer[] = [];
+  #current: Certificate;
 
-/**
- * Looks once a minute whether the files were replaced, and serves new connections with what they contain. A certificate
- * that clients cannot use is reported, and the one before stays. The returned function stops looking.
- */
-export function followCertificate({
-  server,
-  files,
-  hostname,
-  current,
-  clock,
-  log,
-  meter,
-}: Renewal): () => Promise<void> {
-  let served = current;
-  let reported: string | undefined;
-  meter.certificateExpires(served.expiresAt);
-  const look = async (): Promise<void> => {
-    const next = await readCertificate(files, hostname, clock);
-    reported = undefined;
-    if (next.cert.equals(served.cert) && next.key.equals(served.key)) return;
-    (server as Server & TlsServer).setSecureContext({ cert: next.cert, key: next.key });
-    served = next;
-    meter.certificateExpires(served.expiresAt);
-    log.info('certificate_renewed', { expires: dateOf(served.expiresAt) });
-  };
-  const report = (error: unknown): void => {
-    const why = messageOf(error);
-    if (why !== reported) log.error('certificate_not_renewed', error);
-    reported = why;
-  };
-  return repeat(clock, LOOK_MS, look, report, true);
+  private constructor(files: CertificateFiles, hostname: string | undefined, current: Certificate) {
+    this.#files = files;
+    this.#hostname = hostname;
+    this.#current = current;
+  }
+
+  /**
+   * Reads the files.
+   *
+   * @param hostname The name in the URL that clients use; undefined: only a proxy connects, by whatever name.
+   * @throws OperatorError `CERTIFICATE_NOT_USABLE`
+   */
+  static async read(files: CertificateFiles, hostname: string | undefined, clock: Clock): Promise<ServerCertificate> {
+    return new ServerCertificate(files, hostname, await readCertificate(files, hostname, clock));
+  }
+
+  /** What a new server starts with. */
+  get options(): TlsOptions {
+    const { cert, key } = this.#current;
+    return { cert, key, minVersion: 'TLSv1.2' };
+  }
+
+  /** Gives renewed certificates to this server too. */
+  attach(server: TlsServer): void {
+    this.#servers.push(server);
+  }
+
+  /**
+   * Looks once a minute whether the files were replaced, and serves new connections with what they contain. A
+   * certificate that clients cannot use is reported, and the one before stays. The returned function stops looking.
+   */
+  follow({ clock, log, meter }: { clock: Clock; log: Log; meter: Meter }): () => Promise<void> {
+    let reported: string | undefined;
+    meter.certificateExpires(this.#current.expiresAt);
+    const look = async (): Promise<void> => {
+      const next = await readCertificate(this.#files, this.#hostname, clock);
+      reported = undefined;
+      if (next.cert.equals(this.#current.cert) && next.key.equals(this.#current.key)) return;
+      this.#current = next;
+      for (const server of this.#servers) server.setSecureContext(this.options);
+      meter.certificateExpires(next.expiresAt);
+      log.info('certificate_renewed', { expires: dateOf(next.expiresAt) });
+    };
+    const report = (error: unknown): void => {
+      const why = messageOf(error);
+      if (why !== reported) log.error('certificate_not_renewed', error);
+      reported = why;
+    };
+    return repeat(clock, LOOK_MS, look, report, true);
+  }
 }

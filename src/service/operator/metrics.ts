@@ -1,4 +1,3 @@
-import { createServer } from 'node:http';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../kit/clock.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
@@ -10,7 +9,8 @@ import type { DatabaseLoad } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
-import { closeServer, createHostGuard, listen, loopbackNames } from '../http/app.js';
+import { closeServer, createHostGuard, createHttpServer, listen, loopbackNames } from '../http/app.js';
+import type { ServerCertificate } from '../http/certificate.js';
 import { readBearer } from '../http/pipeline.js';
 import type { Backlog, DatabaseMeasures } from '../store/operator.js';
 import { isSuccessful, type ReadBackups } from './backup-records.js';
@@ -144,7 +144,12 @@ function createMeter(registers: Registry[]): Meter {
     help: 'Whether the service is ready for requests, as of the last heartbeat.',
     registers,
   });
-  let expiry: Gauge | undefined;
+  const expiry = new Gauge({
+    name: 'asp_certificate_expiry_timestamp_seconds',
+    help: 'When the certificate of --tls-cert expires. NaN: there is none.',
+    registers,
+  });
+  expiry.set(Number.NaN);
   const offset = new Gauge({
     name: 'asp_clock_offset_seconds',
     help: "How far this machine's clock is ahead of the database's.",
@@ -231,14 +236,7 @@ function createMeter(registers: Registry[]): Meter {
     issuedToken: (grantType) => tokens.inc({ grant_type: grantType }),
     signedIn: () => signIns.inc(),
     readiness: (isReady) => ready.set(isReady ? 1 : 0),
-    certificateExpires(at) {
-      expiry ??= new Gauge({
-        name: 'asp_certificate_expiry_timestamp_seconds',
-        help: 'When the certificate of --tls-cert expires.',
-        registers,
-      });
-      expiry.set(at / 1000);
-    },
+    certificateExpires: (at) => expiry.set(at / 1000),
     clockOffset: (ms) => offset.set(ms / 1000),
     orphansFound: (count) => orphans.set(count),
     fileMissing: () => missing.inc(),
@@ -302,6 +300,8 @@ export interface MetricsAddress {
   readonly port: number;
   /** Undefined: everyone who reaches the address may read them. */
   readonly token: string | undefined;
+  /** They are encrypted with it on an address that other machines reach. */
+  readonly certificate: ServerCertificate | undefined;
 }
 
 export interface MetricsServer {
@@ -312,10 +312,11 @@ export interface MetricsServer {
 /** Serves the metrics on a separate port: the service's own address never shows them (D-60). */
 export async function serveMetrics(
   metrics: Metrics,
-  { host, port, token }: MetricsAddress,
+  { host, port, token, certificate }: MetricsAddress,
   log: Log,
 ): Promise<MetricsServer> {
-  const server = createServer((request, response) => {
+  const encryption = isLoopbackHost(host) ? undefined : certificate;
+  const server = createHttpServer((request, response) => {
     const answer = (status: number, type: string, text: string): void => {
       response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(text);
     };
@@ -337,9 +338,9 @@ export async function serveMetrics(
         answer(500, 'text/plain', '');
       },
     );
-  });
+  }, encryption);
   const bound = await listen(server, host, port);
-  const url = `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${bound}${PATH}`;
+  const url = `${encryption === undefined ? 'http' : 'https'}://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${bound}${PATH}`;
   const guardHost = createHostGuard(isLoopbackHost(host) ? loopbackNames(bound, url) : undefined);
   return {
     url,

@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type * as z from 'zod/mini';
+import { isLoopbackHost } from '../../kit/loopback.js';
 import { isSameSecret } from '../../kit/same-secret.js';
 import { isHandle } from '../../wire/handle.js';
 import {
@@ -33,6 +34,7 @@ import {
   listen,
   loopbackNames,
 } from '../http/app.js';
+import type { ServerCertificate } from '../http/certificate.js';
 import { readBearer } from '../http/pipeline.js';
 import { readJsonBody, validate } from '../http/request.js';
 import { removeAgentRecord } from '../messaging/remove-agent.js';
@@ -383,18 +385,20 @@ export interface RemoteOperators {
 }
 
 /**
- * The operator's endpoints for other machines, on a separate port. Any Host is accepted, so that a tunnel may lead here:
+ * The operator's endpoints for other machines, on a separate port. On an address that others reach, it speaks TLS if there
+ * is a certificate. Any Host is accepted, so that a tunnel may lead here:
  * a page that a browser shows has no token.
  */
 export function offerRemoteOperator(
   context: ServiceContext,
-  { host, port, tokens }: RemoteOperators,
+  { host, port, tokens, certificate }: RemoteOperators & { readonly certificate: ServerCertificate | undefined },
   options: OperatorOptions,
 ): Promise<OperatorServer> {
   return serveOperator(context, options, {
     host,
     port,
     guard: () => createHostGuard(undefined),
+    certificate: isLoopbackHost(host) ? undefined : certificate,
     isBehindProxy: context.settings.isBehindProxy,
     admission: admitTokens(context, tokens),
   });
@@ -404,6 +408,7 @@ interface SeparateServer {
   readonly host: string;
   readonly port: number;
   readonly guard: (port: number, url: string) => HostGuard;
+  readonly certificate?: ServerCertificate | undefined;
   readonly isBehindProxy: boolean;
   readonly admission: Admission;
 }
@@ -411,12 +416,12 @@ interface SeparateServer {
 async function serveOperator(
   context: ServiceContext,
   options: OperatorOptions,
-  { host, port: wanted, guard, isBehindProxy, admission }: SeparateServer,
+  { host, port: wanted, guard, certificate, isBehindProxy, admission }: SeparateServer,
 ): Promise<OperatorServer> {
   let listener: RequestListener = (_request, response) => response.writeHead(503).end();
-  const server = createHttpServer((request, response) => listener(request, response));
+  const server = createHttpServer((request, response) => listener(request, response), certificate);
   const port = await listen(server, host, wanted);
-  const root = `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
+  const root = `${certificate === undefined ? 'http' : 'https'}://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
   const app = createApp({
     server,
     useListener: (next) => {

@@ -617,9 +617,9 @@ export function readRemoteOperators(settings: Settings): ServiceOptions['remoteO
     throw usageError('--operator-port needs --operator-token-file.', {
       why: 'the file has a token on each line, such as the output of openssl rand -hex 32, or the name of its holder and a token.',
     });
-  if (!isLoopbackHost(host) && !settings['behind-proxy'])
+  if (!isLoopbackHost(host) && !settings['behind-proxy'] && settings['tls-cert'] === undefined)
     throw usageError(`On ${host}, the token of an operator would cross the network in the clear.`, {
-      why: 'asp does not speak TLS. Put a proxy that does in front of it and add --behind-proxy, or use a loopback address.',
+      why: 'use a certificate (--tls-cert and --tls-key), or a loopback address, or put a proxy that terminates TLS in front of it and add --behind-proxy.',
     });
   const tokens = readTokenFile('operator-token-file', path)
     .split('\n')
