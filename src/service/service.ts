@@ -57,6 +57,7 @@ import { createLoopGuard } from './messaging/loop-guard.js';
 import { startWebhookCalls, type WebhookCalls } from './messaging/webhook-calls.js';
 import { createTokenVerifier, openSigningKeys } from './oauth/access-tokens.js';
 import { resourceMetadataUrl } from './oauth/metadata.js';
+import { createKeySeal } from './oauth/sealed-keys.js';
 import { createSignInLinks } from './oauth/server.js';
 import { type BusOptions, openStore } from './open-store.js';
 import { type ReadBackups, readBackupRecords } from './operator/backup-records.js';
@@ -141,6 +142,8 @@ export interface ServiceOptions {
   readonly bucket?: { readonly address: BucketAddress; readonly credentials: BucketCredentials } | undefined;
   /** How much of that database this service may use. */
   readonly databaseLimits?: Partial<PostgresLimits> | undefined;
+  /** The private signing keys are stored sealed with the first of these, each 32 bytes; they open with any. */
+  readonly keySecrets?: readonly Buffer[] | undefined;
   /** How services on one database notify each other; default: through that database. */
   readonly bus?: BusOptions | undefined;
   /** The address that clients use; default: its own address. */
@@ -424,7 +427,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const { settings } = context;
   const startedAt = context.clock.now();
   const operatorSecret = randomToken(context.random, SECRET_BYTES);
-  const keys = await openSigningKeys(context);
+  const keys = await openSigningKeys(context, createKeySeal(options.keySecrets ?? []));
   const verifier = createTokenVerifier(context, keys);
   await plantSeeds(context, seeds);
 

@@ -51,6 +51,8 @@ const OPERATOR_ERROR = {
   DATABASE_NOT_USABLE: 'start',
   /** The attachments folder or bucket belongs to other data, or cannot be reached. */
   ATTACHMENTS_NOT_USABLE: 'start',
+  /** The signing keys are sealed, and not with the key that this service has. */
+  KEYS_NOT_USABLE: 'start',
   /** The address of the bus is malformed, or its credentials cannot be read. */
   BUS_NOT_USABLE: 'start',
   /** Clients could not use the certificate, or its files cannot be read. */

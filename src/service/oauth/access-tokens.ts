@@ -28,8 +28,10 @@ import {
   insertFirstSigningKey,
   insertNextSigningKey,
   listSigningKeys,
+  replacePrivateKey,
   type SigningKeyRow,
 } from '../store/keys.js';
+import { createKeySeal, type KeySeal } from './sealed-keys.js';
 
 const TOKEN_ID_BYTES = 16;
 
@@ -279,13 +281,18 @@ interface LoadedKey {
   readonly publicKey: CryptoKey;
 }
 
-/** Reads the keys, and creates the first one on the first start. */
-export async function openSigningKeys(context: KeysContext): Promise<SigningKeys> {
+/** Reads the keys, and creates the first one on the first start. Keys that `keySeal` would store differently are stored again. */
+export async function openSigningKeys(context: KeysContext, keySeal = createKeySeal([])): Promise<SigningKeys> {
   const { clock, database } = context;
-  const ring = createRing(context);
+  const ring = createRing(context, keySeal);
   await ring.reload();
+  for (const { row } of ring.keys()) {
+    if (!keySeal.isOutdated(row.kid, row.private_jwk)) continue;
+    const sealed = keySeal.close(row.kid, keySeal.open(row.kid, row.private_jwk));
+    await database.write((transaction) => replacePrivateKey(transaction, row, sealed));
+  }
   if (ring.keys().length === 0) {
-    const key = await createKey();
+    const key = await createKey(keySeal);
     await database.write((transaction) => insertFirstSigningKey(transaction, startingAt(key, clock.now(), 0)));
     await ring.reload();
   }
@@ -296,7 +303,7 @@ export async function openSigningKeys(context: KeysContext): Promise<SigningKeys
     await ring.reload();
   };
   const rotateKeys = async (): Promise<boolean> => {
-    const key = await createKey();
+    const key = await createKey(keySeal);
     const isNew = await database.write((transaction) =>
       insertNextSigningKey(transaction, startingAt(key, clock.now(), PUBLISHED_BEFORE_SIGNING_MS)),
     );
@@ -333,7 +340,7 @@ export async function openSigningKeys(context: KeysContext): Promise<SigningKeys
 }
 
 /** The keys as they were last read. Callers that need newer ones share one read. */
-function createRing({ clock, database }: KeysContext) {
+function createRing({ clock, database }: KeysContext, keySeal: KeySeal) {
   let keys: readonly LoadedKey[] = [];
   let loadedAtMs = Number.NEGATIVE_INFINITY;
   let loading: Promise<void> | undefined;
@@ -341,7 +348,7 @@ function createRing({ clock, database }: KeysContext) {
   const load = async (): Promise<void> => {
     const rows = await database.read(listSigningKeys);
     const known = new Map(keys.map((loaded) => [loaded.row.kid, loaded]));
-    keys = await Promise.all(rows.map((row) => loadKey(row, known.get(row.kid))));
+    keys = await Promise.all(rows.map((row) => loadKey(row, known.get(row.kid), keySeal)));
     loadedAtMs = clock.monotonic();
   };
   const reload = (): Promise<void> => {
@@ -385,20 +392,21 @@ function startingAt(key: NewKey, now: number, delayMs: number): SigningKeyRow {
   return { ...key, created_at: now, signs_from: now + delayMs, retired_at: null };
 }
 
-async function createKey(): Promise<NewKey> {
+async function createKey(keySeal: KeySeal): Promise<NewKey> {
   const pair = await generateKeyPair(ALGORITHM, { modulusLength: MODULUS_BITS, extractable: true });
   const publicJwk = await exportJWK(pair.publicKey);
   const kid = await calculateJwkThumbprint(publicJwk);
   return {
     kid,
-    private_jwk: JSON.stringify(await exportJWK(pair.privateKey)),
+    private_jwk: keySeal.close(kid, JSON.stringify(await exportJWK(pair.privateKey))),
     public_jwk: JSON.stringify({ ...publicJwk, kid, use: 'sig', alg: ALGORITHM }),
   };
 }
 
-async function loadKey(row: SigningKeyRow, known: LoadedKey | undefined): Promise<LoadedKey> {
+async function loadKey(row: SigningKeyRow, known: LoadedKey | undefined, keySeal: KeySeal): Promise<LoadedKey> {
   if (known !== undefined) return { ...known, row };
-  const [privateKey, publicKey] = await Promise.all([importKey(row.private_jwk), importKey(row.public_jwk)]);
+  const privateJwk = keySeal.open(row.kid, row.private_jwk);
+  const [privateKey, publicKey] = await Promise.all([importKey(privateJwk), importKey(row.public_jwk)]);
   return { row, privateKey, publicKey };
 }
 

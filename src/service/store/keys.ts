@@ -4,7 +4,7 @@ import { SIGNING_KEYS_LOCK } from './lock-names.js';
 
 export interface SigningKeyRow {
   readonly kid: string;
-  /** JSON Web Keys (RFC 7517) as JSON. */
+  /** A JSON Web Key (RFC 7517) as JSON, sealed if the service has a key file. */
   readonly private_jwk: string;
   readonly public_jwk: string;
   readonly created_at: number;
@@ -52,6 +52,21 @@ export async function insertNextSigningKey(transaction: Transaction, row: Signin
     row.signs_from,
   );
   return true;
+}
+
+/** Stores a private key in another form. */
+export async function replacePrivateKey(
+  transaction: Transaction,
+  { kid, private_jwk: stored }: Pick<SigningKeyRow, 'kid' | 'private_jwk'>,
+  replacement: string,
+): Promise<void> {
+  await transaction.lock([SIGNING_KEYS_LOCK]);
+  await transaction.run(
+    'UPDATE signing_key SET private_jwk = $3 WHERE kid = $1 AND private_jwk = $2',
+    kid,
+    stored,
+    replacement,
+  );
 }
 
 export function deleteSigningKeysRetiredBefore(transaction: Transaction, epochMs: number): Promise<number> {

@@ -222,6 +222,11 @@ const TABLE: Table = {
       const line = 'serve --print-config --database postgres://asp@127.0.0.1:1/asp';
       return (await asNobody([line, typed])).out.includes('nats://127.0.0.1:1');
     }),
+    '--key-file': shown(
+      '--key-file $there/none.key',
+      true,
+      refusal(MEMORY, (err) => err.includes('does not exist')),
+    ),
     '--bus-creds': shown(
       '--bus-creds $there/none.creds',
       true,

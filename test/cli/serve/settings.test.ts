@@ -50,6 +50,7 @@ describe('the settings of a service', () => {
       'presence-grace': { value: null },
       retention: { value: null },
       log: { value: 'errors' },
+      'key-file': { value: null },
       'metrics-port': { value: null },
       'metrics-host': { value: '127.0.0.1' },
       'metrics-token-file': { value: null },

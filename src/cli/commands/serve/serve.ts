@@ -17,6 +17,10 @@ const OPTIONS = [
     about:
       'with a database: store attachments in this bucket, s3://name/prefix?region=…; its credentials are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY',
   },
+  {
+    flags: '--key-file <path>',
+    about: 'store the private signing keys sealed with the key in this file, the output of openssl rand -hex 32',
+  },
   { flags: '--database-connections <n>', about: 'connections to that database, from 7 to 1000 (default 14)' },
   { flags: '--database-statement-timeout <duration>', about: 'maximum time of a statement there (default 15s)' },
   { flags: '--database-lock-timeout <duration>', about: 'maximum wait for a lock there (default 10s)' },

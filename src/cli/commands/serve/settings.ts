@@ -207,6 +207,7 @@ export const SETTING = {
     DEFAULT_POSTGRES_LIMITS.pageRows,
   ),
   attachments: word(),
+  'key-file': word(),
   bus: word(),
   'bus-creds': word(),
   'public-url': word(),
@@ -280,6 +281,7 @@ export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
 const PATHS: ReadonlySet<SettingName> = new Set([
   'bus-creds',
   'security-log',
+  'key-file',
   'metrics-token-file',
   'tls-cert',
   'tls-key',
@@ -601,6 +603,21 @@ export function readCertificateFiles(settings: Settings): ServiceOptions['certif
   throw usageError('--tls-cert and --tls-key need each other.', {
     why: 'they name the PEM files of a certificate and of its private key.',
   });
+}
+
+/** The keys in the file of `--key-file`: the one that seals first, then those that opened what was sealed before. */
+export function readKeySecrets({ 'key-file': path }: Settings): readonly Buffer[] {
+  if (path === undefined) return [];
+  return readSecretFile(path, { name: '--key-file', code: 'ASP_USAGE' })
+    .split('\n')
+    .map((line) => {
+      const text = line.trim();
+      if (/^[0-9a-f]{64}$/i.test(text)) return Buffer.from(text, 'hex');
+      if (/^[\w+/-]{43}=?$/.test(text)) return Buffer.from(text, 'base64');
+      throw usageError(`${path} (--key-file) has a line that is not a key.`, {
+        why: 'each line is 32 random bytes in hexadecimal or base64, such as the output of openssl rand -hex 32.',
+      });
+    });
 }
 
 const TOKEN_NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/i;

@@ -32,6 +32,7 @@ import {
   readCertificateFiles,
   readClockStart,
   readFaults,
+  readKeySecrets,
   readMetricsToken,
   readRemoteOperators,
   requireUseOfBus,
@@ -253,6 +254,7 @@ async function translateStartError(error: unknown, settings: Ports, own: readonl
       return new CliError('ASP_PORT_IN_USE', { ...facts, next: ['asp', 'serve', 'status'] });
     case 'DATABASE_NOT_USABLE':
     case 'ATTACHMENTS_NOT_USABLE':
+    case 'KEYS_NOT_USABLE':
       return new CliError('ASP_CONFIG', facts);
     case 'NOT_ENCRYPTED':
       return usageError(error.message, {
@@ -387,6 +389,7 @@ function toServiceOptions(context: Context, settings: Settings, seeds: readonly 
       pageRows: settings['database-page'],
     },
     bucket: readBucket(context, settings),
+    keySecrets: readKeySecrets(settings),
     bus: bus === undefined ? undefined : { url: bus, credentialsFile: settings['bus-creds'] },
     publicUrl: settings['public-url'],
     isBehindProxy: settings['behind-proxy'],
