@@ -150,6 +150,8 @@ export type RateLimitName = keyof typeof RATE_LIMIT;
 export const OWN_RATE_LIMIT = {
   /** Messages from one account to an open agent that does not list it: a fifth of the agent's total. */
   sendAsStranger: { count: 100, window_ms: HOUR_MS },
+  /** Messages of one agent with the tools for models. */
+  sendAsModel: { count: 200, window_ms: HOUR_MS },
   /** Tokens for one account through an app that describes itself, whose id all its users share: a fifth of the app's total. */
   issueTokenToAccount: { count: 24, window_ms: MINUTE_MS },
   /** Invitations to one agent from one account that it does not list. */

@@ -147,7 +147,7 @@ describe('asp tail --for-agent', () => {
     const [refusal = '', ...more] = await obey();
     expect([await countOf(one), await countOf(two)]).toEqual([20, 20]);
     expect(more).toEqual([]);
-    expect(refusal).toMatch(/^11 [\s\S]*the limit max_replies of asp reply --for-agent is reached\./);
+    expect(refusal).toMatch(/^11 [\s\S]*the limit max_replies for a coding agent is reached\./);
     expect(refusal).toContain('this agent has sent 20 messages since the last one from a person');
     // A stranger cannot say that it is a person.
     await two.mustSend(id, 'go on', { sent_by: 'chat' });

@@ -289,7 +289,7 @@ describe('a coding agent that runs asp', () => {
     [`message list ${SESSION}`, FENCE],
     [`send ${SESSION} hi --wait`, FENCE],
     ['ask @a.b why?', FENCE],
-    [`reply ${SESSION} hi`, 'For a coding agent: asp reply --for-agent stops endless conversations.'],
+    [`reply ${SESSION} hi --wait`, FENCE],
     [
       'tail --timeout 1s',
       'For a coding agent: asp tail --for-agent prints one short line for each message, with who wrote it.',
@@ -302,13 +302,10 @@ describe('a coding agent that runs asp', () => {
     for (const more of ['--json', '--quiet']) expect(await hintsOf(`${words} ${more}`, AGENT)).toEqual([]);
   });
 
-  it.each([
-    'inbox --fence',
-    `reply --for-agent ${SESSION} hi`,
-    `send ${SESSION} hi`,
-    'tail --for-agent --timeout 1s',
-    'whoami',
-  ])('gets no hint from asp %s', async (words) => expect(await hintsOf(words, AGENT)).toEqual([]));
+  it.each(['inbox --fence', `reply ${SESSION} hi`, `send ${SESSION} hi`, 'tail --for-agent --timeout 1s', 'whoami'])(
+    'gets no hint from asp %s',
+    async (words) => expect(await hintsOf(words, AGENT)).toEqual([]),
+  );
 
   it.each(['AI_AGENT', 'CODEX_SANDBOX', 'CODEX_THREAD_ID', 'CURSOR_AGENT', 'GEMINI_CLI', 'OPENCODE'])(
     'is recognized by %s, but not in a command of asp run',

@@ -37,7 +37,7 @@ const BETTER: Readonly<Record<string, Better>> = {
   'message list': { hint: FENCE, unless: ['fence'] },
   'message send': { hint: FENCE, unless: ['fence'], if: 'wait' },
   ask: { hint: FENCE, unless: ['fence'] },
-  reply: { hint: 'asp reply --for-agent stops endless conversations.', unless: ['for-agent'] },
+  reply: { hint: FENCE, unless: ['fence'], if: 'wait' },
   'session tail': {
     hint: 'asp tail --for-agent prints one short line for each message, with who wrote it.',
     unless: ['for-agent', 'fence', 'exec', 'forward', 'no-follow'],

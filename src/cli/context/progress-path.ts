@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import { usageError } from '../errors.js';
 import type { Context } from './context.js';
 
-/** The default file for the progress of an agent, the unread events of `asp mcp`, or the read position of a person. */
+/**
+ * The default file for the progress of an agent, the unread events of `asp mcp`, the read position of a person, or the
+ * messages that a coding agent sent.
+ */
 export async function progressPath(
   { paths, profile }: Context,
   handle: string,
-  folder: 'run' | 'mcp' | 'inbox' = 'run',
+  folder: 'run' | 'mcp' | 'inbox' | 'send' = 'run',
 ): Promise<string> {
   const { baseUrl } = await profile();
   const directory = paths.stateDirectory;

@@ -12,7 +12,7 @@ import type { Bus } from './bus.js';
 import type { Database, Query, Transaction } from './database.js';
 import type { Faults } from './faults.js';
 import type { Meter } from './meter.js';
-import type { RateLimits } from './rate-limits.js';
+import type { Budget, RateLimits } from './rate-limits.js';
 import type { Refusals } from './refusals.js';
 import type { Tracer } from './tracer.js';
 
@@ -163,6 +163,8 @@ export interface ServiceContext {
   readonly tracer?: Tracer | undefined;
   /** Undefined: programs may write to each other without end. */
   readonly loopGuard?: LoopGuard | undefined;
+  /** What each message counts toward in addition, if a model sends it. */
+  readonly messageBudget?: Budget | undefined;
   /** Undefined: no injected faults. */
   readonly faults?: Faults | undefined;
 }

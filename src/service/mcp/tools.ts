@@ -32,7 +32,7 @@ import { hasCode, ServiceError } from '../core/errors.js';
 import { findScope } from '../core/request-scope.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
-import { limitModel } from '../messaging/loop-guard.js';
+import { describeRefusal, limitModel } from '../messaging/loop-guard.js';
 import { listParticipants } from '../store/participants.js';
 import {
   type Caller,
@@ -205,8 +205,8 @@ async function findOpenSession(
 }
 
 async function send(service: ToolService, caller: Caller, input: z.output<typeof SEND_INPUT>): Promise<object> {
-  const { context } = service;
   const { actor } = caller;
+  const context = limitModel(service.context, actor);
   const { in_reply_to: answered, topic, end: isLast, wait_s: waitS = 0 } = input;
   refuseWaitAfterEnd(isLast, waitS);
   const to = (await findOpenSession(service, caller, findContinued(input))) ?? input.to;
@@ -228,7 +228,7 @@ async function send(service: ToolService, caller: Caller, input: z.output<typeof
     const metadata = { ...marks, ...hops };
     const body = { content, ...(Object.keys(metadata).length > 0 && { metadata }) };
     const write = { operation: 'sendMessage', path: { session_id: to }, body, key } as const;
-    const { message_id, sequence } = await writeCounted(limitModel(context, actor), actor, write);
+    const { message_id, sequence } = await writeCounted(context, actor, write);
     if (isLast === true) await endAfter(service, caller, to, key);
     return withReply(service, caller, { session_id: to, message_id, sequence }, waitS);
   }
@@ -425,7 +425,7 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
         ...(message !== undefined && { initial_message: { content: message } }),
       };
       const write = { operation: 'createSession', path: {}, body, key: toKey(service, keys).key } as const;
-      const created = await writeCounted(service.context, caller.actor, write);
+      const created = await writeCounted(limitModel(service.context, caller.actor), caller.actor, write);
       const omitted = await findOmitted(service, caller, created.session_id, invite);
       return { ...created, ...(omitted.length > 0 && { omitted }) };
     },
@@ -516,10 +516,11 @@ export async function callTool(
 export function describeError({ log }: ServiceContext, error: unknown) {
   const { status, headers, body } = answerOfError(error, log, findScope());
   const { code, message } = ErrorEnvelope.parse(JSON.parse(body)).error;
+  const isOfModels = error instanceof ServiceError && error.options.limit === 'sendAsModel';
   const retryAfter = headers.find(([header]) => header === 'retry-after')?.[1];
   return {
     code,
-    message,
+    message: isOfModels ? describeRefusal('max_replies_per_hour') : message,
     retryable: status === 429 || status === 503,
     ...(retryAfter !== undefined && { retry_after_s: Number(retryAfter) }),
   };

@@ -1,12 +1,13 @@
 import { putLast } from '../../kit/bounded-map.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { isFromPerson } from '../../wire/message.js';
-import { collectOwn, describeLimit, findReplyLimit } from '../../wire/reply-limit.js';
+import { collectOwn, describeLimit, findReplyLimit, type ReplyLimit } from '../../wire/reply-limit.js';
 import type { Message } from '../../wire/schemas/message.js';
 import type { AgentActor, LoopGuard, ServiceContext } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
+import type { Budget } from '../core/rate-limits.js';
 import { listClaims, listOwnAndClaims } from '../store/events.js';
 import { relateTo } from './relations.js';
 
@@ -81,9 +82,11 @@ async function countSincePerson(
  * of the message counts calls that come at the same time.
  */
 export function limitModel(context: ServiceContext, actor: AgentActor): ServiceContext {
-  const { loopGuard } = context;
+  const { loopGuard, limits } = context;
+  const messageBudget: Budget = { name: 'sendAsModel', subjectId: actor.agentId };
   return {
     ...context,
+    messageBudget,
     loopGuard: {
       async check(query, sessionId, lastSequence, message) {
         await loopGuard?.check(query, sessionId, lastSequence, message);
@@ -95,15 +98,17 @@ export function limitModel(context: ServiceContext, actor: AgentActor): ServiceC
         });
         await collectBack(query, sessionId, actor.handle, lastSequence, collected.add);
         const limit = findReplyLimit(collected.own, message);
-        if (limit === undefined) return;
-        throw new ServiceError(
-          'LOOP_GUARD',
-          `Nothing was sent to ${sessionId}: the limit ${limit} of these tools is reached. Why: ${describeLimit(limit)}`,
-        );
+        if (limit !== undefined) throw new ServiceError('LOOP_GUARD', describeRefusal(limit, sessionId));
+        // Alone, so that the refusal names it.
+        await limits.check(messageBudget);
       },
     },
   };
 }
+
+/** What a model learns of a limit. */
+export const describeRefusal = (limit: ReplyLimit, sessionId?: string): string =>
+  `Nothing was sent${sessionId === undefined ? '' : ` to ${sessionId}`}: the limit ${limit} of these tools is reached. Why: ${describeLimit(limit)}`;
 
 /** Passes on messages from the last one backward, until `add` wants no more. */
 async function collectBack(

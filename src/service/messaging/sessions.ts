@@ -178,16 +178,21 @@ export const createSession: Handler<'createSession'> = async (context, actor, in
   const { participantsMax } = context.settings;
   if (1 + requested.length > participantsMax) throw tooManyParticipants(participantsMax);
   // Before the gate: after it, a refusal would reveal that someone can be invited, without a session that tells them.
-  const budget = await findSessionBudget(context, transaction, actor.accountId);
-  if (budget !== undefined) await context.limits.check(budget);
+  const initialMessage = body.initial_message;
+  const ofAccount = await findSessionBudget(context, transaction, actor.accountId);
+  const budgets = [
+    ...(ofAccount === undefined ? [] : [ofAccount]),
+    ...(initialMessage === undefined ? [] : listMessageBudgets(context)),
+  ];
+  for (const budget of budgets) await context.limits.check(budget);
   const { invitees, refused } = await admits(transaction, context, actor, requested);
   const knock = (step: Transaction): Promise<void> =>
-    recordRefusals(context, step, actor, refused, body.initial_message?.content);
+    recordRefusals(context, step, actor, refused, initialMessage?.content);
   if (requested.length > 0 && invitees.length === 0)
     throw new ServiceError('NOT_FOUND', undefined, { afterRefusal: knock });
   await knock(transaction);
 
-  if (budget !== undefined) await context.limits.takeAll([budget]);
+  await context.limits.takeAll(budgets);
   const now = context.clock.now();
   const sessionId = `${ID_PREFIX.session}${context.ids.ulid()}`;
   const topic = body.topic ?? null;
@@ -195,7 +200,6 @@ export const createSession: Handler<'createSession'> = async (context, actor, in
   await insertCreator(transaction, sessionId, { id: actor.agentId, handle: actor.handle }, now);
   await putInInboxes(transaction, sessionId, [{ agentId: actor.agentId, sequence: 0 }], now);
 
-  const initialMessage = body.initial_message;
   const endsAtOnce = body.end_after_send === true;
   const count = invitees.length + (initialMessage === undefined ? 0 : 1) + (endsAtOnce ? 1 : 0);
   if (count === 0) return { session_id: sessionId, message_id: null, sequence: null };
@@ -410,8 +414,10 @@ export const reopenSession: Handler<'reopenSession'> = async (context, actor, in
   const invitees = [...returning, ...fresh.invitees];
   const initialMessage = input.body.initial_message;
   // A new message must not get past the guard by ending and reopening the session.
-  if (initialMessage !== undefined)
+  if (initialMessage !== undefined) {
     await context.loopGuard?.check(transaction, sessionId, participation.last_sequence, initialMessage);
+    await context.limits.takeAll(listMessageBudgets(context));
+  }
   await recordRefusals(context, transaction, actor, [...absent, ...fresh.refused], initialMessage?.content);
 
   const now = context.clock.now();
@@ -481,6 +487,7 @@ export const sendMessage: Handler<'sendMessage'> = async (context, actor, input,
     const message = await writeMessage(context, transaction, actor, position, input.body);
     await context.limits.takeAll([
       { name: 'sendMessage', subjectId: sessionId },
+      ...listMessageBudgets(context),
       ...openAgents.flatMap(({ agent_id: agentId, is_listed: isListed }) =>
         listBudgets(actor, agentId, isListed === 1),
       ),
@@ -491,6 +498,9 @@ export const sendMessage: Handler<'sendMessage'> = async (context, actor, input,
   const sequence = await append(context, transaction, sessionId, 1, write, participation.last_sequence);
   return { message_id: messageId, sequence };
 };
+
+const listMessageBudgets = ({ messageBudget }: ServiceContext): Budget[] =>
+  messageBudget === undefined ? [] : [messageBudget];
 
 /** One stranger must not use up an open agent's limit: a sender that the agent does not list has a share of it. */
 function listBudgets({ accountId }: AgentActor, agentId: string, isListed: boolean): Budget[] {

@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
+import { OWN_RATE_LIMIT } from '../../../src/wire/limit.js';
 import { INBOX_URI, sessionUri } from '../../../src/wire/mcp.js';
 import { type Actor, operate } from '../../support/actors.js';
 import { mustDeny, mustSucceed } from '../../support/answers.js';
@@ -26,6 +27,8 @@ import { checkContinues } from '../../support/open-session.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { TEST_STORE } from '../../support/stores.js';
 import { until } from '../../support/until.js';
+
+const HOUR_MS = 60 * 60_000;
 
 const NAMES = [
   ...['send', 'reply', 'read', 'inbox', 'session_list', 'session_show', 'session_create', 'session_invite'],
@@ -711,6 +714,49 @@ describe('the limits of the tools at a URL', () => {
     mustDeny(refused, 429, 'RATE_LIMITED');
     expect(refused.headers['retry-after']).toBe('60');
     mustDeny(await alice.get('/agents/me'), 429, 'RATE_LIMITED');
+    await service.stop();
+  });
+});
+
+describe('the hourly limit of a model', () => {
+  it('counts its messages and no one else’s, in all sessions together', async () => {
+    const clock = createTestClock();
+    const service = await startTestService({ clock });
+    const [alice, bob] = [await service.createAgent('alice'), await service.createAgent('bob')];
+    const tools = await connect(service.mcpUrl, await tokenFor(service.place, alice, service.mcpUrl));
+    // Strangers have another limit.
+    await bob.post(`/agents/${bob.owner}/${bob.name}/allowlist`, { entries: [alice.handle] });
+    const { count } = OWN_RATE_LIMIT.sendAsModel;
+    let sent = 0;
+    while (sent < count) {
+      const { session_id } = (await tools.call('session_create', { invite: [bob.handle] })).value;
+      await bob.mustJoin(session_id);
+      for (let one = 0; one < 20 && sent < count; one += 1) {
+        const said = await tools.call('send', { to: session_id, text: `text ${one}` });
+        expect(said.value.error).toBeUndefined();
+        sent += 1;
+      }
+      clock.advance(60_000);
+    }
+    const { session_id } = (await tools.call('session_create', { invite: [bob.handle] })).value;
+    await bob.mustJoin(session_id);
+    await bob.mustSend(session_id, 'well?');
+    for (const [name, given] of [
+      ['send', { to: session_id, text: 'more' }],
+      ['send', { to: bob.handle, text: 'more', new_session: true }],
+      ['reply', { session_id, text: 'more' }],
+      ['session_create', { invite: [bob.handle], message: 'more' }],
+    ] as const) {
+      const { value } = await tools.call(name, given);
+      expect(value.error, name).toMatchObject({ code: 'RATE_LIMITED', retryable: true });
+      expect(value.error.message, name).toContain('the limit max_replies_per_hour of these tools is reached');
+    }
+    // The agent's own programs have other limits.
+    await alice.mustSend(session_id, 'from a program');
+    clock.advance(HOUR_MS);
+    const fresh = await connect(service.mcpUrl, await tokenFor(service.place, alice, service.mcpUrl));
+    expect((await fresh.call('reply', { session_id, text: 'more' })).isError).toBe(false);
+    for (const each of [tools, fresh]) await each.close();
     await service.stop();
   });
 });

@@ -30,7 +30,10 @@ export const ENVIRONMENT_VARIABLES: readonly VariableRow[] = [
   { names: ['BROWSER', 'VISUAL', 'EDITOR'], about: 'the browser and editor to start' },
   { names: ['HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'], about: "proxies; never used for this machine's own addresses" },
   { names: ['NODE_EXTRA_CA_CERTS'], about: 'a file with more certificate authorities for Node.js to trust' },
-  { names: AGENT_VARIABLES.slice(0, 4), about: 'set by coding agents, which get a hint on stderr' },
+  {
+    names: AGENT_VARIABLES.slice(0, 4),
+    about: 'set by coding agents, which get a hint on stderr, and limits (asp reply)',
+  },
   { names: AGENT_VARIABLES.slice(4), about: 'set by coding agents as well' },
   { names: ['CLAUDE_CONFIG_DIR', 'CODEX_HOME'], about: 'where coding agents keep their settings (asp connect)' },
   {
@@ -71,7 +74,11 @@ export const EXIT_CODES: readonly ExitCodeRow[] = [
   { code: 8, means: 'timed out' },
   { code: 9, means: 'could not reach the service, or it failed, even after retries; a change may have been made' },
   { code: 10, means: 'partly done' },
-  { code: 11, means: 'a limit that keeps agents from running forever was reached (asp run --on-limit stop)' },
+  {
+    code: 11,
+    means:
+      'a limit that keeps agents from running forever was reached (asp run --on-limit stop, asp reply --for-agent)',
+  },
   { code: 12, means: 'the answer is not the expected one (asp ask --expect)' },
   {
     code: 13,

@@ -37,9 +37,8 @@ export async function answerLatest(context: Context, options: ReplyOptions): Pro
     files: options.files,
     isAsText: options.isAsText,
     metadata: { [IN_REPLY_TO]: message.id, [HOPS]: readHops(message) + 1 },
-    ...(options.isForAgent && {
-      check: async (next) => (await import('./reply-limits.js')).refuseLoop(context, me, sessionId, next),
-    }),
+    isAnswer: true,
+    isForAgent: options.isForAgent,
     waits: options.waits,
     isFenced: options.isFenced,
     ends: options.ends,

@@ -7,6 +7,7 @@ import { findOpenSessions } from '../../../wire/open-session.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
+import { isAgentCalling } from '../../context/agent-hint.js';
 import { printRequest, read, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
@@ -19,6 +20,7 @@ import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions, unreachableAgents } from '../session/facts.js';
 import { findSession, severalWith } from '../session/find-session.js';
 import { explainRefusal, isNotFound, lookAtSession } from '../session/refusal.js';
+import type { AgentLimits } from './agent-limits.js';
 import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
 import { findHops } from './hops.js';
@@ -146,12 +148,15 @@ export async function askStrictly(outer: Context, question: StrictQuestion): Pro
 type Sending = Omit<SendOptions, 'metadata'> & {
   readonly metadata: Readonly<Record<string, string | string[] | number>> | undefined;
   readonly question?: Question;
-  /** Rejects if the message may not be sent. */
-  readonly check?: (message: InitialMessage) => Promise<void>;
+  /** Answers a message of the session. */
+  readonly isAnswer?: boolean;
+  /** Limited even if the environment does not show that a coding agent sends it. */
+  readonly isForAgent?: boolean;
+  readonly limits?: AgentLimits | undefined;
 };
 
 export async function send(outer: Context, named: Sending): Promise<void> {
-  const options = { ...named, target: await findTarget(outer, named) };
+  const options = { ...named, target: await findTarget(outer, named), limits: await findLimits(outer, named) };
   if (options.isByLines) return sendLines(outer, options);
   if (options.waits || options.waitsFor !== undefined) await refuseSelf(outer, options.target);
   // Afterwards, no one could tell whether it arrived.
@@ -173,6 +178,12 @@ export async function send(outer: Context, named: Sending): Promise<void> {
     await printSent(context, shown);
   }
   if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
+}
+
+/** The limits for a coding agent; a person and a person's scripts have none. */
+async function findLimits(context: Context, { isAnswer, isForAgent }: Sending): Promise<AgentLimits | undefined> {
+  if (isForAgent !== true && !isAgentCalling(context.environment)) return undefined;
+  return (await import('./agent-limits.js')).openAgentLimits(context, isAnswer === true);
 }
 
 /** Waits for the reply, and prints it even if the session cannot be ended then. */
@@ -255,9 +266,13 @@ async function sendDraft(context: Context, options: Sending): Promise<SendResult
 async function sendMessage(context: Context, options: Sending): Promise<SendResult | undefined> {
   const { content, uploaded, isRepeatable } = await buildContent(context, options);
   const message = { content, ...(await withMetadata(context, options)) };
-  await options.check?.(message);
-  if (!context.globals.isDryRun) return post(context, options, message, { attachments: uploaded, isRepeatable });
-  const { target } = options;
+  const { target, limits } = options;
+  await limits?.check(message, findSessionId(target));
+  if (!context.globals.isDryRun) {
+    const sent = await post(context, options, message, { attachments: uploaded, isRepeatable });
+    await limits?.count();
+    return sent;
+  }
   if (target.kind === 'handles') await printRequest(context, 'createSession', { body: sessionBody(options, message) });
   else await printRequest(context, 'sendMessage', { path: { session_id: target.sessionId }, body: message });
   return undefined;
@@ -275,6 +290,9 @@ async function withMetadata(context: Context, { metadata, waits }: Sending): Pro
   };
   return Object.keys(all).length > 0 ? { metadata: all } : {};
 }
+
+const findSessionId = (target: Target): string | undefined =>
+  target.kind === 'session' ? target.sessionId : undefined;
 
 type Addressed = Pick<Sending, 'target' | 'topic' | 'ends'>;
 
@@ -440,8 +458,11 @@ async function sendLines(outer: Context, options: Sending): Promise<void> {
     for await (const line of readLines(context)) {
       const message = { content: line, ...(await withMetadata(context, options)) };
       const addressed = { target, topic: options.topic, ends: false };
+      // The lines of a program, not of a model: all together count as one message.
+      if (sentCount === 0) await options.limits?.check(message, findSessionId(target));
       const posting = { attachments: [], isRepeatable: false, suffix: `/${sentCount + 1}` };
       const sent = await post(context, addressed, message, posting);
+      if (sentCount === 0) await options.limits?.count();
       sentCount += 1;
       if (sent.created_session) {
         omitted = sent.omitted;
