@@ -2,8 +2,11 @@ import { findActor, isMessageEvent } from './event.js';
 import { isHandle, splitHandle } from './handle.js';
 import type { EventEnvelope } from './schemas/event.js';
 
+/** The relations that an agent can have to ours. */
+export const RELATIONS = ['you', 'same owner', 'on your allowlist', 'anyone'] as const;
+
 /** The relation of an agent to ours. A model learns nothing more about trust: the service proves the handle, not the intent. */
-export type Relation = 'you' | 'same owner' | 'on your allowlist' | 'anyone';
+export type Relation = (typeof RELATIONS)[number];
 
 /** The relation that two handles show; undefined: only the allowlist knows. */
 export function relateHandles(me: string, handle: string): Relation | undefined {

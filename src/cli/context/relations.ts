@@ -2,7 +2,7 @@ import type { FindRelation } from '../../agent/relation.js';
 import { within } from '../../kit/clock.js';
 import type { Senders } from '../../kit/mcp.js';
 import { isHandle } from '../../wire/handle.js';
-import { listSenders } from '../../wire/relation.js';
+import { listSenders, type Relation } from '../../wire/relation.js';
 import type { Context } from './context.js';
 
 /** The message is here already: its relation is not worth a longer wait. */
@@ -41,6 +41,25 @@ export function openRelations(context: Context): FindRelation {
     const found = mine.find.then((relationOf) => relationOf(handle));
     return within(context.clock, PATIENCE_MS, found, giveUp).catch(giveUp);
   };
+}
+
+/** A message or an event, with how its author is related to the reader. */
+type Related<Item> = Item & { readonly asp?: { readonly relation: Relation } };
+
+/** For JSON, which programs pass to models: each item with the relation of its author. A person knows the others by name. */
+export async function withRelations<Item extends object>(
+  context: Context,
+  items: readonly Item[],
+  authorOf: (item: Item) => string | undefined,
+): Promise<readonly Related<Item>[]> {
+  if (context.output.format === 'human') return items;
+  const relationOf = openRelations(context);
+  const related: Related<Item>[] = [];
+  for (const item of items) {
+    const author = authorOf(item);
+    related.push(author === undefined ? item : { ...item, asp: { relation: await relationOf(author) } });
+  }
+  return related;
 }
 
 /** Each author of what a model is about to read, with its relation. */

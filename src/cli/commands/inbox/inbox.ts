@@ -4,7 +4,7 @@ import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { type Args, command, describeTable, type GlobalOption, type Option } from '../../command.js';
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { openRelations, relateSenders } from '../../context/relations.js';
+import { openRelations, relateSenders, withRelations } from '../../context/relations.js';
 import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
@@ -67,7 +67,10 @@ export const inbox = command({
     const { collectInbox } = await import('./unread.js');
     const { items, isCut } = await collectInbox(context, options);
     if (options.isFenced) await printFencedList(context, items);
-    else await context.output.list({ items, next_cursor: null }, listColumns(context));
+    else {
+      const related = await withRelations(context, items, (item) => findActor(item.last_event));
+      await context.output.list({ items: related, next_cursor: null }, listColumns(context));
+    }
     if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. To check all, add --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
@@ -137,10 +140,12 @@ export const inboxRead = command({
     if (messages.length === 0) await (await import('../session/refusal.js')).refuseInvited(context, sessionId);
     const now = context.clock.now();
     if (isFenced) await printFenced(context, messages);
-    else
-      await context.output.document(unread, (safe, style) =>
+    else {
+      const related = await withRelations(context, messages, ({ sender }) => sender);
+      await context.output.document({ ...unread, messages: related }, (safe, style) =>
         safe.messages.map((message) => formatMessage(message, style, now, context.streams.stdout)).join('\n'),
       );
+    }
     await markRead();
     if (messages.length === 0) await context.output.note('Nothing unread.');
     else if (left > 0) await context.output.note(`${left} more are unread: run the same command again.`);

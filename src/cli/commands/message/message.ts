@@ -4,6 +4,7 @@ import type { Message } from '../../../wire/schemas/message.js';
 import { command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { explain } from '../../context/explain.js';
+import { withRelations } from '../../context/relations.js';
 import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
@@ -73,7 +74,10 @@ export const messageList = command({
       if (items.length > limit) items.shift();
     }
     if (isFenced) await printFenced(context, items);
-    else await context.output.list({ items, next_cursor: next }, messageColumns(context.clock.now()));
+    else {
+      const related = await withRelations(context, items, ({ sender }) => sender);
+      await context.output.list({ items: related, next_cursor: next }, messageColumns(context.clock.now()));
+    }
     if (items.length === 0) await (await import('../session/refusal.js')).noteNone(context, sessionId, 'No messages.');
     else if (next !== null) await context.output.note(`Showing the first ${items.length}. More: --after ${next}`);
   },

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { RELATIONS } from '../../../wire/relation.js';
 import {
   AgentAnswer,
   AgentSummaryAnswer,
@@ -68,6 +69,11 @@ const send = shape({
   choice: z.optional(z.string()),
 });
 
+/** How the author of a message or an event is related to the reader. */
+const about = z.optional(shape({ relation: z.enum(RELATIONS) }));
+
+const message = z.extend(Message, { asp: about });
+
 const inboxItem = shape({
   session_id: text,
   state,
@@ -77,6 +83,7 @@ const inboxItem = shape({
   unread: count,
   has_more: yes,
   last_event: EventEnvelope,
+  asp: about,
 });
 
 /** What an agent program reported about its turn (run --acp). */
@@ -296,8 +303,8 @@ export const COMMAND_OUTPUT = {
   reply: send,
   chat: EventEnvelope,
   inbox: list(inboxItem),
-  'inbox read': shape({ session_id: text, messages: z.array(Message), unread_left: count }),
-  'message list': list(Message),
+  'inbox read': shape({ session_id: text, messages: z.array(message), unread_left: count }),
+  'message list': list(message),
   'message search': list(Message),
   mcp: shape({ jsonrpc: z.literal('2.0') }),
   run: runRecord,
