@@ -36,7 +36,12 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
       /** What remains to be done once the reply is sent, or at once without one. */
       readonly after?: (() => Promise<void>) | undefined;
     }
-  | { readonly kind: 'failed'; readonly why: string }
+  | {
+      readonly kind: 'failed';
+      readonly why: string;
+      /** Whether the sender gets no notice. */
+      readonly isKept?: boolean;
+    }
 );
 
 /** What an agent program reported about its turn. */
@@ -210,9 +215,9 @@ async function respondAndSend(answering: Answering, event: Incoming, ticket: Tic
   for (const name of ticket.spend({ tokens: turn?.tokens ?? null, cost: turn?.cost ?? null }))
     await context.output.note(advice.unreported(name));
   const facts = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
-  return produced.kind === 'failed'
-    ? sendFailure(answering, event, facts, produced.why)
-    : sendReply(answering, event, facts, produced, ticket);
+  if (produced.kind === 'printed') return sendReply(answering, event, facts, produced, ticket);
+  const isKept = produced.isKept === true && answering.onFailure === 'reply';
+  return sendFailure(isKept ? { ...answering, onFailure: 'skip' } : answering, event, facts, produced.why);
 }
 
 /** A result without its outcome. */

@@ -14,16 +14,7 @@ import {
   MESSAGE_BODY_MAX_BYTES,
   REPLAY_LIMIT_MAX,
 } from '../../../wire/limit.js';
-import {
-  AWAITS_REPLY,
-  ENDS_SESSION,
-  FAILED,
-  HOPS,
-  IN_REPLY_TO,
-  readHops,
-  SENT_BY,
-  toText,
-} from '../../../wire/message.js';
+import { AWAITS_REPLY, ENDS_SESSION, FAILED, HOPS, IN_REPLY_TO, SENT_BY, toText } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { describeIssue } from '../../../wire/schemas/issue.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -33,6 +24,7 @@ import { CliError } from '../../errors.js';
 import { readNamedFile } from '../../input.js';
 import { partTypeOf, prepareUpload } from '../attachment/transfer.js';
 import { toShownText } from './line-process.js';
+import { describeMessage } from './run-command.js';
 
 /** All earlier messages in the input of one message, as JSON; the oldest ones are left out. */
 const RECENT_MAX_BYTES = 1024 * 1024;
@@ -92,14 +84,8 @@ export function createExchange({ findRelation, readRecent, attach }: JsonSources
   const failed = (exitCode: number | null, why: string): Once => ({ kind: 'failed', exitCode, why });
   const exchange: JsonExchange = {
     async describe(event, { attempt, recent }, signal) {
-      const { payload } = event;
-      const asp = {
-        try: attempt,
-        hops: readHops(payload) + 1,
-        relation: await findRelation(payload.sender),
-        recent: recent === 0 ? [] : await readRecent(event, recent, signal),
-      };
-      return { ...event, asp } as EventEnvelope;
+      const earlier = recent === 0 ? [] : await readRecent(event, recent, signal);
+      return describeMessage(event, attempt, findRelation, earlier);
     },
     async readText(event, text, exitCode, signal) {
       if (text.trim() === '') return { kind: 'printed', exitCode, text: '' };

@@ -1,8 +1,12 @@
 import type { Incoming, Responder } from '../../../agent/answer.js';
+import type { FindRelation } from '../../../agent/relation.js';
 import { backoffMs, wait } from '../../../kit/clock.js';
+import { sanitizeLine } from '../../../kit/sanitize.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../../../wire/limit.js';
 import { readHops } from '../../../wire/message.js';
+import type { Relation } from '../../../wire/relation.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { decodeIfUtf8 } from '../../input.js';
@@ -10,7 +14,7 @@ import { HOPS_VARIABLE } from '../send/hops.js';
 import { describeEnd, startEventCommand } from '../session/event-command.js';
 import type { CommandGuard } from './command-guard.js';
 import type { JsonExchange, Once } from './reply-json.js';
-import type { RunRules } from './run.js';
+import type { Allowed, RunRules } from './run.js';
 
 const KILL_AFTER_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
@@ -30,24 +34,72 @@ export async function agentEnvironment(context: Context, me: string): Promise<Re
   return { ASP_AGENT: me, ASP_PROFILE: (await context.profile()).name };
 }
 
-/** A command that is run for each message. Without an exchange, it gets the event and prints text. */
+/** The event with what it does not say itself. */
+export async function describeMessage(
+  event: Incoming,
+  attempt: number,
+  findRelation: FindRelation,
+  recent?: readonly Message[],
+): Promise<EventEnvelope> {
+  const { payload } = event;
+  const relation = await findRelation(payload.sender);
+  const asp = { try: attempt, hops: readHops(payload) + 1, relation, ...(recent !== undefined && { recent }) };
+  return { ...event, asp } as EventEnvelope;
+}
+
+/** A command that is run for each message. Without an exchange, it prints text. */
 export function respondByCommand(
   context: Context,
   rules: CommandRules,
   guard: CommandGuard,
   agent: Readonly<Record<string, string>>,
+  findRelation: FindRelation,
   exchange: JsonExchange | undefined,
 ): Responder {
   const respond = retrying(context, rules.tries, async (event, signal, attempt, onTaken) => {
     const environment = { ...agent, ASP_TRY: String(attempt), [HOPS_VARIABLE]: String(readHops(event.payload) + 1) };
     const { recent } = rules;
-    const isDescribed = exchange !== undefined && recent > 0;
-    const input = isDescribed ? await exchange.describe(event, { attempt, recent }, signal) : event;
+    const input =
+      exchange === undefined || recent === 0
+        ? await describeMessage(event, attempt, findRelation)
+        : await exchange.describe(event, { attempt, recent }, signal);
     const once = await runOnce(context, rules, guard, input, environment, signal, onTaken);
     const isJson = exchange !== undefined && rules.repliesAs === 'json' && once.kind === 'printed';
     return isJson ? exchange.readText(event, once.text, once.exitCode, signal) : once;
   });
   return { respond, close: async () => {} };
+}
+
+/** Starts nothing for senders without the right to run it, and sends nothing to those without the right to a reply. */
+export function withRights(
+  context: Context,
+  allow: Allowed | undefined,
+  findRelation: FindRelation,
+  responder: Responder,
+): Responder {
+  if (allow === undefined) return responder;
+  const note = async (event: Incoming, what: string, right: string, relation: Relation): Promise<void> => {
+    const sender = `${sanitizeLine(event.payload.sender)} (${relation})`;
+    await context.output.note(`${event.event_id}: ${what}: --allow does not grant ${right} to ${sender}.`);
+  };
+  return {
+    close: () => responder.close(),
+    async respond(event, signal, handover) {
+      const relation = await findRelation(event.payload.sender);
+      const rights = allow.get(relation);
+      if (rights?.has('run') !== true) {
+        await note(event, 'the command was not run', 'run', relation);
+        return { kind: 'printed', exitCode: null, tries: 0, text: '' };
+      }
+      const produced = await responder.respond(event, signal, handover);
+      if (rights.has('reply')) return produced;
+      await note(event, 'nothing was sent', 'reply', relation);
+      const { exitCode, tries } = produced;
+      return produced.kind === 'failed'
+        ? { ...produced, isKept: true }
+        : { kind: 'printed', exitCode, tries, text: '' };
+    },
+  };
 }
 
 /** One attempt; `attempt` counts those of earlier runs too. */

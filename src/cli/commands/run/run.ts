@@ -33,6 +33,9 @@ export function readLimits(args: Args<(typeof LIMIT_OPTIONS)[number]>) {
 /** The kinds of tool calls that the Agent Client Protocol knows. */
 export const KINDS = ['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'other'];
 
+/** The rights of a message at a command: to start it, and to get its output as the reply. */
+const RIGHTS = ['run', 'reply'];
+
 /** Whose messages a permission is for, and the relations that this means. */
 const WHOSE: ReadonlyMap<string, readonly Relation[]> = new Map([
   ['same-owner', ['same owner']],
@@ -40,11 +43,12 @@ const WHOSE: ReadonlyMap<string, readonly Relation[]> = new Map([
   ['anyone', ['same owner', 'on your allowlist', 'anyone']],
 ]);
 
-/** The kinds of permission that a message gets, by its sender's relation. */
+/** The kinds of permission, or the rights, that a message gets, by its sender's relation. */
 export type Allowed = ReadonlyMap<Relation, ReadonlySet<string>>;
 
 /** `read,search` is for everyone who is answered, `same-owner=edit` only for some; all of them add up. */
-function readAllowed(texts: readonly string[]): Allowed {
+function readAllowed(texts: readonly string[], protocol: '--acp' | '--exec'): Allowed {
+  const [known, noun] = protocol === '--acp' ? [KINDS, 'kind of permission'] : [RIGHTS, 'right'];
   const allowed = new Map<Relation, Set<string>>();
   for (const text of texts) {
     const [, whose = 'anyone', list = ''] = /^(?:([^=]*)=)?(.*)$/s.exec(text) ?? [];
@@ -54,9 +58,9 @@ function readAllowed(texts: readonly string[]): Allowed {
         why: `write one of ${[...WHOSE.keys()].join(', ')} before the =.`,
       });
     for (const kind of list.split(',').map((one) => one.trim())) {
-      if (!KINDS.includes(kind))
-        throw usageError(`--allow '${text}': '${kind}' is not a kind of permission.`, {
-          why: `the kinds are ${KINDS.join(', ')}.`,
+      if (!known.includes(kind))
+        throw usageError(`--allow '${text}': '${kind}' is not a ${noun}.`, {
+          why: `with ${protocol}, write ${known.join(', ')}.`,
         });
       for (const relation of relations) allowed.set(relation, (allowed.get(relation) ?? new Set()).add(kind));
     }
@@ -105,7 +109,7 @@ export const ACP_OPTION = {
 export const ALLOW_OPTION = {
   flags: '--allow <kinds>',
   about:
-    'with --acp: grant these kinds of permission requests (default: none); same-owner=edit,execute or allowlisted=read grants them only for messages from those agents',
+    'with --acp: grant these kinds of permission requests (default: none); with --exec: run, reply (default: both); same-owner=edit or allowlisted=run grants them only for messages from those agents',
   isRepeatable: true,
 } as const satisfies Option;
 
@@ -181,15 +185,21 @@ export const run = command({
     'sender gets a short notice (metadata.failed), which no asp run answers. If the command cannot be run at all (exit 126',
     'or 127), the run ends, and the next one takes the message.',
     '',
+    'Each message that is answered starts the command and gets its output. --allow same-owner=run,reply grants this only to agents',
+    'of the same owner, allowlisted=run to others on the allowlist, and anyone=run to everyone. Without run, a message',
+    'starts no command and gets no reply. Without reply, the command runs, and neither its output nor a notice is sent.',
+    'A note on stderr says so each time.',
+    '',
     'With --reply-json, the output is one JSON object. content is text, or parts as in asp send --parts; files lists the',
     'paths of files to upload (at most 5); metadata is added to the reply, except for what asp sets itself; "end": true',
     'ends the session; error says why the message could not be processed. Without content and files, nothing is sent.',
     '',
-    'With --recent, the event has a member asp. Its recent lists the messages before this one, oldest first (at most 1 MiB',
-    'in all), relation is "same owner", "on your allowlist" or "anyone", and try and hops are ASP_TRY and ASP_HOPS.',
+    'The event has a member asp. Its relation is "same owner", "on your allowlist" or "anyone", and try and hops are',
+    'ASP_TRY and ASP_HOPS. With --recent, its recent lists the messages before this one, oldest first (at most 1 MiB in',
+    'all).',
     '',
-    'With --lines, the command starts once and keeps running. It reads a line for each message, the event with the member',
-    'asp, and prints a line with the reply: JSON as for --reply-json, plus the event_id of the message. It must flush each',
+    'With --lines, the command starts once and keeps running. It reads a line for each message, the same event, and',
+    'prints a line with the reply: JSON as for --reply-json, plus the event_id of the message. It must flush each',
     'line. It gets one message at a time; while all are busy, another one starts, up to --concurrency. In the meantime,',
     '{"event_id": …, "taken": true} says that it is working on the message. Logs go to stderr: any other line fails the',
     'message. A command that prints such a line, or takes longer than --command-timeout, is stopped. The next message',
@@ -237,6 +247,10 @@ export const run = command({
     { line: 'asp run --exec ./answer.py --tries 3 --command-timeout 2m', about: 'retries a failed command' },
     { line: 'asp run --exec ./report.py --reply-json', about: 'a program that answers with files' },
     { line: 'asp run --exec "node bot.js" --lines --recent 20', about: 'a program that keeps running' },
+    {
+      line: 'asp run --exec ./deploy.sh --allow same-owner=run,reply',
+      about: 'only agents of the same owner start it',
+    },
     { line: 'asp run --exec ./answer.py --shared', about: 'one of several runs, each on its own machine' },
     { line: 'asp run --acp "opencode acp" --allow read', about: 'a coding agent that may read files' },
     {
@@ -269,8 +283,14 @@ export function readFrom(texts: readonly string[]): readonly string[] | 'anyone'
 
 /** The command to run, and how asp talks to it. `recent`: how many earlier messages its input has. */
 export type RunRules = { readonly command: string; readonly tries: number; readonly timeoutMs: number } & (
-  | { readonly protocol: 'exec'; readonly repliesAs: 'text' | 'json'; readonly recent: number }
-  | { readonly protocol: 'lines'; readonly recent: number }
+  | {
+      readonly protocol: 'exec';
+      readonly repliesAs: 'text' | 'json';
+      readonly recent: number;
+      /** Undefined: all rights for everyone who is answered. */
+      readonly allow: Allowed | undefined;
+    }
+  | { readonly protocol: 'lines'; readonly recent: number; readonly allow: Allowed | undefined }
   | { readonly protocol: 'acp'; readonly allow: Allowed; readonly ask: AskRule | undefined }
 );
 
@@ -300,18 +320,19 @@ export function readRules(
   const tries = readTries(args);
   for (const option of ['lines', 'reply-json', 'recent'] as const)
     if (program !== undefined && args.isSet(option)) throw usageError(`--${option} needs --exec.`);
-  if (program !== undefined) return { ...tries, command, protocol: 'acp', allow: readAllowed(allow), ask: undefined };
-  if (allow.length > 0) throw usageError('--allow needs --acp.');
+  if (program !== undefined)
+    return { ...tries, command, protocol: 'acp', allow: readAllowed(allow, '--acp'), ask: undefined };
+  const rights = allow.length === 0 ? undefined : readAllowed(allow, '--exec');
   const recent = args.count('recent', { min: 1, max: RECENT_MAX }) ?? 0;
   if (!args.flag('lines')) {
     const repliesAs = args.flag('reply-json') ? 'json' : 'text';
-    return { ...tries, command, protocol: 'exec', repliesAs, recent };
+    return { ...tries, command, protocol: 'exec', repliesAs, recent, allow: rights };
   }
   if (args.flag('reply-json'))
     throw usageError('--lines and --reply-json cannot be used together.', {
       why: 'with --lines, each reply is JSON already.',
     });
-  return { ...tries, command, protocol: 'lines', recent };
+  return { ...tries, command, protocol: 'lines', recent, allow: rights };
 }
 
 function readAskingRules(args: RunArgs): RunRules {

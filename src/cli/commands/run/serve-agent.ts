@@ -16,7 +16,7 @@ import { connectSystemd } from '../serve/systemd.js';
 import { type CommandGuard, startCommandGuard, waitForGuard } from './command-guard.js';
 import type { JsonExchange, JsonSources } from './reply-json.js';
 import type { RunOptions } from './run.js';
-import { agentEnvironment, respondByCommand } from './run-command.js';
+import { agentEnvironment, respondByCommand, withRights } from './run-command.js';
 
 const ADVICE: Advice = {
   admit: 'Add it with asp allowlist add, or answer everyone with --from anyone.',
@@ -157,14 +157,23 @@ export async function startResponder({ rules, ...parts }: ResponderParts): Promi
   };
   if (rules.protocol === 'exec') {
     const isPlain = rules.repliesAs === 'text' && rules.recent === 0;
-    return respondByCommand(context, rules, guard, environment, isPlain ? undefined : await exchange());
+    const command = respondByCommand(
+      context,
+      rules,
+      guard,
+      environment,
+      findRelation,
+      isPlain ? undefined : await exchange(),
+    );
+    return withRights(context, rules.allow, findRelation, command);
   }
   // The program may run its commands elsewhere.
   const { workingDirectory } = context.machine;
   const hops = openHopsFile(progressPath && resolve(workingDirectory, besideProgress(progressPath, '.hops')));
   if (rules.protocol === 'lines') {
     const { startLineHandlers } = await import('./line-handlers.js');
-    return startLineHandlers({ context, rules, guard, environment, hops, exchange: await exchange() });
+    const handlers = await startLineHandlers({ context, rules, guard, environment, hops, exchange: await exchange() });
+    return withRights(context, rules.allow, findRelation, handlers);
   }
   const { startAcpAgent } = await import('./acp-agent.js');
   return startAcpAgent({ ...parts, rules, hops });
