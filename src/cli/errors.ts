@@ -44,12 +44,19 @@ export function isOwnErrorCode(code: string): code is OwnErrorCode {
   return Object.hasOwn(OWN_ERROR, code);
 }
 
+interface Correction {
+  readonly typed: string;
+  readonly meant: string;
+}
+
 /** The command's knowledge of its failure. `message` starts with the user's object. */
 export interface ErrorFacts {
   readonly message: string;
   readonly why?: string | undefined;
   /** The next command to run, as a list of arguments. */
   readonly next?: readonly string[] | undefined;
+  /** A word of the user's, and the one that was probably meant: the next command is theirs with that word. */
+  readonly correction?: Correction | undefined;
   readonly outcome?: Outcome | undefined;
   readonly isRetryable?: boolean | undefined;
   readonly cause?: unknown;
@@ -63,6 +70,7 @@ export class CliError extends Error {
   readonly code: OwnErrorCode;
   readonly why: string | undefined;
   readonly next: readonly string[] | undefined;
+  readonly correction: Correction | undefined;
   readonly outcome: Outcome;
   readonly isRetryable: boolean;
   readonly endedBy: Error | undefined;
@@ -74,6 +82,7 @@ export class CliError extends Error {
     this.endedBy = facts.endedBy;
     this.why = facts.why === undefined ? undefined : hidePasswords(facts.why);
     this.next = facts.next?.map(hidePasswords);
+    this.correction = facts.correction;
     this.outcome = facts.outcome ?? 'not_applied';
     this.isRetryable = facts.isRetryable ?? false;
   }

@@ -95,6 +95,7 @@ export function readHandle(text: string): string {
       words.length > 1 && words.every((word) => parseHandle(word) !== undefined)
         ? 'separate several handles with commas.'
         : form,
+    correction: near === undefined ? undefined : { typed: text, meant: near },
   });
 }
 

@@ -80,6 +80,28 @@ describe('The error for a value that cannot be', () => {
     expect({ message: refusal.message, hint: refusal.hint }).toEqual({ message, hint });
   });
 
+  it.each([
+    [
+      ['send', 'Alice.Bot', 'hi'],
+      ['asp', 'send', '@alice.bot', 'hi'],
+    ],
+    [
+      ['ask', '@Alice.Bot', 'hi', '--fence'],
+      ['asp', 'ask', '@alice.bot', 'hi', '--fence'],
+    ],
+    [
+      ['send', 'demo.echo,alice/bot', 'hi'],
+      ['asp', 'send', 'demo.echo,@alice.bot', 'hi'],
+    ],
+    [
+      ['agent', 'show', 'alice@bot'],
+      ['asp', 'agent', 'show', '@alice.bot'],
+    ],
+  ])('a misspelled handle: the command as it was meant: %j', async (words, next) => {
+    const { err } = await runWords(words);
+    expect(err).toContain(`try:  ${next.join(' ')}\n`);
+  });
+
   it('several handles need commas', async () => {
     expect((await refusalOf(['send', 'alice.bot demo.echo', 'hi'])).hint).toBe('separate several handles with commas.');
   });

@@ -96,7 +96,8 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     const { code, message, isRetryable, outcome } = error;
     const ending = error.endedBy && describeEnding(error.endedBy, run);
     const why = error.why ?? (ending && wholeReason(ending));
-    const next = error.next ? withScopeOptions(error.next, run.identity.flags ?? {}) : nextAfter(ending);
+    const suggested = error.next ? withScopeOptions(error.next, run.identity.flags ?? {}) : nextAfter(ending);
+    const next = suggested ?? (error.correction && correctArgs(run.argv, error.correction));
     const failure = {
       code,
       message,
@@ -347,6 +348,16 @@ function suggestNext(
 function nearBaseUrl({ status }: RequestError, code: string, { at }: ActingIdentity): string | undefined {
   const isMissed = code === 'ASP_DISCOVERY' && status === 404 && at !== undefined;
   return isMissed && new URL(at.baseUrl).pathname === '/' ? `${at.baseUrl}/v1` : undefined;
+}
+
+/** The arguments of the run with the word that was meant; undefined if the wrong one was not among them. */
+function correctArgs(
+  argv: readonly string[],
+  { typed, meant }: NonNullable<CliError['correction']>,
+): readonly string[] | undefined {
+  const at = argv.findIndex((word) => word.split(',').includes(typed));
+  const corrected = argv[at]?.split(',').map((part) => (part === typed ? meant : part));
+  return corrected && ['asp', ...argv.with(at, corrected.join())];
 }
 
 /** The arguments of the run plus the key it used, so that a repetition cannot do it twice. */
