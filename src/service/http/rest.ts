@@ -38,7 +38,7 @@ export function registerRest({ fastify, otherMethods }: AddressBook, rest: Rest)
       for (const route of routes) {
         const { method } = endpointRow(route.operation);
         scope.route({
-          method,
+          method: methodsFor(method),
           url: toPattern(route.path),
           handler: (request, reply) => answerRoute(rest, toCall(rest, route, request, reply), reply),
         });
@@ -58,14 +58,16 @@ export function registerRest({ fastify, otherMethods }: AddressBook, rest: Rest)
   );
 }
 
+/** HEAD is GET without its body (RFC 9110, 9.1). */
+const methodsFor = (method: EndpointRow['method']): string[] => (method === 'GET' ? ['GET', 'HEAD'] : [method]);
+
 /** The methods of each address. */
 function listAllowed(routes: readonly Route[]): ReadonlyMap<string, readonly string[]> {
   const allowed = new Map<string, string[]>();
   for (const { path, operation } of routes) {
     const url = `${BASE_PATH}${toPattern(path)}`;
     const { method } = endpointRow(operation);
-    const known = allowed.get(url) ?? [];
-    allowed.set(url, known.includes(method) ? known : [...known, method].sort());
+    allowed.set(url, [...new Set([...(allowed.get(url) ?? []), ...methodsFor(method)])].sort());
   }
   return allowed;
 }

@@ -134,16 +134,24 @@ describe('The service, for addresses and methods outside the table,', () => {
         if ((known as string[]).includes(method)) continue;
         const answer = await request(`${service.baseUrl}${fillPath(path, PARAMETER)}`, { method });
         mustDeny(answer, 405, 'VALIDATION_ERROR');
-        expect(answer.headers['allow']).toBe([...new Set(known)].sort().join(', '));
+        const allowed = known.includes('GET') ? [...known, 'HEAD'] : known;
+        expect(answer.headers['allow']).toBe([...new Set(allowed)].sort().join(', '));
       }
     }
   });
 
-  it('answers 405 to HEAD, without a body', async () => {
-    const answer = await request(`${service.baseUrl}/sessions`, { method: 'HEAD' });
-    expect(answer.status).toBe(405);
-    expect(answer.headers['allow']).toBe('GET, POST');
-    expect(answer.text).toBe('');
+  it('answers HEAD like GET, without a body, and 405 where there is no GET', async () => {
+    for (const path of new Set(ADDRESSES.map(({ path }) => path))) {
+      const rows = ADDRESSES.filter((address) => address.path === path);
+      const readable = rows.find(({ row }) => row.method === 'GET');
+      const url = `${service.baseUrl}${fillPath(path, PARAMETER)}`;
+      const token = readable && (await goodToken(readable));
+      const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+      const [get, head] = [await request(url, { headers }), await request(url, { method: 'HEAD', headers })];
+      expect({ path, status: head.status, text: head.text }).toEqual({ path, status: get.status, text: '' });
+      expect(head.headers['content-type']).toBe(get.headers['content-type']);
+      expect(head.headers['content-length']).toBe(get.headers['content-length']);
+    }
   });
 
   it('answers 404 with the envelope to unknown paths', async () => {
