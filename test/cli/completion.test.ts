@@ -244,7 +244,7 @@ describe('Completion offers', () => {
   it('nothing after --, after the last argument, or behind an unknown word', () => {
     expect(answer(home, ['zsh', '--', 'send', '--', '--to'])).toEqual([':']);
     expect(answer(home, ['zsh', '--', 'send', 'alice.bot', '--', ''])).toEqual([':']);
-    expect(answer(home, ['zsh', '--', 'session', 'show', SESSION, ''])).toEqual([':']);
+    expect(answer(home, ['zsh', '--', 'session', 'join', SESSION, ''])).toEqual([':']);
     expect(answer(home, ['zsh', '--', 'nonsense', ''])).toEqual([':']);
     expect(answer(home, ['zsh'])).not.toEqual([]);
   });

@@ -71,6 +71,31 @@ describe('a session that is read', () => {
     expect(piped.map((line) => line.split('\t').at(-1))).toEqual(['second # not a heading', 'third']);
   });
 
+  it('session show shows several sessions, a line of JSON for each', async () => {
+    const { alice, bob } = stage;
+    const other = await alice.mustCreate({ invite: [bob.handle] });
+    const { out } = await stage.as(bob, `session show ${session} ${other} --json`);
+    expect(
+      out
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).id),
+    ).toEqual([session, other]);
+    const shown = (await stage.as(bob, `session show ${session} ${other}`)).out;
+    expect(shown).toMatch(new RegExp(`^${session} [\\s\\S]*\\n\\n${other} `));
+    const partly = await stage.as(bob, `session show ${SESSION} ${other} --json`);
+    expect(JSON.parse(partly.out).id).toBe(other);
+    expect(JSON.parse(partly.err).error).toMatchObject({ code: 'ASP_PARTIAL', message: 'Showed 1 of 2 sessions.' });
+    expect((await stage.as(bob, `session show ${SESSION} ${SESSION}`)).code).toBe(3);
+  });
+
+  it('api -X HEAD prints the status and the headers of what GET returns', async () => {
+    const { code, out } = await stage.as(stage.bob, `api sessions/${session} -X HEAD -i`);
+    expect({ code, first: out.split('\n')[0] }).toMatchObject({ code: 0, first: expect.stringContaining('200') });
+    expect(out).toMatch(/^content-type: application\/json/m);
+    expect((await stage.as(stage.bob, `api sessions/${SESSION} -X HEAD`)).code).toBe(3);
+  });
+
   it('message search finds the sent message', async () => {
     const found = documentOf(await stage.as(stage.bob, `message search third --session ${session} --json`));
     expect(texts(found)).toEqual(['third']);

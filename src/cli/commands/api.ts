@@ -227,23 +227,33 @@ function nextPath(path: string, answer: RawAnswer): string | undefined {
 /** The answer was printed; its code decides the exit code. */
 async function refuseFailure(answer: RawAnswer, request: RawRequest): Promise<void> {
   const { status, attempts, idempotencyKey } = answer;
+  const { method } = request;
   if (status < 400) return;
   const [{ MESSAGE_MAX_LENGTH, RequestError }, { ErrorEnvelope }] = await Promise.all([
     import('../../client/http/request-error.js'),
     import('../../wire/schemas/base.js'),
   ]);
   const envelope = ErrorEnvelope.safeParse(parseBody(answer)?.value);
-  const isUnknown = request.method !== 'GET' && request.method !== 'HEAD' && status >= 500;
+  const isUnknown = method !== 'GET' && method !== 'HEAD' && status >= 500;
+  const otherCode = status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER';
   throw new RequestError({
-    code: envelope.data?.error.code ?? (status >= 500 ? 'INTERNAL_ERROR' : 'ASP_BAD_ANSWER'),
+    code: envelope.data?.error.code ?? (method === 'HEAD' ? CODE_OF_HEAD[status] : undefined) ?? otherCode,
     message: envelope.data?.error.message.slice(0, MESSAGE_MAX_LENGTH) ?? `The service answered with status ${status}.`,
     status,
     attempts,
     idempotencyKey,
     outcome: isUnknown ? 'unknown' : 'not_applied',
-    request: { method: request.method, path: `/${request.path.split('?', 1)[0]}` },
+    request: { method, path: `/${request.path.split('?', 1)[0]}` },
   });
 }
+
+/** An answer to HEAD has no body, so only its status says what is wrong. */
+const CODE_OF_HEAD: Readonly<Record<number, string>> = {
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  429: 'RATE_LIMITED',
+};
 
 async function printDryRun(
   context: Context,

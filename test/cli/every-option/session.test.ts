@@ -123,7 +123,7 @@ const TABLE: Table = {
     ...pageOptions('session list', 50, createSessions),
   },
   'session show': {
-    session: shown(
+    sessions: shown(
       '$session',
       0,
       async (scene, typed) => {

@@ -143,37 +143,58 @@ function sessionColumns<Item>(
 
 export const sessionShow = command({
   path: 'session show',
-  summary: 'show a session and its participants',
-  arguments: [SESSION],
+  summary: 'show sessions and their participants',
+  arguments: [{ usage: '<sessions...>', about: SESSION_ABOUT }],
   options: [{ flags: '--delivery', about: 'also show how far your last message got, for each recipient' }],
   examples: [
     { line: 'asp session show sess_…', about: 'topic, state and participants' },
     { line: "asp session show sess_… --json | jq '.participants'", about: 'the object as the service sends it' },
     { line: 'asp session show @alice.bot --delivery', about: 'whether it has your last message' },
+    { line: 'asp session show sess_… sess_… --json', about: 'a line of JSON for each' },
   ],
   effect: 'read',
-  stdout: 'the session, one fact per line',
-  parse: (args) => ({ name: readSessionName(args.argument('session')), hasDelivery: args.flag('delivery') }),
-  async run(context, { name, hasDelivery }) {
-    const sessionId = await findSession(context, name);
-    const path = { session_id: sessionId };
-    const session = await read(context, 'getSession', { path }, unseenSession(sessionId));
-    const now = context.clock.now();
-    const { stdout } = context.streams;
-    if (hasDelivery) {
-      const { deliveryText, readLastDelivery } = await import('./delivery.js');
-      const delivery = await readLastDelivery(context, sessionId);
-      await context.output.document({ ...session, delivery: delivery ?? null }, (safe, style) =>
-        [
-          sessionText(safe, style, now, stdout),
-          '',
-          safe.delivery === null ? 'No messages.' : deliveryText(safe.delivery, style, now),
-        ].join('\n'),
-      );
-    } else await context.output.document(session, (safe, style) => sessionText(safe, style, now, stdout));
-    await rememberAll(context, [session]);
+  stdout: 'each session, one fact per line',
+  parse: (args) => ({ names: readSessionNames(args.argument('sessions')), hasDelivery: args.flag('delivery') }),
+  async run(context, { names, hasDelivery }) {
+    const failures: RequestError[] = [];
+    let shown = 0;
+    for (const name of names) {
+      try {
+        await showSession(context, await findSession(context, name), hasDelivery, shown === 0 ? '' : '\n');
+        shown += 1;
+      } catch (error) {
+        const { isNotFound } = await import('./refusal.js');
+        if (names.length === 1 || !isNotFound(error)) throw error;
+        failures.push(error);
+      }
+    }
+    const last = failures.at(-1);
+    if (last === undefined) return;
+    const why = failures.map(explainedMessage).join(' ');
+    if (shown === 0) throw await notFound(`Showed none of ${names.length} sessions.`, why, ['asp', 'session', 'list']);
+    throw new CliError('ASP_PARTIAL', { message: `Showed ${shown} of ${names.length} sessions.`, why, cause: last });
   },
 });
+
+/** `before` separates it from the one above it. */
+async function showSession(context: Context, sessionId: string, hasDelivery: boolean, before: string): Promise<void> {
+  const path = { session_id: sessionId };
+  const session = await read(context, 'getSession', { path }, unseenSession(sessionId));
+  const now = context.clock.now();
+  const { stdout } = context.streams;
+  if (hasDelivery) {
+    const { deliveryText, readLastDelivery } = await import('./delivery.js');
+    const delivery = await readLastDelivery(context, sessionId);
+    await context.output.document({ ...session, delivery: delivery ?? null }, (safe, style) =>
+      [
+        before + sessionText(safe, style, now, stdout),
+        '',
+        safe.delivery === null ? 'No messages.' : deliveryText(safe.delivery, style, now),
+      ].join('\n'),
+    );
+  } else await context.output.document(session, (safe, style) => before + sessionText(safe, style, now, stdout));
+  await rememberAll(context, [session]);
+}
 
 function rememberAll(context: Context, sessions: readonly Session[]): Promise<void> {
   const items = sessions.map((session) => ({ name: session.id, about: session.topic ?? participantNames(session) }));
