@@ -214,8 +214,10 @@ describe('whoami --offline while the local service is down', () => {
       expect(layers.filter(({ chosen }) => chosen).map(({ place }) => place)).toEqual([
         ...['local service', 'the first login', 'stored login'],
       ]);
-      // Without --offline, the service has to answer.
-      expect((await home.run(['whoami', '--short'])).status).not.toBe(0);
+      // For prompts, a stored login is enough. Otherwise the service has to answer.
+      expect(await home.run(['whoami', '--short'])).toMatchObject({ status: 0, stdout: '@demo.you\n', stderr: '' });
+      expect(await home.run(['whoami', '--short', '--as', 'carol.bot'])).not.toMatchObject({ status: 0 });
+      expect((await home.run(['whoami'])).status).not.toBe(0);
 
       const { running: killed } = await startServe(home, ['--demo'], service.url);
       killed.kill('SIGKILL');

@@ -119,7 +119,7 @@ export const authWhoami = command({
   options: [
     { flags: '--offline', about: 'use only local data, without contacting the service' },
     { flags: '--explain', about: 'show every source, its value, and which one is used' },
-    { flags: '--short', about: 'print only the handle, without notes' },
+    { flags: '--short', about: 'print only the handle, for prompts; a stored login answers without the service' },
   ],
   examples: [
     { line: 'asp whoami', about: 'the handle on stdout, the rest on stderr' },

@@ -123,6 +123,8 @@ interface Whoami {
 export async function whoami(given: Context, options: WhoamiOptions): Promise<void> {
   const context = options.isOffline ? asIfRunning(given) : given;
   const { output } = context;
+  const stored = options.isShort && output.format === 'human' ? await findStoredHandle(asIfRunning(given)) : undefined;
+  if (stored !== undefined) return output.text(stored);
   const layers = options.isExplaining ? await explainLayers(context) : undefined;
   let who: Whoami;
   try {
@@ -150,6 +152,21 @@ async function tellNobody({ output }: Context, layers: readonly Layer[]): Promis
   const nobody = { handle: null, agent_id: null, account_id: null, profile: null, base_url: null, source: null };
   const document = { ...nobody, store: null, scopes: null, expires_at: null, layers: layers.map(outwardly) };
   await output.document(document, (safe, style) => layersText(safe.layers, style));
+}
+
+/**
+ * The handle of the stored login, for prompts, which appear many times a minute; undefined if only the service knows, or if
+ * it has ended the login.
+ */
+async function findStoredHandle(context: Context): Promise<string | undefined> {
+  try {
+    const { handle } = await context.agent();
+    const login = handle === undefined ? undefined : await findLogin(context, handle);
+    return login?.ended === null ? handle : undefined;
+  } catch {
+    // The usual way reports what is wrong.
+    return undefined;
+  }
 }
 
 async function askService(context: Context): Promise<Whoami> {
