@@ -52,10 +52,13 @@ export async function run(
     return progress.exitCode;
   } catch (error) {
     const { signal, environment } = surroundings;
-    if (isReaderGone(error) || isReaderGone(signal.reason)) return 0;
+    const code = error instanceof CliError ? error.code : undefined;
+    // A reader that leaves has read enough. A change of which only a part was made is still not done.
+    const isHalfDone = code === 'ASP_PARTIAL' && progress.command?.effect === 'write';
+    if (isReaderGone(error) || (isReaderGone(signal.reason) && !isHalfDone)) return 0;
     const isOutputLost = signal.reason instanceof CliError;
     // The end of a mock is often a signal, and what it saw until then is its result.
-    const isResult = error instanceof CliError && error.code === 'ASP_NOT_AS_EXPECTED';
+    const isResult = code === 'ASP_NOT_AS_EXPECTED' || (isHalfDone && isReaderGone(signal.reason));
     if (signal.aborted && !isOutputLost && !isResult) return 1;
     const { reportFailure } = await import('./context/describe-failure.js');
     const { globals, context, command, isDeadlinePassed, isHinted } = progress;

@@ -81,6 +81,24 @@ describe('pipes', () => {
     expect({ code, err }).toEqual({ code: '0', err: '' });
   });
 
+  it('say how many lines of send --lines were sent when their reader goes away', async () => {
+    const { session_id: id } = (await alice.post('/sessions', {})).json as { session_id: string };
+    const line = `seq 500 | asp send ${id} --lines | head -1 >/dev/null; echo "\${PIPESTATUS[1]}"`;
+    const { out, err } = await runShell(line, environment);
+    expect(out).toBe('10\n');
+    const [, sent] = /Standard output was closed, so later lines were not sent\. Sent: (\d+)\./.exec(err) ?? [];
+    const events = (await alice.mustReplay(id)).filter((event) => JSON.stringify(event).includes('session.message'));
+    expect(events.length - Number(sent)).toBeOneOf([0, 1]);
+    expect(events.length).toBeLessThan(500);
+    // The rest follows with the key from the error.
+    const [, key] = /--idempotency-key (\S+?):/.exec(err) ?? [];
+    const again = await runShell(`seq 500 | asp send ${id} --lines --idempotency-key ${key} >/dev/null`, environment);
+    expect(again.code).toBe(0);
+    const all = (await alice.mustReplay(id)) as { type: string; payload: { content: string } }[];
+    const texts = all.flatMap(({ type, payload }) => (type === 'session.message' ? [payload.content] : []));
+    expect(texts).toEqual(Array.from({ length: 500 }, (_, at) => String(at + 1)));
+  });
+
   it('end a quiet tail when their reader is gone', async () => {
     const line = `asp tail ${sessionId} -n 1 | head -1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
     const { out, err } = await runShell(line, environment);

@@ -16,6 +16,7 @@ import { openRelations } from '../../context/relations.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
 import { nothingSent } from '../../input.js';
 import { quoteArgs } from '../../terminal/failure.js';
+import { isReaderGone } from '../../terminal/streams.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions, unreachableAgents } from '../session/facts.js';
 import { findSession, severalWith } from '../session/find-session.js';
@@ -494,12 +495,21 @@ function explainLine(
   error: unknown,
   { sentCount, isKeyGiven }: { sentCount: number; isKeyGiven: boolean },
 ): unknown {
-  const isOurs = error instanceof RequestError || isBadLine(error) || signal.aborted;
+  const hasReaderLeft = isReaderGone(error) || isReaderGone(signal.reason);
+  const isOurs = error instanceof RequestError || isBadLine(error) || signal.aborted || hasReaderLeft;
   if (!isOurs) return error;
   const outcome = error instanceof RequestError ? error.outcome : 'not_applied';
   const key =
     globals.once === undefined ? ['--idempotency-key', globals.idempotencyKey ?? ''] : ['--once', globals.once];
   const why = `pass the same lines again with ${quoteArgs(key)}: lines that were sent are not sent again.`;
+  if (hasReaderLeft) {
+    const inDoubt = outcome === 'unknown' ? ` Line ${sentCount + 1} may have been sent.` : '';
+    return new CliError('ASP_PARTIAL', {
+      message: `Standard output was closed, so later lines were not sent. Sent: ${sentCount}.${inDoubt}`,
+      why,
+      outcome: outcome === 'unknown' ? 'unknown' : 'applied',
+    });
+  }
   if (sentCount === 0) {
     if (isBadLine(error)) return nothingSent(error);
     const context = findErrorContext(error);
