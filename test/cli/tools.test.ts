@@ -64,6 +64,16 @@ describe('commands', () => {
     for (const { effect } of items) expect(['none', 'local', 'read', 'write', 'destructive']).toContain(effect);
   });
 
+  it('have their own options; those that all have are listed once', async () => {
+    const { items, global_options: globals } = documentOf(await runWords('commands --json')) as {
+      items: { options: { name: string }[] }[];
+      global_options: { name: string }[];
+    };
+    const names = globals.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['--as', '--profile', '--json', '--timeout', '--help']));
+    expect(items.flatMap(({ options }) => options.filter(({ name }) => names.includes(name)))).toEqual([]);
+  });
+
   it('are destructive if they delete or end something, so that allowing local commands deletes nothing', async () => {
     const { items } = documentOf(await runWords('commands --json')) as { items: { words: string[]; effect: string }[] };
     const destructive = items.flatMap(({ words, effect }) => (effect === 'destructive' ? [words.join(' ')] : []));

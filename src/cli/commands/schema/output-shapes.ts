@@ -200,6 +200,16 @@ const failure = shape({
   }),
 });
 
+const option = shape({
+  name: text,
+  short: maybe,
+  value: maybe,
+  repeatable: yes,
+  choices: z.nullable(texts),
+  environment: maybe,
+  about: text,
+});
+
 const commandTree = shape({
   words: texts,
   aliases: z.array(texts),
@@ -208,17 +218,7 @@ const commandTree = shape({
   endless: yes,
   stdout: maybe,
   arguments: z.array(shape({ name: text, required: yes, repeatable: yes, about: text })),
-  options: z.array(
-    shape({
-      name: text,
-      short: maybe,
-      value: maybe,
-      repeatable: yes,
-      choices: z.nullable(texts),
-      environment: maybe,
-      about: text,
-    }),
-  ),
+  options: z.array(option),
   examples: z.array(shape({ line: text, about: text })),
 });
 
@@ -382,7 +382,8 @@ export const COMMAND_OUTPUT = {
     }),
   ),
   schema: list(shape({ name: text, kind: z.enum(['command', 'event', 'object']) })),
-  commands: list(commandTree),
+  // The lines of --jsonl are the items alone.
+  commands: z.extend(list(commandTree), { global_options: z.optional(z.array(option)) }),
   explain: shape({ code: text, exit_code: count, http_status: maybeCount, retry: maybe, means: text, helps: text }),
   open: shape({ url: text, session_id: maybe, opened: yes }),
   help: shape({ topic: text, text }),
