@@ -62,6 +62,7 @@ export async function buildCredential(context: Context): Promise<Credential> {
       const inherited = childEnvironment(environment);
       return createCommandCredential({
         clock,
+        platform: context.machine.platform,
         command: [program, ...words],
         environment: inherited,
         resources,

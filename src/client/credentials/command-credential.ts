@@ -21,6 +21,7 @@ export interface CommandCredentialOptions {
   readonly clock: Clock;
   /** The program and its arguments, run without a shell. */
   readonly command: readonly [program: string, ...words: string[]];
+  readonly platform: NodeJS.Platform;
   /** The program's environment, without any of our secrets. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The `resource` of each kind of token, passed to the program as `ASP_RESOURCE_URI`. */
@@ -55,12 +56,17 @@ export function createCommandCredential(options: CommandCredentialOptions): Cred
   };
 }
 
-function run(options: CommandCredentialOptions, resource: Resource, signal?: AbortSignal): Promise<string> {
+async function run(options: CommandCredentialOptions, resource: Resource, signal?: AbortSignal): Promise<string> {
   const environment: Record<string, string | undefined> = { ...options.environment, ASP_RESOURCE: resource };
   const uri = options.resources[resource];
   if (uri !== undefined) environment['ASP_RESOURCE_URI'] = uri;
   if (options.handle !== undefined) environment['ASP_AGENT'] = options.handle;
   const [program, ...words] = options.command;
+  // Node.js refuses to start these without a shell, which would interpret the arguments (CVE-2024-27980).
+  if (options.platform === 'win32' && /\.(cmd|bat)[. ]*$/i.test(program))
+    throw failure(
+      'The credential command is a batch file, which Windows cannot run without a shell: begin credential_command with "cmd", "/c".',
+    );
   const { limitMs = TIMEOUT_MS } = options;
   const settings = { env: environment, timeout: limitMs, maxBuffer: OUTPUT_MAX_BYTES, signal, windowsHide: true };
   return new Promise((resolve, reject) => {

@@ -99,6 +99,7 @@ describe('a credential command', () => {
     createCommandCredential({
       ...more,
       clock: systemClock,
+      platform: process.platform,
       command: [script(text)],
       environment: { PATH: process.env['PATH'], GIVEN: 'given' },
       resources: { api: service.baseUrl, ws: undefined },
@@ -118,6 +119,20 @@ describe('a credential command', () => {
       });
   });
 
+  it.each(['token.cmd', 'C:\\tools\\TOKEN.BAT'])('that is a batch file is refused on Windows: %s', async (program) => {
+    const credential = createCommandCredential({
+      clock: systemClock,
+      platform: 'win32',
+      command: [program],
+      environment: {},
+      resources: { api: service.baseUrl, ws: undefined },
+    });
+    await expect(credential.accessToken('api')).rejects.toMatchObject({
+      code: 'ASP_CREDENTIAL_COMMAND',
+      message: expect.stringMatching(/is a batch file.*begin credential_command with "cmd", "\/c"/),
+    });
+  });
+
   it('that fails or prints something else is an error without its output', async () => {
     for (const text of ['echo CANARY >&2; exit 3', 'echo "CANARY is no token"'])
       await expect(run(text).accessToken('api')).rejects.toMatchObject({
@@ -134,6 +149,7 @@ describe('a credential command that does not end', () => {
     chmodSync(path, 0o700);
     const credential = createCommandCredential({
       clock: systemClock,
+      platform: process.platform,
       command: [path],
       environment: { PATH: process.env['PATH'] },
       resources: { api: service.baseUrl, ws: undefined },
