@@ -58,6 +58,22 @@ export function strangersLines(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(DECEPTIVE, '');
 }
 
+const EACH_DECEPTIVE = new RegExp(`(${DECEPTIVE.source})`, 'g');
+
+/**
+ * A stranger's text as it was sent. A deceptive character shows its number, affects nothing around it, and is copied like
+ * any other.
+ */
+export function exactText(text: string): Html {
+  return html`${text.split(EACH_DECEPTIVE).map((piece, index) => (index % 2 === 0 ? piece : exactCharacter(piece)))}`;
+}
+
+/** A browser reads a carriage return in markup as a line break unless it is written as a reference. */
+function exactCharacter(character: string): Html {
+  const number = character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
+  return html`<bdi class="odd" data-number="U+${number}">${character === '\r' ? { markup: '&#13;' } : character}</bdi>`;
+}
+
 /** The logo of the program. */
 export const MARK: Html = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9" fill="var(--accent)"/><path d="M21.5 10.6C20.2 9.2 18.3 8.4 16 8.4c-3.4 0-5.7 1.7-5.7 4.1 0 5.5 11.4 2 11.4 7.2 0 2.3-2.3 3.9-5.6 3.9-2.6 0-4.6-.9-6-2.5" fill="none" stroke="var(--on-accent)" stroke-width="3" stroke-linecap="round"/><circle cx="22.4" cy="10.9" r="2.3" fill="var(--on-accent)"/></svg>`;
 

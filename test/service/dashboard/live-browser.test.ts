@@ -703,6 +703,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
         'link "#3 TIME":',
         'link "Reply to message 3":',
         'link "Details of message 3":',
+        'link "Raw text of message 3":',
         'paragraph:',
         'text: Shall we',
         'strong: deploy',
@@ -781,6 +782,33 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await page.keyboard.type('by keyboard');
       await page.keyboard.press('Control+Enter');
       await untilSaid(page, 'by keyboard');
+      expect(await page.evaluate('violations')).toEqual([]);
+    });
+  });
+
+  it('shows the text of a message as it was sent in place, copies it exactly, and leads to its details', {
+    timeout: 120_000,
+  }, async () => {
+    const said = '**bold** \u202e`code`\r\n  - item <b>\n';
+    await bob.mustSend(session, said);
+    await withTranscript({ permissions: ['clipboard-read', 'clipboard-write'] }, async (page) => {
+      const message = page.locator('#e3');
+      await message.locator('strong').waitFor();
+      const link = message.getByRole('link', { name: 'Raw text of message 3' });
+      await link.focus();
+      await page.keyboard.press('Enter');
+      await message.locator('.raw').waitFor();
+      expect(await message.locator('strong').count()).toBe(0);
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await message.getByRole('button', { name: 'Copied' }).waitFor();
+      expect(await page.evaluate('navigator.clipboard.readText()')).toBe(said);
+      await message.getByRole('button', { name: 'Formatted' }).click();
+      await message.locator('strong').waitFor();
+      expect(await link.evaluate((one) => one === document.activeElement)).toBe(true);
+      expect(page.url()).not.toContain('/events/');
+      await message.getByRole('link', { name: 'Details of message 3' }).click();
+      await page.getByRole('heading', { name: 'Delivery' }).waitFor();
       expect(await page.evaluate('violations')).toEqual([]);
     });
   });

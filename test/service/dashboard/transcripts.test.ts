@@ -141,6 +141,20 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}/events/999`)).status).toBe(404);
   });
 
+  it('has the text of a message exactly as it was sent, with hidden characters made visible', async () => {
+    const session = await openSession('raw');
+    await other.mustSend(session, `**bold** ${HOSTILE}\r\nend`);
+    const path = `${pathOf(session)}/events/3`;
+    expect((await get(pathOf(session))).text).toContain(`href="${path}?raw=1">Raw`);
+    const { text: html } = await get(`${path}?raw=1`);
+    const [, code = ''] = /<pre[^>]*><code>(.*?)<\/code>/s.exec(html) ?? [];
+    expect(code).toMatch(/^\*\*bold\*\* &lt;script&gt;alert\(1\)&lt;\/script&gt;/);
+    expect(code).toContain('<bdi class="odd" data-number="U+202E">\u202e</bdi>txt.exe');
+    expect(code).toContain('<bdi class="odd" data-number="U+000D">&#13;</bdi>\nend');
+    expect(html).toContain(`href="${path}">Formatted`);
+    expect((await get(path)).text).toContain('<strong>bold</strong>');
+  });
+
   it('links to an attachment through an address that is signed on request', async () => {
     const session = await openSession('files');
     const attachment = await other.mustUpload();

@@ -3,7 +3,10 @@ if (navigator.clipboard) {
   document.documentElement.classList.add('can-copy');
   document.addEventListener('click', async ({ target }) => {
     if (!target.classList.contains('copy')) return;
-    const text = target.dataset.copy ?? target.closest('.code').querySelector('code').innerText;
+    const block = target.closest('.code');
+    const shown = block?.querySelector('code');
+    // A raw text is copied character by character, and a command as if someone had selected it.
+    const text = target.dataset.copy ?? (block.matches('.raw') ? shown.textContent : shown.innerText);
     // Hidden text after the word says to a screen reader what the button copies.
     const word = target.firstChild;
     const copied = await navigator.clipboard.writeText(text).then(

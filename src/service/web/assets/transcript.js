@@ -39,6 +39,10 @@
     if (before && before !== entry) quiet(before);
     quiet(entry);
   };
+  const enter = (entry) => {
+    choose(entry);
+    for (const one of entry.querySelectorAll(INSIDE)) one.tabIndex = 0;
+  };
   const entryOf = (target) => {
     const inner = target.closest('.entry');
     return inner?.parentElement.closest('.entry') ?? inner;
@@ -49,8 +53,7 @@
   list.addEventListener('focusin', ({ target }) => {
     const entry = entryOf(target);
     if (!entry) return;
-    choose(entry);
-    for (const one of entry.querySelectorAll(INSIDE)) one.tabIndex = 0;
+    enter(entry);
   });
   list.addEventListener('focusout', ({ relatedTarget }) => {
     if (chosen && !chosen.contains(relatedTarget)) quiet(chosen);
@@ -75,6 +78,45 @@
     if (!next) return;
     event.preventDefault();
     next.focus();
+  });
+
+  // A message's text as it was sent is on its own page, where the link leads without this script. With it, the text opens in
+  // place, until the same link or the button below closes it.
+  const IN_PLACE = '.raw-link';
+  const fetchBubble = async (address) => {
+    const answer = await fetch(address).catch(() => undefined);
+    // Someone who is signed out gets another page.
+    if (!answer?.ok || answer.redirected) return;
+    return new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('.bubble');
+  };
+  const openInPlace = async (link) => {
+    const entry = entryOf(link);
+    const shown = entry.querySelector('.bubble');
+    if (shown.dataset.from === link.href) return shown.lastElementChild.click();
+    const fresh = await fetchBubble(link.href);
+    if (!fresh) return location.assign(link.href);
+    if (!shown.isConnected) return;
+    const back = document.createElement('button');
+    back.type = 'button';
+    back.className = 'back';
+    back.textContent = link.dataset.back;
+    back.addEventListener('click', () => {
+      fresh.replaceWith(shown);
+      link.removeAttribute('aria-expanded');
+      link.focus();
+    });
+    fresh.dataset.from = link.href;
+    fresh.append(back);
+    shown.replaceWith(fresh);
+    link.setAttribute('aria-expanded', 'true');
+    enter(entry);
+    (link.isConnected ? link : entry).focus({ preventScroll: true });
+  };
+  list.addEventListener('click', (event) => {
+    const link = event.target.closest(IN_PLACE);
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    openInPlace(link);
   });
   if (!log.dataset.live || !window.EventSource) return;
   const state = document.getElementById('live');
@@ -138,7 +180,7 @@
   addEventListener('asp-refused', () => leave && ask());
   // Data that the reader expands must stay in view.
   log.addEventListener('click', (event) => {
-    if (event.target.closest('summary')) follows = false;
+    if (event.target.closest(`summary, ${IN_PLACE}`)) follows = false;
   });
   log.addEventListener('toggle', () => requestAnimationFrame(look), true);
 

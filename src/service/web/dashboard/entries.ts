@@ -17,7 +17,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { measurePictures, type PictureSize, readPictureSize } from '../../attachments/picture-size.js';
 import type { ServiceContext } from '../../core/context.js';
-import { FILE, type Html, html, PICTURE, renderAgentFace, strangersLines, strangersText } from '../html.js';
+import { exactText, FILE, type Html, html, PICTURE, renderAgentFace, strangersLines, strangersText } from '../html.js';
 import { renderClock } from '../time.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
 
@@ -66,6 +66,7 @@ interface PartsContext {
   readonly viewQuery?: string | undefined;
   readonly sequence: number;
   readonly isWhole: boolean;
+  readonly isRaw: boolean;
 }
 
 /** Members that any part may have. */
@@ -105,9 +106,13 @@ function renderPart(part: AnyPart, where: PartsContext, room: Room): Html {
 }
 
 function renderText(text: string, where: PartsContext): Html {
+  if (where.isRaw) return renderRaw(text);
   const { shown, rest } = cut(text, where);
   return html`${renderMarkdown(shown, where.colorCode)}${rest}`;
 }
+
+const renderRaw = (text: string): Html =>
+  html`<div class="code raw"><p class="between small soft"><span>As sent</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="auto"><code>${exactText(text)}</code></pre></div>`;
 
 function renderData(data: unknown, type: string, where: PartsContext): Html {
   return renderFolded(type === 'data' ? 'Data' : strangersText(type), data, where, SHORT_DATA_LENGTH);
@@ -247,6 +252,8 @@ export interface EntryContext {
   readonly colorCode?: ColorCode | undefined;
   /** All of a long text, or its beginning with a link to the rest. */
   readonly isWhole?: boolean;
+  /** Texts as they were sent. */
+  readonly isRaw?: boolean;
 }
 
 type ViewAddress = Pick<EntryContext, 'path' | 'viewQuery'>;
@@ -303,23 +310,36 @@ function renderMessage(
   const { sender, metadata } = message;
   const { username, writers = [] } = where;
   const { sequence } = event;
-  const about = (word: string): Html => html`<span class="hidden-label"> ${word} message ${sequence}</span>`;
   const reply =
     writers.length > 0 &&
-    html` <a class="reply" href="${addressIn(where, `reply=${sequence}`)}#composer">Reply${about('to')}</a>`;
+    html` <a class="act reply" href="${addressIn(where, `reply=${sequence}`)}#composer">Reply${about('to', event)}</a>`;
   const details =
     where.isWhole !== true &&
     username !== undefined &&
-    html` <a class="reply details" href="${pathOfEvent(where, sequence)}">Details${about('of')}</a>`;
+    html` <a class="act more" href="${pathOfEvent(where, sequence)}">Details${about('of', event)}</a>`;
   const by = metadata?.[SENT_BY];
   const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
   const own = username !== undefined && sender.startsWith(`@${username}.`) && ' own';
   return renderItem(
     event,
     html`said${own}${isContinued(event, before) && ' continued'}`,
-    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono" id="w${sequence}">${sender}</b> ${renderMoment(event, where, before, `t${sequence}`)}${mark}${reply}${details}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
+    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono" id="w${sequence}">${sender}</b> ${renderMoment(event, where, before, `t${sequence}`)}${mark}${reply}${details}${renderRawLink(event, message, where)}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
     message,
   );
+}
+
+const about = (word: string, { sequence }: EventEnvelope): Html =>
+  html`<span class="hidden-label"> ${word} message ${sequence}</span>`;
+
+/** The text as it was sent, on the page of the message and back. */
+function renderRawLink(event: EventEnvelope, message: Message, where: EntryContext): Html | undefined {
+  const { content } = message;
+  const hasText = typeof content === 'string' || content.some(({ type }) => type === 'text');
+  if (!hasText || where.username === undefined) return undefined;
+  const path = pathOfEvent(where, event.sequence);
+  if (where.isRaw === true) return html` <a class="act" href="${path}">Formatted${about('text of', event)}</a>`;
+  const page = { path: `${where.path}/events/${event.sequence}`, viewQuery: where.viewQuery };
+  return html` <a class="act more raw-link" data-back="Formatted" href="${addressIn(page, 'raw=1')}">Raw${about('text of', event)}</a>`;
 }
 
 /** What `asp` itself writes as the tool of a person. Other words are shown as the metadata that they are. */
@@ -338,8 +358,17 @@ function renderReference(message: Message, where: EntryContext): Html | undefine
 
 function renderBubble({ sequence }: EventEnvelope, message: Message, where: EntryContext): Html {
   const { content, metadata } = message;
-  const { path, viewQuery, pictures, colorCode, isWhole = false } = where;
-  const parts = { path, viewQuery, sequence, pictures, colorCode, isWhole, hasTrees: isSmall([content, metadata]) };
+  const { path, viewQuery, pictures, colorCode, isWhole = false, isRaw = false } = where;
+  const parts = {
+    path,
+    viewQuery,
+    sequence,
+    pictures,
+    colorCode,
+    isWhole,
+    isRaw,
+    hasTrees: isSmall([content, metadata]),
+  };
   const shown = metadata && withoutMarks(metadata);
   return html`<div class="bubble">${renderParts(content, parts)}${shown !== undefined && renderMetadata(shown, parts)}</div>${renderChoices(sequence, message, where)}`;
 }
@@ -383,11 +412,11 @@ function withoutMarks(metadata: Record<string, unknown>): object | undefined {
 
 function renderHappening(event: EventEnvelope, where: EntryContext, before: EventEnvelope | undefined): Html {
   const { initial_message: first } = event.payload as { initial_message?: Message };
-  const message = first !== undefined && event.sequence > where.through && renderBubble(event, first, where);
+  const isShown = first !== undefined && event.sequence > where.through;
   return renderItem(
     event,
     html`happening`,
-    html`<div class="saying"><p class="by"><span id="w${event.sequence}">${describe(event)}</span> ${renderMoment(event, where, before, `t${event.sequence}`)}</p>${message}</div>`,
+    html`<div class="saying"><p class="by"><span id="w${event.sequence}">${describe(event)}</span> ${renderMoment(event, where, before, `t${event.sequence}`)}${isShown && renderRawLink(event, first, where)}</p>${isShown && renderBubble(event, first, where)}</div>`,
   );
 }
 

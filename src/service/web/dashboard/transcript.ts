@@ -566,7 +566,7 @@ export async function findEvent(query: Query, view: AccountView, sequence: numbe
 
 /** One event with all of its text. */
 export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
-  const { context, account } = visit;
+  const { context, account, query } = visit;
   const sequence = readSequence(visit.part('sequence')) ?? 0;
   const { seen, event, trace } = await context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
@@ -579,7 +579,12 @@ export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
     };
   });
   const prepared = await prepareEntries(context, [event]);
-  const where = { ...toEntryContext(seen, account.username), ...prepared, isWhole: true };
+  const where = {
+    ...toEntryContext(seen, account.username),
+    ...prepared,
+    isWhole: true,
+    isRaw: query.one('raw') === '1',
+  };
   return page(renderWholeEvent(seen.session, { event, where }, trace));
 }
 
