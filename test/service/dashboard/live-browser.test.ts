@@ -813,6 +813,34 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('opens all of a long text and of long data in place, keeps its position, and closes it again', {
+    timeout: 120_000,
+  }, async () => {
+    await bob.mustSend(session, [
+      { type: 'text', text: `${'word '.repeat(1500)}its last words` },
+      { type: 'data', data: { list: Array.from({ length: 600 }, (_, index) => `item ${index}`) } },
+    ]);
+    await alice.mustSend(session, 'after it');
+    await withTranscript({}, async (page) => {
+      const message = page.locator('#e3');
+      const link = message.getByRole('link', { name: /^Show all \d+ characters$/ }).first();
+      await page.locator('#live[data-state="on"]').waitFor();
+      await link.scrollIntoViewIfNeeded();
+      const top = (): Promise<number> => message.evaluate((one) => one.getBoundingClientRect().top);
+      const before = await top();
+      await link.click();
+      await message.getByText('its last words').waitFor();
+      expect(Math.abs((await top()) - before)).toBeLessThan(2);
+      expect(await message.locator('pre').textContent()).toContain('item 599');
+      expect(page.url()).not.toContain('/events/');
+      await message.getByRole('button', { name: 'Show less' }).click();
+      await link.waitFor();
+      expect(await link.evaluate((one) => one === document.activeElement)).toBe(true);
+      expect(await message.textContent()).not.toContain('its last words');
+      expect(await page.evaluate('violations')).toEqual([]);
+    });
+  });
+
   it('is complete without a script, which only saves reloading', { timeout: 120_000 }, async () => {
     await alice.mustSend(session, 'hello');
     await withTranscript({ javaScriptEnabled: false, viewport: { width: 390, height: 800 } }, async (page) => {

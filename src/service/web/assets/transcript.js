@@ -80,9 +80,9 @@
     next.focus();
   });
 
-  // A message's text as it was sent is on its own page, where the link leads without this script. With it, the text opens in
-  // place, until the same link or the button below closes it.
-  const IN_PLACE = '.raw-link';
+  // All of a long message, and its text as it was sent, are on its own page, where the link leads without this script. With it,
+  // they open in place, until the same link or the button below closes them.
+  const IN_PLACE = '.whole-link, .raw-link';
   const fetchBubble = async (address) => {
     const answer = await fetch(address).catch(() => undefined);
     // Someone who is signed out gets another page.

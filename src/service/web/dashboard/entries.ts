@@ -185,7 +185,7 @@ function cut(given: string, where: PartsContext): { shown: string; rest: Html | 
 }
 
 function renderRest(label: string, where: PartsContext): Html {
-  return html`<p class="small"><a class="aside-link" href="${pathOfEvent(where, where.sequence)}">${label}</a></p>`;
+  return html`<p class="small"><a class="aside-link whole-link" data-back="Show less" href="${pathOfEvent(where, where.sequence)}">${label}</a></p>`;
 }
 
 function renderPicture(part: AnyPart, where: PartsContext, room: Room): Html {
