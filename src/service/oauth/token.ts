@@ -24,6 +24,7 @@ import {
   findRefreshToken,
   insertRefreshFamily,
   insertRefreshToken,
+  type LastUse,
   markRefreshFamilyUsed,
   markRefreshTokenRotated,
   type RefreshTokenOfFamily,
@@ -71,6 +72,7 @@ type GrantOutcome =
 interface TokenRequest {
   readonly parameters: Parameters;
   readonly presented: PresentedClient;
+  readonly from: LastUse;
 }
 
 interface GrantRequest extends TokenRequest {
@@ -90,11 +92,19 @@ export async function answerToken(
   const grantType = requireGrantType(parameters.one('grant_type'));
   const presented = readPresentedClient(request.headers.authorization, parameters);
   await countAttempt(server, presented, toNetwork(request.ip));
-  if (grantType === 'refresh_token') return answerRefresh(server, { parameters, presented }, reply);
-  const granted = await runGrant(server, GRANT[grantType], { parameters, presented });
+  const asked = { parameters, presented, from: describeCaller(request) };
+  if (grantType === 'refresh_token') return answerRefresh(server, asked, reply);
+  const granted = await runGrant(server, GRANT[grantType], asked);
   const body = await toTokenReply(server, granted);
   server.context.meter.issuedToken(grantType);
   return reply.send(body);
+}
+
+const PROGRAM_MAX_LENGTH = 200;
+
+/** What the owner of a connected app sees of its last token request. */
+function describeCaller({ ip, headers }: FastifyRequest): LastUse {
+  return { last_network: toNetwork(ip), last_program: headers['user-agent']?.slice(0, PROGRAM_MAX_LENGTH) ?? null };
 }
 
 /**
@@ -157,15 +167,15 @@ async function settle(
 async function runGrant(
   server: AuthorizationServer,
   grant: Grant,
-  { parameters, presented }: TokenRequest,
+  asked: TokenRequest,
   isGone: () => boolean = () => false,
 ): Promise<Granted> {
   const { context } = server;
   const outcome = await context.database.write(async (transaction) => {
     if (isGone()) throw new OAuthError('invalid_request', 'The connection was closed before an answer.');
     const now = context.clock.now();
-    const client = await authenticateClient(transaction, presented, parameters.one('grant_type'), now);
-    return grant(context, transaction, { parameters, presented, client });
+    const client = await authenticateClient(transaction, asked.presented, asked.parameters.one('grant_type'), now);
+    return grant(context, transaction, { ...asked, client });
   });
   if (outcome.kind === 'refused') throw outcome.error;
   return outcome.granted;
@@ -270,7 +280,7 @@ const grantClientCredentials: Grant = async (context, transaction, { parameters,
  * Exchanges a code, once. A mistake in the request alone leaves the code usable. A wrong verifier or redirect URI
  * invalidates it, because no one may guess twice. A second use ends what the first one got (RFC 6749 §4.1.2).
  */
-const grantAuthorizationCode: Grant = async (context, transaction, { parameters, client }) => {
+const grantAuthorizationCode: Grant = async (context, transaction, { parameters, client, from }) => {
   const now = context.clock.now();
   const presented = parameters.one('code');
   if (presented === undefined) throw new OAuthError('invalid_request', 'The code parameter is missing.');
@@ -295,6 +305,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
     throw invalidGrant('removed meanwhile');
   const refreshToken = await startFamily(context, transaction, familyId, {
     ...code,
+    ...from,
     resources: JSON.stringify({ ...granted, usual: resources }),
   });
   return {
@@ -351,7 +362,7 @@ function invalidGrant(detail: string): OAuthError {
  * Rotates a refresh token (spec: Refresh). Scope and resource are checked before anything is consumed. A token that was
  * rotated before ends its family. Another client's attempt changes nothing.
  */
-export const grantRefreshToken: Grant = async (context, transaction, { parameters, client }) => {
+export const grantRefreshToken: Grant = async (context, transaction, { parameters, client, from }) => {
   const now = context.clock.now();
   const presented = parameters.one('refresh_token');
   if (presented === undefined) throw new OAuthError('invalid_request', 'The refresh_token parameter is missing.');
@@ -368,7 +379,8 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   await takeFromLimit(context, client, family.account_id);
 
   if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) throw invalidRefresh('removed meanwhile');
-  if (!(await markRefreshFamilyUsed(transaction, family.id, now))) throw invalidRefresh('family was revoked meanwhile');
+  if (!(await markRefreshFamilyUsed(transaction, family.id, now, from)))
+    throw invalidRefresh('family was revoked meanwhile');
   return {
     kind: 'granted',
     granted: {
@@ -426,7 +438,7 @@ export async function startFamily(
   context: ServiceContext,
   transaction: Transaction,
   familyId: string,
-  grant: Pick<AuthorizationCodeRow, 'client_id' | 'account_id' | 'agent_id' | 'scope' | 'resources'>,
+  grant: Pick<AuthorizationCodeRow, 'client_id' | 'account_id' | 'agent_id' | 'scope' | 'resources'> & LastUse,
 ): Promise<string> {
   const now = context.clock.now();
   await insertRefreshFamily(transaction, {
@@ -439,6 +451,8 @@ export async function startFamily(
     created_at: now,
     last_used_at: now,
     revoked_at: null,
+    last_network: grant.last_network,
+    last_program: grant.last_program,
   });
   return addRefreshToken(context, transaction, familyId, null);
 }

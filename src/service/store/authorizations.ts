@@ -128,8 +128,15 @@ export function deleteAuthorizationCodesBefore(transaction: Transaction, epochMs
   return transaction.run('DELETE FROM authorization_code WHERE created_at < $1', epochMs);
 }
 
+/** Where a token was last requested from. Null: since before this was stored. */
+export interface LastUse {
+  readonly last_network: string | null;
+  /** Its `User-Agent`. */
+  readonly last_program: string | null;
+}
+
 /** All refresh tokens from one authorization (spec: Refresh). */
-export interface RefreshFamilyRow {
+export interface RefreshFamilyRow extends LastUse {
   readonly id: string;
   readonly client_id: string;
   readonly account_id: string;
@@ -166,6 +173,8 @@ export async function insertRefreshFamily(transaction: Transaction, row: Refresh
     'created_at',
     'last_used_at',
     'revoked_at',
+    'last_network',
+    'last_program',
   ]);
 }
 
@@ -207,11 +216,15 @@ export async function markRefreshFamilyUsed(
   transaction: Transaction,
   familyId: string,
   usedAt: number,
+  { last_network: network, last_program: program }: LastUse,
 ): Promise<boolean> {
   const changed = await transaction.run(
-    'UPDATE refresh_family SET last_used_at = $2 WHERE id = $1 AND revoked_at IS NULL',
+    `UPDATE refresh_family SET last_used_at = $2, last_network = $3, last_program = $4
+     WHERE id = $1 AND revoked_at IS NULL`,
     familyId,
     usedAt,
+    network,
+    program,
   );
   return changed === 1;
 }

@@ -171,6 +171,19 @@ export const MIGRATIONS: readonly Migration[] = [
       },
     ],
   },
+  {
+    to: 39,
+    readableFrom: 34,
+    steps: (['last_network', 'last_program'] as const).map((column) => ({
+      kind: 'change',
+      what: `add refresh_family.${column}`,
+      table: 'refresh_family',
+      sql: {
+        sqlite: `ALTER TABLE refresh_family ADD COLUMN ${column} TEXT`,
+        postgres: `ALTER TABLE refresh_family ADD COLUMN IF NOT EXISTS ${column} TEXT COLLATE "C"`,
+      },
+    })),
+  },
 ];
 
 /** Where these migrations lead. */

@@ -458,7 +458,9 @@ const SCHEMA: readonly Statement[] = [
     resources TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     last_used_at BIGINT NOT NULL,
-    revoked_at BIGINT
+    revoked_at BIGINT,
+    last_network TEXT,
+    last_program TEXT
   )`,
   `CREATE INDEX refresh_family_by_account ON refresh_family (account_id, created_at)`,
   `CREATE INDEX refresh_family_by_agent ON refresh_family (agent_id, created_at)`,

@@ -177,9 +177,12 @@ function login(client: number): Promise<string> {
       agent_id: agentId,
       scope: SCOPE,
       resources: JSON.stringify({ allowed: [REST], usual: [REST] }),
+      ...NOWHERE,
     }),
   );
 }
+
+const NOWHERE = { last_network: null, last_program: null };
 
 const SCOPE_OF = { all: undefined, less: 'sessions:read', more: `${SCOPE} agents:read`, elsewhere: undefined } as const;
 
@@ -192,6 +195,7 @@ async function present(token: string, client: number, ask: keyof typeof SCOPE_OF
       grantRefreshToken(stage.context, transaction, {
         parameters,
         presented: { id: '', secret: undefined, isBasic: false },
+        from: NOWHERE,
         client: clients[client] as OAuthClientRow,
       }),
     );

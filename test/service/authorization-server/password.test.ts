@@ -136,6 +136,8 @@ describe('A new password', () => {
         agent_id: agentId,
         scope: 'sessions:read',
         resources: '{"allowed":["http://h/v1"],"usual":["http://h/v1"]}',
+        last_network: null,
+        last_program: null,
       });
     });
     const passwordHash = await hashPassword('correct horse battery');

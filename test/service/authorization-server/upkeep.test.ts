@@ -196,6 +196,8 @@ describe('Limits › Token issuance', () => {
         agent_id: agentId,
         scope: 'sessions:read',
         resources: '{"allowed":["http://h/v1"],"usual":["http://h/v1"]}',
+        last_network: null,
+        last_program: null,
       }),
     );
     for (let index = 0; index < 120; index += 1) {

@@ -317,6 +317,21 @@ describe('A connected application', () => {
     );
   });
 
+  it('says from which network and with which program it last got a token, also in the export', async () => {
+    const uma = await stage.enter('uma');
+    const { clientId, refreshToken } = await stage.connect(uma, 'laptop');
+    const { tokenUrl: url, baseUrl: resource } = stage.desk.place;
+    const body = formBody({ grant_type: 'refresh_token', client_id: clientId, refresh_token: refreshToken, resource });
+    const program = 'asp-cli/9.9.9 (linux) <b>';
+    const type = 'application/x-www-form-urlencoded';
+    mustSucceed(await request(url, { method: 'POST', headers: { 'content-type': type, 'user-agent': program }, body }));
+    const page = await uma.open('/dashboard/applications');
+    expect(page.text).toContain('Last token from 127.0.0.1 with asp-cli/9.9.9 (linux) <b>');
+    const { answer } = await uma.press('/dashboard/settings', /^download your data$/i);
+    const [app] = (JSON.parse(answer.text) as { connected_apps: unknown[] }).connected_apps;
+    expect(app).toMatchObject({ name: 'laptop', last_network: '127.0.0.1', last_program: program });
+  });
+
   it('is disconnected: its sockets close, its tokens are refused; another one stays', async () => {
     const { place } = stage.desk;
     const uma = await stage.enter('uma');

@@ -11,6 +11,7 @@ import {
   revokeSignInsOfAccount,
 } from '../../store/authorizations.js';
 import { type Html, html, renderFace, strangersText } from '../html.js';
+import { parseBrowserName } from '../sign-in.js';
 import { renderTime } from '../time.js';
 import {
   aspCommand,
@@ -42,7 +43,8 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
   );
   const heading = renderHeading({
     title: 'Connected apps',
-    about: 'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified.',
+    about:
+      'Apps you’ve allowed to act for you. App names are chosen by the apps and aren’t verified. An app counts as used when it refreshes its token, about every 15 minutes while it works.',
   });
   const hasSeveral = listed.items.length > 1 || listed.trail.length > 0;
   const end =
@@ -61,11 +63,21 @@ export async function showApplications(visit: Visit): Promise<DashboardAnswer> {
 function renderRow(app: FamilyOfAccountRow, now: number): Html {
   const { id, client_name: name, scope, created_at: createdAt, last_used_at: usedAt } = app;
   return html`<li class="row tall">${renderFace(name)}
-<div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(app)}</span>
+<div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(app)}</span>${renderLastUse(app)}
 <details class="quiet"><summary>Permissions</summary>${renderScopes(parseScopes(scope))}</details></div>
 <p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(usedAt, now)}</span></p>
 <a class="button plain small-button" href="${PATH}/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
 }
+
+/** From which network and with which program the app last requested a token. It names its program itself. */
+function renderLastUse({ last_network: network, last_program: program }: FamilyOfAccountRow): Html | undefined {
+  if (network === null) return undefined;
+  const named =
+    program !== null && html` with ${strangersText(isBrowser(program) ? parseBrowserName(program) : program)}`;
+  return html`<span class="soft small wrap">Last token from <span class="mono">${network}</span>${named}</span>`;
+}
+
+const isBrowser = (userAgent: string): boolean => userAgent.startsWith('Mozilla/');
 
 function renderGrantee({ handle }: FamilyOfAccountRow): Html {
   return handle === null

@@ -160,8 +160,8 @@ function toPushed({ browser_name: name, endpoint, created_at }: PushSubscription
 }
 
 function toApp(row: FamilyOfAccountRow) {
-  const { client_name: name, handle, created_at: allowed_at, last_used_at } = row;
-  return { name, handle, scopes: parseScopes(row.scope), allowed_at, last_used_at };
+  const { client_name: name, handle, created_at: allowed_at, last_used_at, last_network, last_program } = row;
+  return { name, handle, scopes: parseScopes(row.scope), allowed_at, last_used_at, last_network, last_program };
 }
 
 /** The address itself is known only to those who have it. */
