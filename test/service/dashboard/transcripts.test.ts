@@ -326,6 +326,32 @@ describe('A transcript', () => {
     expect((await get(`${pathOf(session)}/events/4`)).text).not.toContain('Answered in');
   });
 
+  it('says of a reply how long it took, and what its sender reports of model, tokens and cost', async () => {
+    const session = await openSession('facts');
+    const { id } = await mine.mustSend(session, 'asked');
+    stage.desk.clock.advance(4_200);
+    const usage = { input_tokens: 12_345, output_tokens: 67 };
+    const cost = { amount: 0.00421, currency: 'USD' };
+    await other.mustSend(session, 'answered', { in_reply_to: id, model: `<b>${HOSTILE}`, usage, cost });
+    const factsOf = async (sequence: number): Promise<string | undefined> => {
+      const { text: html } = await get(`${pathOf(session)}/events/${sequence}`);
+      return /<section[^>]+"facts">.*?<\/section>/s
+        .exec(html)?.[0]
+        .replace(/<[^>]+>/g, ' ')
+        .replace(/ +/g, ' ');
+    };
+    expect(await factsOf(3)).toBeUndefined();
+    const facts = await factsOf(4);
+    for (const fact of ['Reply time 4.2 s after message 3', 'Tokens 12,345 in, 67 out', 'Cost 0.00421 USD'])
+      expect(facts).toContain(fact);
+    expect(facts).toContain('Model &lt;b&gt;&lt;script&gt;');
+    expect(facts).toContain(`The service measures the reply time. The rest is what ${other.handle} reports.`);
+    await other.mustSend(session, 'odd', { model: 5, usage: [1], cost: 3, tokens: 'many' });
+    expect(await factsOf(5)).toBeUndefined();
+    await other.mustSend(session, 'flat', { model: 'm-1', total_tokens: 9, cost_usd: -1 });
+    expect(await factsOf(6)).toMatch(/^ Facts Model m-1 Tokens 9 in all This is what /);
+  });
+
   it('can be viewed as one of your agents, and then shows no more than that agent’s replay', async () => {
     const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
     const session = await openSession('two views');

@@ -1,9 +1,9 @@
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
-import { listChoices } from '../../../wire/message.js';
+import { findInReplyTo, listChoices } from '../../../wire/message.js';
 import type { ReplyOf } from '../../../wire/schemas/endpoint.js';
-import type { EventEnvelope } from '../../../wire/schemas/event.js';
+import type { EventEnvelope, TypedEvent } from '../../../wire/schemas/event.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { signAccountDownload } from '../../attachments/attachments.js';
 import type { ServiceContext } from '../../core/context.js';
@@ -45,6 +45,7 @@ import {
   toEntries,
 } from './entries.js';
 import { type NoteName, renderNote, renderTrail, type View } from './frame.js';
+import { readReportedUsage } from './reported-usage.js';
 import { markSeen, pathOfSession, renderState, renderTopic } from './sessions.js';
 import { createFormKey, type DashboardAnswer, moved, page, type Refusal, refused, type Visit } from './visit.js';
 
@@ -238,14 +239,21 @@ function renderLiveState(address: string): Html {
 <span class="gone">Updates stopped because this session is no longer available.</span></p></div>`;
 }
 
+type MessageEvent = TypedEvent<'session.message'>;
+
 /** One event with all of its text, its delivery, and its data as programs get it. */
-function renderWholeEvent(session: Session, entry: Entry, trace: MessageTrace | undefined): View {
+function renderWholeEvent(
+  session: Session,
+  entry: Entry,
+  { trace, answered }: { readonly trace?: MessageTrace | undefined; readonly answered?: MessageEvent | undefined },
+): View {
   const { event, where } = entry;
   const around = addressOfEvent(where, event.sequence);
   const raw = JSON.stringify(event, null, 2);
   const main = html`<div class="stack transcript">${renderTrail('Transcript', around)}
 <h1>${renderTopic(session)}</h1>
 ${renderEntries([entry])}
+${isMessageEvent(event) && renderFacts(event, answered, where)}
 ${trace !== undefined && renderDelivery(trace, event.created_at, where)}
 <details class="fold"><summary>Raw event</summary><div class="code"><p class="between small soft"><span class="mono">${event.event_id}</span><button type="button" class="copy">Copy</button></p><pre tabindex="0" dir="ltr"><code>${strangersLines(raw)}</code></pre></div></details></div>`;
   return {
@@ -256,6 +264,24 @@ ${trace !== undefined && renderDelivery(trace, event.created_at, where)}
     hasPictures: true,
   };
 }
+
+/** How long the sender took to answer, and what it reports of its work. */
+function renderFacts(event: MessageEvent, answered: MessageEvent | undefined, where: EntryContext): Html | undefined {
+  const { sender } = event.payload;
+  const reported = readReportedUsage(event.payload).map(([label, value]) => renderFact(label, value));
+  const measured =
+    answered &&
+    renderFact(
+      'Reply time',
+      html`${gapInWords(event.created_at - answered.created_at)?.slice(1) ?? 'within a second'} <span class="soft">after</span> <a href="${addressOfEvent(where, answered.sequence)}">message ${answered.sequence}</a>`,
+    );
+  if (measured === undefined && reported.length === 0) return undefined;
+  const source = measured ? 'The service measures the reply time. The rest is what' : 'This is what';
+  return html`<section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Facts</h2><ul class="members small">${measured}${reported}</ul>${reported.length > 0 && html`<p class="soft small">${source} <span class="mono wrap">${sender}</span> reports.</p>`}</section>`;
+}
+
+const renderFact = (label: string, value: Html | string): Html =>
+  html`<li class="between"><span>${label}</span><span>${value}</span></li>`;
 
 const STATE_WORD = { stored: 'Waiting', delivered: 'Delivered', taken: 'Taken', answered: 'Answered' } as const;
 
@@ -568,24 +594,39 @@ export async function findEvent(query: Query, view: AccountView, sequence: numbe
 export async function showEvent(visit: Visit): Promise<DashboardAnswer> {
   const { context, account, query } = visit;
   const sequence = readSequence(visit.part('sequence')) ?? 0;
-  const { seen, event, trace } = await context.database.read(async (view) => {
+  const { seen, event, trace, answered } = await context.database.read(async (view) => {
     const seen = await requireSeen(visit, view);
     const event = await findEvent(view, seen.view, sequence);
     if (event === undefined) throw new ServiceError('NOT_FOUND');
+    const isMessage = isMessageEvent(event);
     return {
       seen,
       event,
-      trace: isMessageEvent(event) ? await findTrace(context, account.id, seen, sequence, view) : undefined,
+      trace: isMessage ? await findTrace(context, account.id, seen, sequence, view) : undefined,
+      answered: isMessage ? await findAnsweredBy(view, seen.view, event) : undefined,
     };
   });
   const prepared = await prepareEntries(context, [event]);
-  const where = {
+  const own = {
     ...toEntryContext(seen, account.username),
     ...prepared,
     isWhole: true,
     isRaw: query.one('raw') === '1',
   };
-  return page(renderWholeEvent(seen.session, { event, where }, trace));
+  const known = new Map(answered && [[answered.payload.id, answered.payload]]);
+  return page(renderWholeEvent(seen.session, { event, where: { ...own, known } }, { trace, answered }));
+}
+
+/** The message that a message answers, if it is among the events of a page before it. */
+async function findAnsweredBy(
+  query: Query,
+  view: AccountView,
+  { sequence, payload }: MessageEvent,
+): Promise<MessageEvent | undefined> {
+  const id = findInReplyTo(payload);
+  if (id === undefined) return undefined;
+  const { events } = await readLatest(query, view, { before: sequence, count: PER_PAGE });
+  return events.filter(isMessageEvent).find((one) => one.payload.id === id);
 }
 
 /** The delivery of a message, and when those answers were sent that the account may see. */
