@@ -69,7 +69,7 @@ it('has every change with its new value', async () => {
   expect(rows.map((row) => row.split(' Unknown')[0])).toEqual([
     'Agent removed second',
     expect.stringMatching(/^API credential created oac_\w+$/),
-    'Allowlist of agent changed second',
+    'Allowlist changed second',
     'Agent resumed second',
     'Agent paused second',
   ]);

@@ -51,7 +51,7 @@ const share = async (session: string, days = '7', visitor = ada): Promise<string
 const activitiesOf = async (visitor: Visitor): Promise<string[]> =>
   [
     ...bodyOf(await visitor.open('/dashboard/settings/activity')).matchAll(
-      /<b>(Link to session[^<]*)<\/b>.*?<bdi>([^<]*)</g,
+      /<b>(Session link[^<]*)<\/b>.*?<bdi>([^<]*)</g,
     ),
   ].map(([, kind = '', detail = '']) => `${kind}: ${detail}`);
 
@@ -71,7 +71,7 @@ describe('A link to a session', () => {
     expect(answer.text).not.toContain('said later');
     expect(answer.text).toContain(`@${mine.owner}`);
     expect(bodyOf(await ada.open(linksPath(session)))).not.toContain('/shared/');
-    expect(await activitiesOf(ada)).toEqual([`Link to session created: ${session}`]);
+    expect(await activitiesOf(ada)).toEqual([`Session link created: ${session}`]);
   });
 
   it('has no form, no link into the dashboard, and headers that keep it private', async () => {
@@ -277,10 +277,10 @@ describe('A link to a session', () => {
     expect(pathOf(await ada.press(LIST, REVOKE))).toBe(LIST);
     expect((await visit(second)).status).toBe(404);
     expect(await activitiesOf(ada)).toEqual([
-      `Link to session revoked: ${two}`,
-      `Link to session revoked: ${one}`,
-      `Link to session created: ${two}`,
-      `Link to session created: ${one}`,
+      `Session link revoked: ${two}`,
+      `Session link revoked: ${one}`,
+      `Session link created: ${two}`,
+      `Session link created: ${one}`,
     ]);
   });
 

@@ -299,8 +299,8 @@ describe('What the account keeps', () => {
     await setUp(newUrl());
     await ada.press(`${PATH}/secret`, NEW_SECRET);
     await ada.press(`${PATH}/remove`, REMOVE);
-    const set = `Webhook of agent set: ${ada.handle} at ${host}`;
-    const removed = `Webhook of agent removed: ${ada.handle}`;
+    const set = `Webhook set: ${ada.handle} at ${host}`;
+    const removed = `Webhook removed: ${ada.handle}`;
     expect(await activitiesOf(ada)).toEqual([removed, set, set]);
 
     const bob = await createActor(stage.desk.place, stage.operator, 'bob');
@@ -309,9 +309,7 @@ describe('What the account keeps', () => {
     const body = { url: newUrl(), secret: receiver.secret };
     const path = `/agents/${bob.owner}/${bob.name}/webhook`;
     mustSucceed(await callApi(stage.desk.place.baseUrl, accessToken, 'POST', path, body));
-    expect(await activitiesOf(await stage.enterLocally(bob.owner))).toEqual([
-      `Webhook of agent set: ${bob.handle} at ${host}`,
-    ]);
+    expect(await activitiesOf(await stage.enterLocally(bob.owner))).toEqual([`Webhook set: ${bob.handle} at ${host}`]);
   });
 
   it('the download of all data names it without its secret', async () => {
