@@ -531,6 +531,41 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
+  it('shows the face and the name of a sender only with the first of its messages in a row', {
+    timeout: 120_000,
+  }, async () => {
+    for (const said of ['one', 'two']) await alice.mustSend(session, said);
+    await bob.mustSend(session, 'three');
+    await withTranscript({}, async (page) => {
+      const faces = page.locator('.said .face');
+      const visibility = faces.evaluateAll((all) => all.map((one) => getComputedStyle(one).visibility));
+      expect(await visibility).toEqual(['visible', 'hidden', 'visible']);
+      const widths = page
+        .locator('.said .by b')
+        .evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
+      expect((await widths).map((width) => width > 1)).toEqual([true, false, true]);
+      const background = (one: Element): string => getComputedStyle(one).backgroundColor;
+      const send = await page.getByRole('button', { name: 'Send' }).evaluate(background);
+      expect(await faces.first().evaluate(background)).toBe(send);
+      expect(await faces.last().evaluate(background)).not.toBe(send);
+    });
+  });
+
+  it('does not move while it opens, no matter how long the last messages are', { timeout: 120_000 }, async () => {
+    for (let index = 0; index < 20; index += 1) await bob.mustSend(session, `${'many words '.repeat(120)}${index}`);
+    await withTranscript({}, async (page) => {
+      const shifts = `window.shift = 0;
+new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift += value; })).observe({ type: 'layout-shift', buffered: true });`;
+      await page.addInitScript({ content: shifts });
+      for (let turn = 0; turn < 3; turn += 1) {
+        await page.goto(page.url().replace(/#.*/, ''));
+        await page.locator('#live[data-state="on"]').waitFor();
+        await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+        expect(await page.evaluate('shift')).toBeLessThan(0.02);
+      }
+    });
+  });
+
   it('shows messages that arrive while the page is busy together, each once and in order', {
     timeout: 120_000,
   }, async () => {

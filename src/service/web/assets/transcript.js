@@ -6,7 +6,8 @@
   'use strict';
   const KEPT = 500,
     KEPT_WHILE_READING = 750,
-    NEAR = 120;
+    NEAR = 120,
+    OPENED_AT = 12;
   const POLL = 3000,
     POLL_BESIDE_STREAM = 5000,
     POLLS_AFTER_REFUSAL = 5;
@@ -457,6 +458,8 @@
   addEventListener('pageshow', (event) => event.persisted && open());
   say('off');
   if (follows) {
+    // An entry that the browser has not laid out has a guessed height, and the page would move when it does.
+    for (const entry of [...list.children].slice(-OPENED_AT)) entry.classList.add('laid-out');
     follow();
     addEventListener('DOMContentLoaded', keepUp);
   }

@@ -316,7 +316,7 @@ function renderMessage(
   const details =
     where.isWhole !== true &&
     username !== undefined &&
-    html` <a class="act more" href="${pathOfEvent(where, sequence)}">Details${about('of', event)}</a>`;
+    html` <a class="act second" href="${pathOfEvent(where, sequence)}">Details${about('of', event)}</a>`;
   const by = metadata?.[SENT_BY];
   const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
   const own = username !== undefined && sender.startsWith(`@${username}.`) && ' own';
@@ -339,7 +339,7 @@ function renderRawLink(event: EventEnvelope, message: Message, where: EntryConte
   const path = pathOfEvent(where, event.sequence);
   if (where.isRaw === true) return html` <a class="act" href="${path}">Formatted${about('text of', event)}</a>`;
   const page = { path: `${where.path}/events/${event.sequence}`, viewQuery: where.viewQuery };
-  return html` <a class="act more raw-link" data-back="Formatted" href="${addressIn(page, 'raw=1')}">Raw${about('text of', event)}</a>`;
+  return html` <a class="act second raw-link" data-back="Formatted" href="${addressIn(page, 'raw=1')}">Raw${about('text of', event)}</a>`;
 }
 
 /** What `asp` itself writes as the tool of a person. Other words are shown as the metadata that they are. */
