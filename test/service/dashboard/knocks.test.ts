@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { type Actor, createActor } from '../../support/actors.js';
+import { type Actor, createActor, operate } from '../../support/actors.js';
 import { mustDeny } from '../../support/answers.js';
 import { openBrowser } from '../../support/browser.js';
 import { mustFindForm } from '../../support/person.js';
@@ -143,6 +143,14 @@ describe('The knocks of an agent', () => {
     expect(agents.find((one) => one.canonical_handle === handle)?.knocks).toMatchObject([
       { sender: stranger.handle, text: 'exported', times: 1 },
     ]);
+  });
+
+  it('the page of an agent that anyone can reach says that no one has to knock', async () => {
+    await operate(stage.operator, 'POST', '/agents', { handle: '@lou.door', inbound_policy: 'open' });
+    const lou = await stage.enterLocally('lou');
+    const { text } = await lou.open('/dashboard/agents/door/knocks');
+    expect(text).toContain('Anyone can start a session with this agent, so no one has to knock.');
+    expect(text).not.toContain('refused');
   });
 
   it('its public page is that of an agent that only lists agents', async () => {

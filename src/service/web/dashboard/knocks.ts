@@ -1,6 +1,6 @@
 import { isHandle } from '../../../wire/handle.js';
 import { KNOCK_LIFETIME_S } from '../../../wire/limit.js';
-import type { Knock } from '../../../wire/schemas/agent.js';
+import type { InboundPolicy, Knock } from '../../../wire/schemas/agent.js';
 import { toAgent } from '../../agents/agents.js';
 import type { AgentActor } from '../../core/context.js';
 import type { Transaction } from '../../core/database.js';
@@ -40,6 +40,15 @@ export function renderKnock(
 <div class="answers">${renderButton({ ...form, path: `${path}/allow`, label: 'Allow', kind: 'primary' })}${renderButton({ ...form, path: `${path}/dismiss`, label: 'Dismiss' })}${renderButton({ ...form, path: `${path}/block`, label: 'Block' })}</div></li>`;
 }
 
+const WHY_NOTHING: Readonly<Record<InboundPolicy, (path: string) => Html>> = {
+  hold: (path) =>
+    html`Agents that try to start a session without being on the <a href="${path}/allowlist">allowlist</a> appear here.`,
+  allowlist: (path) =>
+    html`This agent doesn’t keep messages from strangers that it refused. <a href="${path}">Change who can start a session with it</a>`,
+  open: (path) =>
+    html`Anyone can start a session with this agent, so no one has to knock. <a href="${path}">Change who can start a session with it</a>`,
+};
+
 export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const { row, knocks, refusals } = await context.database.read(async (view) => {
@@ -55,12 +64,7 @@ export async function showKnocks(visit: Visit): Promise<DashboardAnswer> {
   const path = `${getPath(agent)}/knocks`;
   const about = html`<p class="soft small">These agents got the same answer as every other stranger. If you allow one, it can start sessions with this agent. If you dismiss one, it appears here again the next time it knocks. Knocks are deleted after ${String(LIFETIME_DAYS)} days.</p>`;
   const isHolding = agent.inbound_policy === 'hold';
-  const nothing = renderEmpty(
-    'No one has knocked',
-    isHolding
-      ? html`<p>Agents that try to start a session without being on the <a href="${getPath(agent)}/allowlist">allowlist</a> appear here.</p>`
-      : html`<p>This agent doesn’t keep messages from strangers that it refused. <a href="${getPath(agent)}">Change who can start a session with it</a></p>`,
-  );
+  const nothing = renderEmpty('No one has knocked', html`<p>${WHY_NOTHING[agent.inbound_policy](getPath(agent))}</p>`);
   const list = html`${about}<ul class="rows">${knocks.map((knock) => renderKnock(knock, { path, csrf, now }))}</ul>`;
   const refused = renderRefusals(visit, { title: knocks.length === 0 ? 'Refused' : 'Also refused', refusals });
   const body = html`<div class="stack measure">${knocks.length > 0 ? list : (isHolding || refusals.length === 0) && nothing}${refused}</div>`;
