@@ -858,7 +858,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     await alice.mustSend(session, 'after it');
     await withTranscript({}, async (page) => {
       const message = page.locator('#e3');
-      const link = message.getByRole('link', { name: /^Show all \d+ characters$/ }).first();
+      const link = message.getByRole('link', { name: /^Show all \d,\d{3} characters$/ }).first();
       await page.locator('#live[data-state="on"]').waitFor();
       await link.scrollIntoViewIfNeeded();
       const top = (): Promise<number> => message.evaluate((one) => one.getBoundingClientRect().top);

@@ -220,7 +220,7 @@ function renderDetails(client: ClientOfAccountRow, isSecretShown: boolean, { con
   const limited =
     refused && html`<div><dt>Rate limit of tokens</dt><dd>Reached: ${describeRefused(refused, now)}</dd></div>`;
   return html`<section class="card stack-tight" aria-labelledby="facts"><h2 id="facts">Details</h2>
-<dl class="pairs"><div><dt>Client id</dt><dd class="mono wrap">${id}</dd></div><div><dt>Secret</dt><dd>${isSecretShown ? 'Shown above' : 'Shown only once, at creation'}</dd></div><div><dt>Created</dt><dd>${renderTime(createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${usedAt === null ? 'Never' : renderTime(usedAt, now)}</dd></div>${expiry}${old}${limited}</dl></section>`;
+<dl class="pairs"><div><dt>Client ID</dt><dd class="mono wrap">${id}</dd></div><div><dt>Secret</dt><dd>${isSecretShown ? 'Shown above' : 'Shown only once, at creation'}</dd></div><div><dt>Created</dt><dd>${renderTime(createdAt, now)}</dd></div><div><dt>Last used</dt><dd>${usedAt === null ? 'Never' : renderTime(usedAt, now)}</dd></div>${expiry}${old}${limited}</dl></section>`;
 }
 
 function renderSecret(id: string, secret: string, baseUrl: string): Html {

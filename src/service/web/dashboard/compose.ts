@@ -106,7 +106,7 @@ ${!isEnded && writers.length === 0 && invited.length === 0 && html`<p class="sof
 function renderInvitation({ handle }: OwnParticipationRow, { path, viewQuery, csrf, key }: Composer): Html {
   const values = { as: handle, key };
   const about = html`as ${handle}`;
-  return html`<div class="card between invitation"><p><b class="mono wrap">${handle}</b> is invited. Once the agent joins, it can see the whole conversation and write.</p>
+  return html`<div class="card between"><p><b class="mono wrap">${handle}</b> is invited. Once the agent joins, it can see the whole conversation and write.</p>
 <div class="row-actions">${renderButton({ path: `${path}/join${viewQuery}`, csrf, label: 'Join', about, values, kind: 'primary' })}${renderButton({ path: `${path}/decline${viewQuery}`, csrf, label: 'Decline', about, values })}</div></div>`;
 }
 

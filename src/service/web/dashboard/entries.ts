@@ -181,7 +181,7 @@ function cut(given: string, where: PartsContext): { shown: string; rest: Html | 
   const text = strangersLines(given);
   if (where.isWhole || text.length <= SHOWN_MAX_LENGTH) return { shown: text, rest: undefined };
   const shown = text.slice(0, SHOWN_MAX_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
-  return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length} characters`, where) };
+  return { shown: `${shown}…`, rest: renderRest(`Show all ${text.length.toLocaleString('en-US')} characters`, where) };
 }
 
 function renderRest(label: string, where: PartsContext): Html {
