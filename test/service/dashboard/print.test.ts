@@ -59,7 +59,7 @@ describe('The page for printing a session', () => {
     expect(page.text).toContain('the last word');
     const log = bodyOf(page).slice(bodyOf(page).indexOf('aria-label="Transcript"')).split('</section>')[0] ?? '';
     expect(log.replace(/<[^>]+>/g, '')).toContain('Choices: yes, no');
-    expect(log).not.toMatch(/<form|<button class="button|class="reply/);
+    expect(log).not.toMatch(/<form|<button class="button|class="act/);
   });
 
   it('shows hostile text as text, with the hours that the reader prefers', async () => {

@@ -252,7 +252,7 @@ export interface EntryContext {
   readonly colorCode?: ColorCode | undefined;
   /** All of a long text, or its beginning with a link to the rest. */
   readonly isWhole?: boolean;
-  /** Texts as they were sent. */
+  /** Texts as they were sent, or formatted. A page for paper offers no choice. */
   readonly isRaw?: boolean;
 }
 
@@ -334,10 +334,12 @@ const about = (word: string, { sequence }: EventEnvelope): Html =>
 /** The text as it was sent, on the page of the message and back. */
 function renderRawLink(event: EventEnvelope, message: Message, where: EntryContext): Html | undefined {
   const { content } = message;
+  const { username, isWhole, isRaw } = where;
   const hasText = typeof content === 'string' || content.some(({ type }) => type === 'text');
-  if (!hasText || where.username === undefined) return undefined;
+  const isForPaper = isWhole === true && isRaw === undefined;
+  if (!hasText || username === undefined || isForPaper) return undefined;
   const path = pathOfEvent(where, event.sequence);
-  if (where.isRaw === true) return html` <a class="act" href="${path}">Formatted${about('text of', event)}</a>`;
+  if (isRaw === true) return html` <a class="act" href="${path}">Formatted${about('text of', event)}</a>`;
   const page = { path: `${where.path}/events/${event.sequence}`, viewQuery: where.viewQuery };
   return html` <a class="act second raw-link" data-back="Formatted" href="${addressIn(page, 'raw=1')}">Raw${about('text of', event)}</a>`;
 }
