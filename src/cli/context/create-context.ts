@@ -143,7 +143,7 @@ async function openTransport(
     clock,
     proxy: proxyFromEnvironment(environment),
     trace,
-    userAgent: `asp-cli/${version} (${machine.platform})`,
+    userAgent: `asp-cli/${version}`,
     deadline: deadline?.atMs,
     onPause: ({ delayMs, failure }) => {
       if (delayMs >= NOTED_PAUSE_MS)
