@@ -212,7 +212,7 @@ export interface RunningService extends Addresses {
   readonly isAddressShared: boolean;
   readonly startedAt: number;
   readonly metricsUrl: string | undefined;
-  /** The same for operators with a token. */
+  /** For operators on other machines; undefined: it is off. */
   readonly remoteOperatorUrl: string | undefined;
   readonly tracesUrl: string | undefined;
   /** Resolves when the operator has asked the service to stop; the caller then calls `stop`. */

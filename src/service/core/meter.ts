@@ -49,7 +49,7 @@ export interface Meter {
   orphansFound(count: number): void;
   /** A download failed because the attachment's file is missing. */
   fileMissing(): void;
-  /** A password was wrong, or an attempt came too soon. */
+  /** A password or the token of an operator was wrong, or an attempt came too soon. */
   signInFailed(): void;
   /** A refresh token was used twice, and its family has ended. */
   refreshTokenReused(): void;

@@ -167,7 +167,7 @@ function createMeter(registers: Registry[]): Meter {
   });
   const failedSignIns = new Counter({
     name: 'asp_failed_sign_ins_total',
-    help: 'Wrong passwords, and attempts refused by a rate limit.',
+    help: 'Wrong passwords, passkeys and tokens of operators, and attempts refused by a rate limit.',
     registers,
   });
   const reuses = new Counter({

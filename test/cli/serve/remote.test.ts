@@ -110,11 +110,22 @@ describe('asp serve … --operator', () => {
 
 describe('asp serve --operator-port', () => {
   const home = freshHome();
+
   const write = (name: string, text: string): string => {
     const path = join(home, name);
     writeFileSync(path, text, { mode: 0o600 });
     return path;
   };
+
+  it('says which port another program has, and how to start anyway', async () => {
+    const other = await startTestService();
+    const words = `--operator-port ${other.port} --operator-token-file ${write('right', TOKEN)}`;
+    const { code, err } = await runWords(`serve --port 0 --data memory ${words}`);
+    await other.stop();
+    expect(code).toBe(6);
+    expect(err).toContain(`Port ${other.port} on 127.0.0.1 is in use`);
+    expect(err).toContain('asp serve --operator-port 0');
+  });
 
   it.each([
     ['--operator-port 0', /--operator-port needs --operator-token-file/],

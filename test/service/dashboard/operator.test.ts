@@ -26,12 +26,14 @@ import { bodyOf, cookieOf, csrfOf, openStage, pathOf, type Stage, type Visitor }
 const OPERATOR_ROWS = createOperatorRows(undefined as never);
 const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 const AREA = '/dashboard/operator';
+const TOKEN = 't'.repeat(32);
 
 let stage: Stage;
 let olga: Visitor;
 let eve: Visitor;
 beforeAll(async () => {
-  stage = await openStage({ areLimitsOn: false });
+  const tokens = [{ name: 'nightly', token: TOKEN }];
+  stage = await openStage({ areLimitsOn: false, remoteOperators: { host: '127.0.0.1', port: 0, tokens } });
   [olga, eve] = [await stage.enter('olga'), await stage.enter('eve')];
   await makeOperator(olga, true);
 });
@@ -506,6 +508,12 @@ describe('The log of operators', () => {
       'Agent paused @lisa.bot Command line just now',
       'Agent added @lisa.bot Command line just now',
     ]);
+  });
+
+  it('names the token of an operator on another machine, and the address', async () => {
+    const there = { url: stage.desk.service.remoteOperatorUrl ?? '', secret: TOKEN };
+    await operate(there, 'POST', '/agents', { handle: '@mona.bot' });
+    expect((await logRows())[0]).toBe('Agent added @mona.bot Token nightly , 127.0.0.1 just now');
   });
 
   it('does not record operators who only look', async () => {

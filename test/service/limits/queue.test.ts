@@ -54,9 +54,11 @@ describe('the queue for the database', () => {
     await pause(20);
     const waiting = database.write((transaction) => transaction.all('SELECT 1 AS one'));
     await until('it has waited', async () => database.queueMs() >= 20, 900);
+    expect(database.load().waiting).toBe(1);
     if (isShared) await database.behind.write((transaction) => transaction.all('SELECT 1 AS one'));
     release();
     await Promise.all([...holders, waiting]);
     expect(database.queueMs()).toBe(0);
+    expect(database.load().waiting).toBe(0);
   });
 });

@@ -278,7 +278,7 @@ export type SettingName = keyof typeof SETTING;
 export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
 
 /** They name a file. */
-const PATHS: ReadonlySet<SettingName> = new Set([
+const PATHS: ReadonlySet<SettingName> = new Set<SettingName>([
   'bus-creds',
   'security-log',
   'key-file',

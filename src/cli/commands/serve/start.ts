@@ -230,7 +230,8 @@ function redact(line: string): string {
   return SECRETS.reduce((text, [what, instead]) => text.replace(what, instead), line);
 }
 
-type Ports = Pick<Settings, 'port' | 'metrics-port'>;
+const FURTHER_PORTS = ['metrics-port', 'operator-port'] as const;
+type Ports = Pick<Settings, 'port' | (typeof FURTHER_PORTS)[number]>;
 
 /** Why the service did not start. */
 async function translateStartError(error: unknown, settings: Ports, own: readonly OwnService[]): Promise<unknown> {
@@ -239,17 +240,21 @@ async function translateStartError(error: unknown, settings: Ports, own: readonl
   if (inItsWay !== undefined) return runsAlready(inItsWay.running, error);
   const facts = { message: error.message, cause: error };
   switch (error.code) {
-    case 'PORT_IN_USE':
-      if (settings.port === settings['metrics-port'])
-        return usageError(`--port and --metrics-port are both ${settings.port}.`, {
-          why: 'each needs its own; --metrics-port 0 picks a free one.',
+    case 'PORT_IN_USE': {
+      const same = FURTHER_PORTS.find((name) => settings[name] === settings.port);
+      if (same !== undefined)
+        return usageError(`--port and --${same} are both ${settings.port}.`, {
+          why: `each needs its own; --${same} 0 picks a free one.`,
         });
+      const taken = FURTHER_PORTS.find((name) => error.message.startsWith(`Port ${settings[name]} `));
       return new CliError('ASP_PORT_IN_USE', {
         ...facts,
-        next: isMetricsPort(error.message, settings)
-          ? ['asp', 'serve', '--metrics-port', '0']
-          : ['asp', 'serve', '--port', settings.port === 0 ? '8744' : '0'],
+        next:
+          taken === undefined
+            ? ['asp', 'serve', '--port', settings.port === 0 ? '8744' : '0']
+            : ['asp', 'serve', `--${taken}`, '0'],
       });
+    }
     case 'DATA_IN_USE':
       return new CliError('ASP_PORT_IN_USE', { ...facts, next: ['asp', 'serve', 'status'] });
     case 'DATABASE_NOT_USABLE':
@@ -289,10 +294,6 @@ function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError
     next: ['asp', 'serve', 'status'],
     cause,
   });
-}
-
-function isMetricsPort(message: string, { 'metrics-port': metricsPort }: Ports): boolean {
-  return metricsPort !== undefined && message.startsWith(`Port ${metricsPort} `);
 }
 
 function translateFileError(error: unknown): unknown {
