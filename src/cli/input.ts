@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { createReadStream, promises } from 'node:fs';
 
 import { fileFault, isFileError } from '../kit/private-file.js';
 import type { Context } from './context/context.js';
@@ -93,6 +93,23 @@ export function decodeIfUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Node.js replaces the bytes of an argument that are not UTF-8 with U+FFFD, so other text would be sent than was typed. Only
+ * Linux shows the bytes.
+ */
+export async function refuseBrokenArgument({ machine }: Pick<Context, 'machine'>, text: string): Promise<void> {
+  if (!text.includes('\uFFFD') || machine.platform !== 'linux') return;
+  const line = await promises.readFile('/proc/self/cmdline', 'latin1').catch(() => '');
+  const broken = line
+    .split('\0')
+    .map((word) => Buffer.from(word, 'latin1'))
+    .filter((bytes) => decodeIfUtf8(bytes) === undefined);
+  if (broken.some((bytes) => bytes.toString().endsWith(text)))
+    throw usageError('The text is not UTF-8.', {
+      why: 'an argument cannot hold other bytes; convert it, or attach it as a file (--file).',
+    });
 }
 
 /** Bytes as text. @throws CliError when they are not UTF-8 */

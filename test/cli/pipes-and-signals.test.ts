@@ -81,6 +81,16 @@ describe('pipes', () => {
     expect({ code, err }).toEqual({ code: '0', err: '' });
   });
 
+  it.runIf(process.platform === 'linux')('send no text in place of an argument that is not UTF-8', async () => {
+    const { session_id: id } = (await alice.post('/sessions', {})).json as { session_id: string };
+    for (const words of [`send ${id} "$(printf 'caf\\351')"`, `send ${id} --message="$(printf 'caf\\351')"`]) {
+      const { code, err } = await runShell(`asp ${words}`, environment);
+      expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('The text is not UTF-8.') });
+    }
+    // Someone may mean that character.
+    expect(await runShell(`asp send ${id} "caf\uFFFD"`, environment)).toMatchObject({ code: 0 });
+  });
+
   it('say how many lines of send --lines were sent when their reader goes away', async () => {
     const { session_id: id } = (await alice.post('/sessions', {})).json as { session_id: string };
     const line = `seq 500 | asp send ${id} --lines | head -1 >/dev/null; echo "\${PIPESTATUS[1]}"`;

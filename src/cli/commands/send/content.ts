@@ -4,7 +4,15 @@ import type { Content, Part } from '../../../wire/schemas/requests.js';
 import { chosenKey } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
-import { decodeText, linesOf, readNamedFile, readStdin, readToSend, tooLarge } from '../../input.js';
+import {
+  decodeText,
+  linesOf,
+  readNamedFile,
+  readStdin,
+  readToSend,
+  refuseBrokenArgument,
+  tooLarge,
+} from '../../input.js';
 import type { SendOptions, TextSource } from './send.js';
 
 const STDIN = 'Standard input';
@@ -62,7 +70,10 @@ export function readGivenText(context: Context, text: string): Promise<string> {
 /** The text of a message; one line feed at the end of a file or stream is not part of it. */
 function readText(context: Context, source: TextSource): Promise<string> {
   return readToSend(async () => {
-    if (source.kind === 'given') return checkText(source.text);
+    if (source.kind === 'given') {
+      await refuseBrokenArgument(context, source.text);
+      return checkText(source.text);
+    }
     const text = await readTextFrom(context, source.kind === 'stdin' ? undefined : source.path);
     return checkText(text.replace(/\r?\n$/, ''));
   });
