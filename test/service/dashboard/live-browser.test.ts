@@ -80,6 +80,9 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       await context.close();
     }
   };
+  const SCROLL_TO_END = 'scrollTo(0, document.documentElement.scrollHeight)';
+  const isLastVisible = (page: Page): Promise<boolean> =>
+    page.evaluate<boolean>('innerHeight + scrollY >= document.documentElement.scrollHeight - 120');
   const sequencesOn = (page: Page): Promise<number[]> =>
     page
       .locator('[data-sequence]')
@@ -633,6 +636,28 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
+  it('follows the end that a reader has scrolled to, even if a message comes before the event of the scroll', {
+    timeout: 120_000,
+  }, async () => {
+    await alice.mustSend(session, 'a line\n'.repeat(200));
+    await withTranscript({}, async (page) => {
+      // The browser may take as long as it likes for this event.
+      const late =
+        'const add = addEventListener; window.addEventListener = (type, ...rest) => add(type === "scroll" ? "late" : type, ...rest)';
+      await page.addInitScript({ content: late });
+      await page.reload();
+      await page.locator('#live[data-state="on"]').waitFor();
+      await page.evaluate('scrollTo(0, 0); dispatchEvent(new Event("late"))');
+      await bob.mustSend(session, 'not followed');
+      await page.getByRole('link', { name: '1 new message ↓' }).waitFor();
+      expect(await page.evaluate('scrollY')).toBe(0);
+      await page.evaluate(SCROLL_TO_END);
+      await bob.mustSend(session, 'followed\n'.repeat(50));
+      await untilSaid(page, 'followed\nfollowed');
+      await until('it is in view', () => isLastVisible(page));
+    });
+  });
+
   /** Sends numbered messages in order; many are on their way at once. */
   const sendMany = async (from: number, to: number): Promise<void> => {
     for (let next = from; next < to; next += 20)
@@ -640,9 +665,6 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
         Array.from({ length: Math.min(20, to - next) }, (_, index) => bob.mustSend(session, `news ${next + index}`)),
       );
   };
-  const SCROLL_TO_END = 'scrollTo(0, document.documentElement.scrollHeight)';
-  const isLastVisible = (page: Page): Promise<boolean> =>
-    page.evaluate<boolean>('innerHeight + scrollY >= document.documentElement.scrollHeight - 120');
 
   it.each([
     ['the stream that all pages share', undefined],
