@@ -271,7 +271,8 @@ describe('Agents › DELETE', () => {
         alice.agentId,
       );
       await transaction.run(
-        `INSERT INTO refresh_family VALUES ('fam', 'oac_1', $1, $2, '', '[]', 1, 1, NULL)`,
+        `INSERT INTO refresh_family (id, client_id, account_id, agent_id, scope, resources, created_at, last_used_at)
+         VALUES ('fam', 'oac_1', $1, $2, '', '[]', 1, 1)`,
         owner.id,
         alice.agentId,
       );
