@@ -150,6 +150,17 @@ describe('words become options: send', () => {
     });
 });
 
+describe('the limits of an agent that answers', () => {
+  it.each([
+    ['mcp', 200],
+    ['mcp --max-replies-per-hour 0', 0],
+    ["run --exec 'cat'", 0],
+    ["run --exec 'cat' --max-replies-per-hour 5", 5],
+  ])('asp %s allows %i messages in an hour (0: any number)', async (line, repliesPerHour) => {
+    expect(await optionsOf(line)).toMatchObject({ limits: { repliesPerHour } });
+  });
+});
+
 describe('words become options: tail', () => {
   const table: [line: string, options: object][] = [
     ['tail', { sessionIds: [], isFollowing: true, view: 'lines', last: undefined }],

@@ -1,3 +1,4 @@
+import { MODEL_MESSAGES_PER_HOUR } from '../../../wire/reply-limit.js';
 import { command } from '../../command.js';
 import { LIMIT_OPTIONS, readLimits } from '../run/run.js';
 
@@ -39,7 +40,7 @@ export const mcp = command({
     isReadOnly: args.flag('read-only'),
     names: args.texts('tools').flatMap((text) => text.split(',').map((name) => name.trim())),
     files: args.text('files'),
-    limits: readLimits(args),
+    limits: readLimits(args, MODEL_MESSAGES_PER_HOUR),
   }),
   run: async (context, options) => (await import('./server.js')).serveTools(context, options),
 });

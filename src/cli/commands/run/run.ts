@@ -13,7 +13,7 @@ export const LIMIT_OPTIONS = [
   { flags: '--human <handles>', about: 'agents that people use to write messages', isRepeatable: true },
   {
     flags: '--max-replies-per-hour <count>',
-    about: 'stop answering after N replies within an hour (default 0: no limit)',
+    about: 'stop answering after N replies within an hour (0: no limit; default 0, and 200 in asp mcp)',
   },
   {
     flags: '--max-hops <count>',
@@ -21,10 +21,11 @@ export const LIMIT_OPTIONS = [
   },
 ] as const satisfies readonly Option[];
 
-export function readLimits(args: Args<(typeof LIMIT_OPTIONS)[number]>) {
+/** `perHour` is the default. */
+export function readLimits(args: Args<(typeof LIMIT_OPTIONS)[number]>, perHour = 0) {
   return {
     replies: args.count('max-replies', { min: 0 }) ?? REPLIES_DEFAULT,
-    repliesPerHour: args.count('max-replies-per-hour', { min: 0 }) ?? 0,
+    repliesPerHour: args.count('max-replies-per-hour', { min: 0 }) ?? perHour,
     hops: args.count('max-hops', { min: 0 }) ?? HOPS_DEFAULT,
     humans: readHandles(args.texts('human')),
   };
