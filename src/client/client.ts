@@ -96,7 +96,8 @@ export interface Client {
    * Follows sessions: each event once, in the order of its session, across reconnects. It waits for an unavailable
    * service for as long as necessary and reports that as `reconnecting` items; with `retries: 0` it does not wait for
    * its first connection. It polls named sessions every few seconds if the credential may read them but may not open
-   * the event stream.
+   * the event stream. While the agent has as many event streams as the service allows, it reads named sessions between
+   * its attempts to open another one.
    * @throws RequestError for errors that waiting cannot fix: a login that ended, a missing scope, a wrong address.
    */
   tail(options?: TailOptions): AsyncIterable<TailItem>;

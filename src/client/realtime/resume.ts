@@ -106,6 +106,7 @@ async function* follow(tail: Tail): AsyncGenerator<Items> {
     return findSocket(starting, signal);
   };
   let isReconnect = false;
+  let wasOpen = false;
   let brokeAtMs: number | undefined;
   const connections = keepConnected({ transport, random, credential, prepare, retriesAtStart, signal });
   const refusal = { error: undefined as unknown };
@@ -113,8 +114,11 @@ async function* follow(tail: Tail): AsyncGenerator<Items> {
     if (item.kind === 'reconnecting') {
       brokeAtMs ??= transport.clock.monotonic();
       yield [item];
+      if (!wasOpen && item.reason === 'RATE_LIMITED') yield* readWithoutStream(tail);
+      wasOpen = false;
       continue;
     }
+    wasOpen = true;
     try {
       yield* catchUp(tail, isReconnect, item.socket.epoch);
       const downMs = brokeAtMs === undefined ? 0 : Math.round(transport.clock.monotonic() - brokeAtMs);
@@ -161,6 +165,25 @@ const NOT_ALLOWED = [
   'unauthorized_client',
 ];
 
+/** The new events of named sessions while the agent has as many event streams as the service allows. */
+async function* readWithoutStream(tail: Tail): AsyncGenerator<Items> {
+  const { context, options, followed } = tail;
+  if (options.sessions === undefined) return;
+  const rest = { ...context.rest, retries: 0 };
+  try {
+    for (const sessionId of followed.ids) yield* readNamed({ ...tail, context: { ...context, rest } }, sessionId);
+  } catch (error) {
+    if (!(error instanceof RequestError && error.isRetryable)) throw error;
+  }
+}
+
+/** The new events of one session, and its end. */
+async function* readNamed(tail: Tail, sessionId: string): AsyncGenerator<Items> {
+  yield* replayOne(tail, sessionId, 0);
+  const end = tail.followed.takeEnd(sessionId);
+  if (end !== undefined) yield [end];
+}
+
 /** Polls named sessions without the event stream. @throws RequestError */
 async function* poll(tail: Tail): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
@@ -171,11 +194,7 @@ async function* poll(tail: Tail): AsyncGenerator<Items> {
   while (options.signal?.aborted !== true) {
     const delayMs = POLL_MS * Math.max(1, followed.size);
     try {
-      for (const sessionId of followed.ids) {
-        yield* replayOne(tail, sessionId, 0);
-        const end = followed.takeEnd(sessionId);
-        if (end !== undefined) yield [end];
-      }
+      for (const sessionId of followed.ids) yield* readNamed(tail, sessionId);
       if (brokeAtMs !== undefined) {
         const downMs = isReconnect ? Math.round(clock.monotonic() - brokeAtMs) : 0;
         yield [{ kind: 'ready', isReconnect, sessions: followed.size, downMs, isPolling: true }];
@@ -205,10 +224,7 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
   const isListWorthIt = isEverySession && followed.size > SESSIONS_PER_LIST;
   const upToDate = isListWorthIt ? await findUpToDate(tail, epoch) : new Set();
   for (const sessionId of followed.ids) {
-    if (upToDate.has(sessionId)) continue;
-    yield* replayOne(tail, sessionId, 0);
-    const end = followed.takeEnd(sessionId);
-    if (end !== undefined) yield [end];
+    if (!upToDate.has(sessionId)) yield* readNamed(tail, sessionId);
   }
 }
 

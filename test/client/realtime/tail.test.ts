@@ -14,6 +14,7 @@ import {
   type TailOptions,
 } from '../../../src/library/library.js';
 import { type RunningService, startService } from '../../../src/service/service.js';
+import { SOCKETS_PER_AGENT_MAX } from '../../../src/wire/limit.js';
 import { type Actor, createActor } from '../../support/actors.js';
 import { createTestClock } from '../../support/clock.js';
 import { discover } from '../../support/oauth.js';
@@ -277,6 +278,28 @@ describe('Events › a tail of named sessions', () => {
     const id = await startSession(createClient(bob), []);
     const tail = createClient(alice).tail({ sessions: [{ sessionId: id }] });
     await expect((async () => tail[Symbol.asyncIterator]().next())()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('reads a named session even if its agent has as many event streams as the service allows', async () => {
+    const client = createClient(alice);
+    const id = await startSession(client, [bob.handle]);
+    const streams = Array.from({ length: SOCKETS_PER_AGENT_MAX }, () => client.tail()[Symbol.asyncIterator]());
+    for (const stream of streams) expect((await stream.next()).value).toMatchObject({ kind: 'ready' });
+    const seen: string[] = [];
+    for await (const item of client.tail({ sessions: [{ sessionId: id }] })) {
+      seen.push(item.kind === 'event' ? item.event.type : item.kind);
+      if (item.kind === 'end') break;
+      if (item.kind === 'event' && item.event.type === 'session.invited') await say(client, id, 'more');
+      if (item.kind === 'event' && item.event.type === 'session.message')
+        await client.call('endSession', { path: { session_id: id } });
+    }
+    expect(seen).not.toContain('ready');
+    expect(seen.filter((one) => one.startsWith('session.'))).toEqual([
+      'session.invited',
+      'session.message',
+      'session.ended',
+    ]);
+    await client.close();
   });
 
   it('yields events that became visible by joining', async () => {
