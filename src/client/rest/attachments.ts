@@ -144,8 +144,26 @@ export async function uploadFile(
 
 async function* multipart(head: Uint8Array, file: Upload, tail: Uint8Array): AsyncGenerator<Uint8Array> {
   yield head;
-  yield* file.open();
+  yield* unchanged(file);
   yield tail;
+}
+
+/** The bytes of a file. Its size was announced, so the service would wait for what a shorter file does not have. */
+async function* unchanged(file: Upload): AsyncGenerator<Uint8Array> {
+  const { filename, size } = file;
+  let sent = 0;
+  for await (const part of file.open()) {
+    sent += part.byteLength;
+    if (sent > size) break;
+    yield part;
+  }
+  if (sent === size) return;
+  const change = sent > size ? `more than ${size} bytes` : `${sent} bytes instead of ${size}`;
+  throw new RequestError({
+    code: 'ASP_USAGE',
+    message: `${filename} changed while it was uploaded: it has ${change}.`,
+    outcome: 'not_applied',
+  });
 }
 
 /** Escapes a file name in a form as browsers do (HTML: multipart/form-data encoding). */

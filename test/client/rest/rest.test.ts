@@ -74,6 +74,19 @@ describe('attachments', () => {
     expect(download.size).toBe(text.length);
     expect(await collect(download.body)).toBe(text);
   });
+
+  it.each([
+    ['shrinks', 100, 'it has 50 bytes instead of 100.'],
+    ['grows', 10, 'it has more than 10 bytes.'],
+  ])('fail once, and say why, if the file %s while it is uploaded', async (_, size, why) => {
+    const open = () => bytesOf('line\n'.repeat(10));
+    await expect(client.upload({ filename: 'a.txt', contentType: 'text/plain', size, open })).rejects.toMatchObject({
+      code: 'ASP_USAGE',
+      message: `a.txt changed while it was uploaded: ${why}`,
+      outcome: 'not_applied',
+      isRetryable: false,
+    });
+  });
 });
 
 describe('raw requests', () => {
