@@ -32,11 +32,13 @@ export function suggest(word: string, candidates: Iterable<string>): string[] {
 }
 
 /**
- * Refuses an option that does not exist, which a program without types would not notice. @throws TypeError with the
- * nearest name
+ * Refuses what is not an object, and an option that does not exist, which a program without types would not notice.
+ * @throws TypeError with the nearest name
  */
 export function requireKnownOptions(what: string, options: object, known: Readonly<Record<string, true>>): void {
   const names = Object.keys(known);
+  if (typeof options !== 'object' || options === null)
+    throw new TypeError(`${what} takes an object with these options: ${names.join(', ')}.`);
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(known, name)) continue;
     const [near] = suggest(name, names);

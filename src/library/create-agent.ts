@@ -229,6 +229,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     client: async () => (await who()).client(),
     handle: async () => (await who()).handle(),
     onMessage(handler) {
+      requireFunction('onMessage', handler);
       if (callbacks.handler !== undefined) throw new Error('This agent already has a message handler.');
       callbacks.handler = handler;
       return agent;
@@ -239,14 +240,17 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
         const hint = near === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
         throw new TypeError(`'${type}' is not an event type. ${hint}`);
       }
+      requireFunction('on', listener);
       callbacks.onEvent.set(type, [...(callbacks.onEvent.get(type) ?? []), listener]);
       return agent;
     },
     onResult(listener) {
+      requireFunction('onResult', listener);
       callbacks.onResult.push(listener);
       return agent;
     },
     onError(listener) {
+      requireFunction('onError', listener);
       callbacks.onError.push(listener);
       return agent;
     },
@@ -271,7 +275,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       const found = await who();
       const [client, me] = [await found.client(), await found.handle()];
       const { signal, release } = joinSignals(options.signal, life.signal);
-      return askAgent({ client, me, to: toHandle(handle) }, content, { ...options, signal }).finally(release);
+      return askAgent({ client, me, to: toHandle(String(handle)) }, content, { ...options, signal }).finally(release);
     },
     async close() {
       const found = identity;
@@ -460,6 +464,11 @@ class Callbacks {
       abortAfter(systemClock, this.#timeoutMs, late, (signal) => orAborted(called(signal), signal), stop),
     );
   }
+}
+
+/** A program without types would learn of it at the first message. */
+function requireFunction(name: string, callback: unknown): void {
+  if (typeof callback !== 'function') throw new TypeError(`${name} needs a function.`);
 }
 
 /** Calls a function of the program without waiting for it: it may be asynchronous, whatever its type says. */

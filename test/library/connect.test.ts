@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -129,6 +129,14 @@ describe('a client', () => {
       () => client.tail({ sessions })[Symbol.asyncIterator]().next(),
       "A session of tail has no option 'afer'. Did you mean after?",
     );
+    await fails(
+      () =>
+        client
+          .tail({ sessions: ['sess_1' as unknown as (typeof sessions)[0]] })
+          [Symbol.asyncIterator]()
+          .next(),
+      'A session of tail takes an object with these options: sessionId, after, last, epoch.',
+    );
     const pages = () => client.pages('listSessions', wrong('querry'))[Symbol.asyncIterator]().next();
     await fails(pages, "listSessions has no option 'querry'. Did you mean query?");
   });
@@ -206,6 +214,7 @@ describe('a file to upload', () => {
     await refuse(folder).toThrow('is a folder');
     await refuse(png).toThrow('Bytes need a name');
     await refuse(new Blob(['a'])).toThrow('needs a name');
+    await refuse(createReadStream(path) as unknown as string).toThrow('upload needs the path of a file');
     await refuse(undefined as unknown as string).toThrow('upload needs the path of a file');
   });
 });

@@ -521,6 +521,13 @@ describe('an agent of the library', () => {
     expect(() => createAgent({ limits })).toThrow(
       "limits has no option 'maxHops'. The options are replies, repliesPer",
     );
+    expect(() => createAgent('@me.bot' as unknown as object)).toThrow('createAgent takes an object with these options: handle, p');
+    await expect(boss().ask(undefined as unknown as string, 'x')).rejects.toThrow("'@undefined' is not a handle");
+    const none = undefined as unknown as () => undefined;
+    expect(() => create().onMessage(none)).toThrow('onMessage needs a function.');
+    expect(() => create().on('session.ended', none)).toThrow('on needs a function.');
+    expect(() => create().onResult(none)).toThrow('onResult needs a function.');
+    expect(() => create().onError(none)).toThrow('onError needs a function.');
     expect(() => createAgent({ onFailure: 'retry' as 'skip' })).toThrow("onFailure 'retry' is not one of reply, skip");
     await expect(create().run({ onReddy: () => {} } as object)).rejects.toThrow('Did you mean onReady?');
     await expect(boss().ask('@me.bot', 'x', { timeoutMs: 1 } as object)).rejects.toThrow('Did you mean timeout?');

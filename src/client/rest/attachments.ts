@@ -58,7 +58,7 @@ export interface UploadOptions extends CallOptions {
  * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`
  */
 export async function openUpload(source: UploadSource, { filename, isText }: UploadOptions): Promise<Upload> {
-  if (typeof source === 'object' && 'open' in source) return source;
+  if (isUpload(source)) return source;
   const file = await openSource(source, filename);
   const facts = { filename: file.filename, size: file.size, head: await readHead(file.open()) };
   const otherwise = isText === true ? 'text/plain' : file.contentType;
@@ -69,6 +69,10 @@ export async function openUpload(source: UploadSource, { filename, isText }: Upl
   const advice = isUnsupported ? ' To send it as plain text, set isText.' : '';
   throw new RequestError({ code, message: why === undefined ? message : `${message} ${capitalized(why)}${advice}` });
 }
+
+/** A stream of Node.js has a member `open` too. */
+const isUpload = (source: UploadSource): source is Upload =>
+  typeof source === 'object' && source !== null && 'open' in source && 'contentType' in source;
 
 /** A file whose type may not be known. */
 type Opened = Omit<Upload, 'contentType'> & { readonly contentType: AttachmentType | undefined };
