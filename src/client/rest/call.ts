@@ -137,6 +137,9 @@ async function explainAbsence(
 const isForMissingRoute = ({ status, code }: RequestError): boolean =>
   status === 405 || status === 501 || (status === 404 && code !== 'AGENT_NOT_FOUND');
 
+/** A service may refuse a malformed id before it looks at the query. */
+const WELL_FORMED = { session_id: `sess_${'0'.repeat(26)}`, attachment_id: `att_${'0'.repeat(26)}` };
+
 async function isAbsent(context: RestContext, absence: Absence, path: string, input: Untyped): Promise<boolean> {
   const { signal, path: parameters = {} } = input;
   switch (absence) {
@@ -145,8 +148,11 @@ async function isAbsent(context: RestContext, absence: Absence, path: string, in
     case 'unknown':
       return false;
     case 'query': {
-      const asked = await sendRaw(context, { method: 'GET', path: `${fillPath(path, parameters)}?offered=`, signal });
-      return asked.status !== 400;
+      const isOffered = async (of: Untyped['path']): Promise<boolean> => {
+        const asked = { method: 'GET', path: `${fillPath(path, of ?? {})}?offered=`, signal } as const;
+        return (await sendRaw(context, asked)).status === 400;
+      };
+      return !(await isOffered(parameters)) && !(await isOffered({ ...parameters, ...WELL_FORMED }));
     }
     case 'getAgent':
     case 'getSession': {

@@ -89,6 +89,14 @@ describe('attachments', () => {
   });
 });
 
+describe('an id that is malformed', () => {
+  it('names something that does not exist, not something that the service does not offer', async () => {
+    await expect(client.download('att_none')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    const delivery = client.call('getDelivery', { path: { session_id: 'sess_none' }, query: { sequence: 1 } });
+    await expect(delivery).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
 describe('raw requests', () => {
   it('carry the bearer token, and a key for writes; any status is an answer', async () => {
     const headers = { 'content-type': 'application/json' };
