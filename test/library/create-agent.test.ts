@@ -521,7 +521,9 @@ describe('an agent of the library', () => {
     expect(() => createAgent({ limits })).toThrow(
       "limits has no option 'maxHops'. The options are replies, repliesPer",
     );
-    expect(() => createAgent('@me.bot' as unknown as object)).toThrow('createAgent takes an object with these options: handle, p');
+    expect(() => createAgent('@me.bot' as unknown as object)).toThrow(
+      'createAgent takes an object with these options: handle, p',
+    );
     await expect(boss().ask(undefined as unknown as string, 'x')).rejects.toThrow("'@undefined' is not a handle");
     const none = undefined as unknown as () => undefined;
     expect(() => create().onMessage(none)).toThrow('onMessage needs a function.');

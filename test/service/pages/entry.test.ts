@@ -3,7 +3,7 @@ import rust from 'highlight.js/lib/languages/rust';
 import { describe, expect, it } from 'vitest';
 import { renderAbout } from '../../../src/service/web/dashboard/agent-page.js';
 import { renderComposer, renderManage } from '../../../src/service/web/dashboard/compose.js';
-import { renderEntry } from '../../../src/service/web/dashboard/entries.js';
+import { gapInWords, renderEntry } from '../../../src/service/web/dashboard/entries.js';
 import { renderFrame, renderReaderPage } from '../../../src/service/web/dashboard/frame.js';
 import { renderKnock } from '../../../src/service/web/dashboard/knocks.js';
 import { prepareCode } from '../../../src/service/web/dashboard/markdown.js';
@@ -33,6 +33,21 @@ const entryOf = (said: object, isWhole: boolean): string => {
 const BRACKETS: unknown = JSON.parse(`[${'['.repeat(55)}${']'.repeat(55)}]`);
 const DEEP = { a: Array.from({ length: 2200 }, () => BRACKETS) };
 const MANY = Array.from({ length: 9000 }, (_, index) => ({ type: 'text', text: `part ${index}.` }));
+
+it.each([
+  [999, undefined],
+  [1_000, '+1.0 s'],
+  [9_949, '+9.9 s'],
+  [9_960, '+10 s'],
+  [59_499, '+59 s'],
+  [59_900, '+1 min'],
+  [3_569_000, '+59 min'],
+  [3_599_000, '+1 h'],
+  [84_599_000, '+23 h'],
+  [86_399_000, '+1 d'],
+])('A gap of %i ms is shown as %s, in the unit that a person would use', (ms, words) =>
+  expect(gapInWords(ms)).toBe(words),
+);
 
 describe('A message in a transcript', () => {
   it.each([

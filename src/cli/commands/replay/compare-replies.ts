@@ -57,14 +57,9 @@ interface Comparison {
   readonly duration_ms: number;
 }
 
-/** Only a model sees how a sender is related to the agent, and only the service knows it. */
-async function findRelations(
-  context: Context,
-  { rules }: ReplayOptions,
-  { me, isFile }: Recording,
-): Promise<FindRelation> {
-  const isTold = rules.protocol !== 'exec' || rules.recent > 0;
-  if (isFile || !isTold) return async () => 'anyone';
+/** Only the service knows how a sender is related to the agent. */
+async function findRelations(context: Context, { me, isFile }: Recording): Promise<FindRelation> {
+  if (isFile) return async () => 'anyone';
   return createRelations({ context, client: await context.client(), me, signal: context.signal });
 }
 
@@ -81,7 +76,7 @@ export async function compareReplies(context: Context, options: ReplayOptions): 
   const counts = { same: 0, different: 0 };
   let responder: Responder | undefined;
   try {
-    const findRelation = await findRelations(context, options, recording);
+    const findRelation = await findRelations(context, recording);
     let earlier: readonly Message[] = [];
     const sources: JsonSources = {
       findRelation,

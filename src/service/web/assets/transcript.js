@@ -212,10 +212,10 @@
   };
   const GROUP = 5 * 60_000;
   const gapInWords = (ms) => {
-    if (ms < 10_000) return `+${(ms / 1000).toFixed(1)} s`;
-    if (ms < 60_000) return `+${Math.round(ms / 1000)} s`;
-    if (ms < 3_600_000) return `+${Math.round(ms / 60_000)} min`;
-    return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
+    if (ms < 9_950) return `+${(ms / 1000).toFixed(1)} s`;
+    if (ms < 59_500) return `+${Math.round(ms / 1000)} s`;
+    if (ms < 59.5 * 60_000) return `+${Math.round(ms / 60_000)} min`;
+    return ms < 23.5 * 3_600_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
   };
   /**
    * Mirrors the service's markup for a loaded page: consecutive messages from one sender, and the time since the

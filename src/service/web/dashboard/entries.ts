@@ -442,10 +442,10 @@ export function renderMoment(
 /** The time since the event before; undefined: hardly any. The page's script says the same of events that arrive. */
 export function gapInWords(ms: number): string | undefined {
   if (ms < 1_000) return undefined;
-  if (ms < 10_000) return `+${(ms / 1_000).toFixed(1)} s`;
-  if (ms < 60_000) return `+${Math.round(ms / 1_000)} s`;
-  if (ms < 3_600_000) return `+${Math.round(ms / 60_000)} min`;
-  return ms < 86_400_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
+  if (ms < 9_950) return `+${(ms / 1_000).toFixed(1)} s`;
+  if (ms < 59_500) return `+${Math.round(ms / 1_000)} s`;
+  if (ms < 59.5 * 60_000) return `+${Math.round(ms / 60_000)} min`;
+  return ms < 23.5 * 3_600_000 ? `+${Math.round(ms / 3_600_000)} h` : `+${Math.round(ms / 86_400_000)} d`;
 }
 
 /** What happened, with members of the payload in braces. */
