@@ -326,7 +326,7 @@
     if (found.length === 0) return;
     waiting = [];
     // The event of a scroll may come only after these entries, which move the end.
-    if (scrollY > lastY) look();
+    if (scrollY !== lastY) look();
     for (const { entries, hasMore, manage, composer, ...status } of found) {
       if (entries?.length > 0) document.getElementById('nothing')?.remove();
       if (entries) isBehind = addAll(entries) || hasMore;
