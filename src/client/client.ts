@@ -10,7 +10,7 @@ import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { Credential } from './credentials/credential.js';
 import type { ServiceAddresses } from './http/address.js';
 import { readAddresses, secureUrl } from './http/address.js';
-import { RequestError, timeout } from './http/request-error.js';
+import { clientClosed, RequestError, timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
 import type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
 import type { Download, DownloadOptions, UploadOptions, UploadSource } from './rest/attachments.js';
@@ -149,7 +149,7 @@ export function connect(options: ClientOptions): Client {
     return withinTime(transport, timeoutMs, open.signal, work).finally(open.release);
   };
   const close = async (): Promise<void> => {
-    life.abort(new Error('The client was closed.'));
+    life.abort(clientClosed());
     if (options.transport === undefined) await transport.close();
   };
   const callWith = <Name extends Operation>(operation: Name, input: CallInput<Name>) =>

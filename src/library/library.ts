@@ -9,7 +9,7 @@
  */
 import { type Client, type ClientOptions, connect as connectWith } from '../client/client.js';
 import type { ServiceAddresses } from '../client/http/address.js';
-import { abortion } from '../client/http/request-error.js';
+import { abortion, clientClosed } from '../client/http/request-error.js';
 import { requireKnownOptions } from '../kit/suggest.js';
 import { findIdentity, type IdentityOptions } from './identity.js';
 
@@ -65,7 +65,7 @@ export function connect(options: ClientOptions | FoundClientOptions = {}): Clien
     return (await identity).client();
   };
   const close = async (): Promise<void> => {
-    life.abort(new Error('The client was closed.'));
+    life.abort(clientClosed());
     await (await identity?.catch(() => undefined))?.close();
   };
   return {

@@ -71,7 +71,8 @@ describe('a client without credentials of its own', () => {
     const ofAgent = await agent.client();
     await Promise.all([whoIs(client), whoIs(ofAgent)]);
     await Promise.all([client.close(), agent.close()]);
-    for (const closed of [client, ofAgent]) await expect(whoIs(closed)).rejects.toMatchObject({ code: 'ASP_ABORTED' });
+    for (const closed of [client, ofAgent])
+      await expect(whoIs(closed)).rejects.toMatchObject({ code: 'ASP_ABORTED', message: 'The client was closed.' });
   });
 });
 

@@ -194,13 +194,17 @@ export function abortion(signal: AbortSignal, outcome: Outcome): RequestError {
   const reason: unknown = signal.reason;
   if (reason instanceof RequestError && reason.code === 'ASP_TIMEOUT') return timeout(outcome, reason.message);
   if (reason instanceof Error && reason.name === 'TimeoutError') return timeout(outcome);
-  return new RequestError({
-    code: 'ASP_ABORTED',
-    message: 'The request was canceled.',
-    isRetryable: false,
-    outcome,
-    cause: reason,
-  });
+  const isClosed = reason instanceof RequestError && reason.code === 'ASP_ABORTED';
+  return aborted(isClosed ? reason.message : 'The request was canceled.', outcome, reason);
+}
+
+function aborted(message: string, outcome: Outcome, cause?: unknown): RequestError {
+  return new RequestError({ code: 'ASP_ABORTED', message, isRetryable: false, outcome, cause });
+}
+
+/** Why every call of a closed client ends. */
+export function clientClosed(): RequestError {
+  return aborted('The client was closed.', 'not_applied');
 }
 
 /** The deadline passed, or the other side was silent for too long. */
