@@ -42,6 +42,8 @@ import {
   createApp,
   createHostGuard,
   createHttpServer,
+  endConnections,
+  endServer,
   type HostGuard,
   listen,
   loopbackNames,
@@ -235,7 +237,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const certificate = await readCertificate(options);
     const server = createHttpServer((request, response) => listener(request, response), certificate);
     const port = await listen(server, options.host, options.port);
-    undo.push(() => closeServer(server));
+    undo.push(() => endServer(server));
     const watch = await createWatch(options);
     undo.push(() => watch.stop());
     const log = options.log ?? SILENT;
@@ -535,7 +537,7 @@ async function stopAll(running: Running): Promise<void> {
   running.dashboard.stop();
   running.mcp.stop();
   await Promise.all([within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {}), realtime.closeSockets()]);
-  server.closeAllConnections();
+  endConnections(server);
   await closed;
   await app.fastify.close();
   // Once its sockets are gone, the others may consider it dead too.

@@ -155,6 +155,24 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     expect(await ask(await openTls(service), '/health', port, '"ok":true')).toMatch(/^HTTP\/1\.1 200/);
   });
 
+  it('closes a connection that does not finish its handshake within ten seconds', async () => {
+    const { port } = await start();
+    const silent = connect({ host: '127.0.0.1', port });
+    open.add(silent);
+    silent.write(Buffer.from('16030100c8010000c40303', 'hex'));
+    await new Promise((resolve) => silent.once('close', resolve).resume());
+  }, 30_000);
+
+  it('stops at once while connections have not finished their handshakes', async () => {
+    const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', certificate: good });
+    const silent = connect({ host: '127.0.0.1', port: service.port });
+    open.add(silent);
+    silent.on('error', () => {}).resume();
+    await new Promise((resolve) => silent.once('connect', resolve));
+    expect(await ask(await openTls(service), '/health', service.port, '"ok":true')).toMatch(/^HTTP\/1\.1 200/);
+    await service.stop();
+  });
+
   it('serves a renewed certificate within a minute; open connections continue, and an unusable one is reported once', async () => {
     const clock = createTestClock(Date.now());
     const lines: string[] = [];

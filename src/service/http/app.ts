@@ -231,6 +231,8 @@ function createEncrypted(options: ServerOptions, listener: RequestListener, cert
   const handshake = { handshakeTimeout: HEADERS_TIMEOUT_MS };
   const server = createTlsServer({ ...options, ...certificate.options, ...handshake }, listener);
   certificate.attach(server);
+  // Without a finished handshake, an answer could not be encrypted and would wait forever.
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
   return server;
 }
 
@@ -508,6 +510,19 @@ export async function listen(server: Server, host: string, port: number): Promis
 /** Accepts no more connections; resolves when the open ones have ended. */
 export function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
+}
+
+/** Ends all connections. Node's own function leaves those alone whose TLS handshake is not finished. */
+export function endConnections(server: Server): void {
+  server.closeAllConnections();
+  for (const socket of freshConnections.get(server)?.values() ?? []) socket.destroy();
+}
+
+/** Accepts no more connections, and ends the open ones. */
+export async function endServer(server: Server): Promise<void> {
+  const closed = closeServer(server);
+  endConnections(server);
+  await closed;
 }
 
 function toStartError(error: Error & { code?: string }, host: string, port: number): OperatorError {

@@ -9,7 +9,7 @@ import type { DatabaseLoad } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
-import { closeServer, createHostGuard, createHttpServer, listen, loopbackNames } from '../http/app.js';
+import { createHostGuard, createHttpServer, endServer, listen, loopbackNames } from '../http/app.js';
 import type { ServerCertificate } from '../http/certificate.js';
 import { readBearer } from '../http/pipeline.js';
 import type { Backlog, DatabaseMeasures } from '../store/operator.js';
@@ -344,10 +344,6 @@ export async function serveMetrics(
   const guardHost = createHostGuard(isLoopbackHost(host) ? loopbackNames(bound, url) : undefined);
   return {
     url,
-    close() {
-      const closed = closeServer(server);
-      server.closeAllConnections();
-      return closed;
-    },
+    close: () => endServer(server),
   };
 }

@@ -25,10 +25,10 @@ import type { Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
 import {
-  closeServer,
   createApp,
   createHostGuard,
   createHttpServer,
+  endServer,
   type HostGuard,
   isFromThisMachine,
   listen,
@@ -441,9 +441,7 @@ async function serveOperator(
   return {
     url: `${root}${OPERATOR_PATH}`,
     async close() {
-      const closed = closeServer(server);
-      server.closeAllConnections();
-      await closed;
+      await endServer(server);
       await app.fastify.close();
     },
   };
