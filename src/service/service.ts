@@ -227,11 +227,14 @@ export interface RunningService extends Addresses {
   stop(): Promise<void>;
 }
 
+/** The steps that end the parts of a service, in the order in which the parts were started. */
+type Undo = (() => unknown)[];
+
 /** Starts a service, or throws an `OperatorError` and leaves nothing behind. */
 export async function startService(options: ServiceOptions): Promise<RunningService> {
   const address = toAddressOptions(options);
   requireSafeAddress(address);
-  const undo: (() => unknown)[] = [];
+  const undo: Undo = [];
   try {
     let listener: RequestListener = answerNotReady;
     const certificate = await readCertificate(options);
@@ -265,10 +268,11 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     };
     const metricsUrl = await watch.start(context, { backups: findBackups(options), certificate });
     return await composeService({
-      ...{ options, context, server, port, useListener, watch, metricsUrl, certificate, stopFollowing },
+      ...{ options, context, server, port, useListener, watch, metricsUrl, certificate, stopFollowing, undo },
     });
   } catch (error) {
-    for (const step of undo.reverse()) await step();
+    const { clock = systemClock, log = SILENT } = options;
+    await within(clock, LEAVE_MS, leave(log, undo.reverse()), () => {});
     throw isOutage(error) ? explainOutage(error) : error;
   }
 }
@@ -355,6 +359,7 @@ export interface ServiceParts {
   readonly stopFollowing?: (() => Promise<void>) | undefined;
   readonly watch: Watch;
   readonly metricsUrl: string | undefined;
+  readonly undo: Undo;
 }
 
 interface WatchedContext {
@@ -423,7 +428,7 @@ function openApp({ options, server, port, useListener }: ServiceParts, context: 
 
 /** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
-  const { options, server, port, watch, metricsUrl, certificate, stopFollowing } = parts;
+  const { options, server, port, watch, metricsUrl, certificate, stopFollowing, undo } = parts;
   const { outsideNetwork, seeds = [], version = '', rehearsal = {} } = options;
   const { context, inboxes, recent } = watchContext(parts.context);
   const { settings } = context;
@@ -462,25 +467,33 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     },
     askToStop: stopRequest.ask,
   };
+  undo.push(dashboard.stop, mcp.close, mcp.stop);
   const remoteOperator =
     options.remoteOperators &&
     (await offerRemoteOperator(context, { ...options.remoteOperators, certificate }, operatorOptions));
+  if (remoteOperator !== undefined) undo.push(remoteOperator.close);
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(toAddressOptions(options), port),
     options: operatorOptions,
   });
+  undo.push(operator.close);
   await app.fastify.ready();
 
+  undo.push(health.stop);
   await health.start();
   const { processId } = health;
   const { whenFree } = app.exchanges;
   const sockets = await attachRealtime(server, context, { verifier, guardHost, processId, whenFree, isFollowed });
   realtime = sockets;
+  undo.push(sockets.stop, sockets.closeSockets);
   open();
   reportEvents(context, rehearsal);
   inboxes.start();
+  undo.push(() => inboxes.stop());
   const stopHousekeeping = startHousekeeping(context, keys, health);
+  undo.push(stopHousekeeping);
   webPush = await openWebPush(context, outsideNetwork);
+  if (webPush !== undefined) undo.push(webPush.stop);
   const webhooks = await openWebhooks(context, outsideNetwork);
 
   const running: Running = {
@@ -556,12 +569,18 @@ async function stopAll(running: Running): Promise<void> {
     watch.stop,
   ];
   const open = [context.bus, context.database, context.files];
-  const left = leave(context, [...steps, ...open.map((one) => () => one.close())]);
+  const left = leave(context.log, [...steps, ...open.map((one) => () => one.close())]);
   await within(context.clock, LEAVE_MS, left, () => {});
 }
 
-async function leave({ log }: ServiceContext, steps: readonly (() => Promise<void>)[]): Promise<void> {
-  for (const step of steps) await step().catch((error) => log.error('stop_failed', error));
+/** A step that fails does not keep the others from being taken. */
+async function leave(log: Log, steps: readonly (() => unknown)[]): Promise<void> {
+  for (const step of steps)
+    try {
+      await step();
+    } catch (error) {
+      log.error('stop_failed', error);
+    }
 }
 
 /** An existing seed stays as it is. */

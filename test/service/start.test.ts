@@ -7,10 +7,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isStartError } from '../../src/service/core/errors.js';
 import { type ServiceOptions, startService } from '../../src/service/service.js';
+import { loadSqlite } from '../../src/service/store/sqlite-driver.js';
 import { operate } from '../support/actors.js';
 import { list, text } from '../support/json.js';
 import { rawBytes } from '../support/raw-http.js';
 import { startTestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 let directory: string;
 beforeAll(async () => {
@@ -98,6 +100,34 @@ describe('a service does not start', () => {
     );
     expect(await failure({ publicUrl: 'https://asp.example' })).toBe('it started');
     expect(await failure({ host: '0.0.0.0', isBehindProxy: true })).toBe('it started');
+  });
+
+  it('if its last step fails, and then ends what it had started', async () => {
+    const data = { directory: join(directory, 'late') };
+    expect(await failure({ data })).toBe('it started');
+    const file = (await loadSqlite())(join(data.directory, 'asp.sqlite'));
+    file.exec(
+      "CREATE TRIGGER no_keys BEFORE UPDATE OF push_keys ON service_key BEGIN SELECT RAISE(ABORT, 'no keys'); END",
+    );
+    file.close();
+    const tokens = [{ name: '', token: 'a'.repeat(32) }];
+    const late: Partial<ServiceOptions> = {
+      ...{ data, isBehindProxy: true, metricsPort: 0, remoteOperators: { host: '127.0.0.1', port: 0, tokens } },
+      webPush: 'mailto:ops@asp.example',
+    };
+    const countOpen = (): number =>
+      process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap' || name === 'Timeout').length;
+    const before = countOpen();
+    expect(String(await failure(late))).toContain('no keys');
+    await until('all ports and timers are gone', async () => countOpen() === before);
+    const open = await startService({
+      ...BASE,
+      isBehindProxy: true,
+      metricsPort: 0,
+      remoteOperators: { host: '127.0.0.1', port: 0, tokens },
+    });
+    expect(countOpen()).toBeGreaterThan(before + 3);
+    await open.stop();
   });
 
   it('with an invalid public URL', async () => {

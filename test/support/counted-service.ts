@@ -108,6 +108,7 @@ export async function startCountedService(options: {
     },
     watch: { meter: unmetered, start: async () => undefined, stop: async () => {} },
     metricsUrl: undefined,
+    undo: [],
   });
   const place = await discover(service.baseUrl);
   const operator = { url: service.operatorUrl, secret: service.operatorSecret };

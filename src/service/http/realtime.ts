@@ -221,6 +221,7 @@ export async function attachRealtime(
       throw error;
     }
   };
+  await presence.start();
   const stopClosing = closeRevoked(context, processId, sockets);
   const stopWatchingEpochs = closeOnNewEpoch(context, sockets);
 
@@ -229,7 +230,6 @@ export async function attachRealtime(
     await accept(handshake, await admit(handshake.request));
   });
 
-  await presence.start();
   return {
     refuseNew() {
       isStopping = true;

@@ -111,6 +111,7 @@ export class ServiceProcess implements Life {
       },
       watch: { meter: unmetered, start: async () => undefined, stop: async () => {} },
       metricsUrl: undefined,
+      undo: [],
     });
     if (this.isDead) return;
     this.#server = server;
