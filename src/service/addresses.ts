@@ -31,12 +31,17 @@ export function requireSafeAddress({ host, publicUrl, isBehindProxy, isEncrypted
 }
 
 /**
- * Whether all clients seem to be on this machine but are not: a proxy terminates TLS for the public URL, and the
- * service does not trust it about addresses. One stranger must not use up what all clients share.
+ * Whether all clients seem to be on this machine but are not: something on it passes on what comes for the public URL, and
+ * the service does not trust it about addresses. One stranger must not use up what all clients share.
  */
-export function isAddressShared({ publicUrl, isBehindProxy, isEncrypted }: AddressOptions): boolean {
-  if (isBehindProxy || isEncrypted === true) return false;
+export function isAddressShared({ host, publicUrl, isBehindProxy }: AddressOptions): boolean {
+  if (isBehindProxy || !isLoopbackHost(host)) return false;
   return publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
+}
+
+/** Whether requests of strangers come from different addresses. */
+export function seesAddresses({ host, isBehindProxy }: AddressOptions): boolean {
+  return isBehindProxy || !isLoopbackHost(host);
 }
 
 /** The name that the certificate must have; undefined: a proxy has the one that clients see. */

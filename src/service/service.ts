@@ -10,6 +10,7 @@ import {
   isAddressShared,
   nameToCertify,
   requireSafeAddress,
+  seesAddresses,
   toAddresses,
 } from './addresses.js';
 import type { AttachmentBucket, BucketCredentials } from './attachments/bucket.js';
@@ -411,6 +412,7 @@ function openApp({ options, server, port, useListener }: ServiceParts, context: 
     },
     guardHost,
     isBehindProxy,
+    seesAddresses: seesAddresses(toAddressOptions(options)),
     metadataUrl: resourceMetadataUrl(addresses.baseUrl),
     clock,
     random,

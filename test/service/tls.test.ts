@@ -10,6 +10,7 @@ import { WebSocket } from 'ws';
 
 import { OperatorError } from '../../src/service/core/errors.js';
 import { type RunningService, type ServiceOptions, startService } from '../../src/service/service.js';
+import { REQUESTS_PER_ADDRESS_MAX } from '../../src/wire/limit.js';
 import { type Authority, type Certificate, createAuthority } from '../support/certificates.js';
 import { createTestClock } from '../support/clock.js';
 import { freePort } from '../support/free-port.js';
@@ -47,9 +48,15 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     return service;
   }
 
-  async function openTls({ port }: Pick<RunningService, 'port'>, servername = 'localhost'): Promise<TLSSocket> {
+  async function openTls(
+    { port }: Pick<RunningService, 'port'>,
+    servername = 'localhost',
+    localAddress = '127.0.0.1',
+  ): Promise<TLSSocket> {
     const ca = readFileSync(authority.file);
-    const socket = connectTls({ host: '127.0.0.1', port, ca, servername, checkServerIdentity: () => undefined });
+    const checkServerIdentity = () => undefined;
+    const under = connect({ host: '127.0.0.1', port, localAddress });
+    const socket = connectTls({ socket: under, ca, servername, checkServerIdentity });
     open.add(socket);
     socket.on('error', () => {});
     await new Promise((resolve, reject) => socket.once('secureConnect', resolve).once('close', reject));
@@ -108,6 +115,30 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     expect(service.isAddressShared).toBe(false);
     expect(service.baseUrl).toBe(`https://asp.test:${port}/v1`);
     expect(await ask(await openTls(service), '/health', port, '"ok":true')).toMatch(/^HTTP\/1\.1 200/);
+  });
+
+  it('has clients that share an address if it listens only on loopback for a public URL', async () => {
+    const certificate = authority.issue('asp.test');
+    const service = await start({ publicUrl: 'https://asp.test', certificate });
+    expect(service.isAddressShared).toBe(true);
+  });
+
+  it(`answers at most ${REQUESTS_PER_ADDRESS_MAX} requests of one address at once`, async () => {
+    const certificate = authority.issue('asp.test');
+    const service = await start({ host: '0.0.0.0', publicUrl: 'https://asp.test', certificate });
+    const status = async (localAddress?: string): Promise<number> => {
+      const socket = await openTls(service, 'localhost', localAddress);
+      const text = await ask(socket, '/health', service.port, '\r\n\r\n');
+      socket.destroy();
+      return Number(text.split(' ')[1]);
+    };
+    const head = ['POST /token HTTP/1.1', 'host: x', 'content-length: 100'];
+    for (let count = 0; count < REQUESTS_PER_ADDRESS_MAX; count += 1) {
+      const socket = await openTls(service);
+      socket.write(`${[...head, 'content-type: application/x-www-form-urlencoded'].join('\r\n')}\r\n\r\n`);
+    }
+    await until('the address is refused', async () => (await status()) === 429);
+    expect(await status('127.0.0.2')).toBe(200);
   });
 
   it('encrypts the ports for operators and for metrics where other machines reach them, and only there', async () => {

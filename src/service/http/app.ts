@@ -295,6 +295,8 @@ export interface AppOptions {
   readonly useListener: (listener: RequestListener) => void;
   readonly guardHost: HostGuard;
   readonly isBehindProxy: boolean;
+  /** Whether requests of strangers come from different addresses. */
+  readonly seesAddresses: boolean;
   /** Where the REST interface publishes its metadata. The operator interface has none. */
   readonly metadataUrl?: string;
   readonly clock: Clock;
@@ -356,7 +358,7 @@ export function createApp(options: AppOptions): App {
     if (options.clock.isSystem !== true) reply.raw.setHeader('date', new Date(options.clock.now()).toUTCString());
     done();
   });
-  if (options.isBehindProxy) boundByAddress(fastify, exchanges);
+  if (options.seesAddresses) boundByAddress(fastify, exchanges);
   const { debug } = options.log;
   if (debug !== undefined)
     fastify.addHook('onRequest', (request, _reply, done) => {
@@ -440,7 +442,7 @@ export function watchAnswer(
   else log.warn('request', undefined, fields);
 }
 
-/** Before authentication, only the address tells strangers apart; without a proxy it is this machine's own. */
+/** Before authentication, only the address tells strangers apart. */
 function boundByAddress(fastify: FastifyInstance, exchanges: Exchanges): void {
   const ofAddresses = createSemaphore({
     max: REQUESTS_PER_ADDRESS_MAX,

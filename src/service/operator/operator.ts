@@ -429,6 +429,7 @@ async function serveOperator(
     },
     guardHost: guard(port, root),
     isBehindProxy,
+    seesAddresses: isBehindProxy || !isLoopbackHost(host),
     clock: context.clock,
     random: context.random,
     tracer: context.tracer,
