@@ -58,19 +58,22 @@ export function strangersLines(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(DECEPTIVE, '');
 }
 
-const EACH_DECEPTIVE = new RegExp(`(${DECEPTIVE.source})`, 'g');
+/** Characters that no one sees and programs read: fillers, tags and rare variation selectors. Some scripts and flags need them. */
+const UNSEEN = /[\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0\u{e0000}-\u{e0fff}]/u;
+
+const EACH_ODD = new RegExp(`(${DECEPTIVE.source}|${UNSEEN.source})`, 'gu');
 
 /**
- * A stranger's text as it was sent. A deceptive character shows its number, affects nothing around it, and is copied like
+ * A stranger's text as it was sent. A deceptive or unseen character shows its number, affects nothing around it, and is copied like
  * any other.
  */
 export function exactText(text: string): Html {
-  return html`${text.split(EACH_DECEPTIVE).map((piece, index) => (index % 2 === 0 ? piece : exactCharacter(piece)))}`;
+  return html`${text.split(EACH_ODD).map((piece, index) => (index % 2 === 0 ? piece : exactCharacter(piece)))}`;
 }
 
 /** A browser reads a carriage return in markup as a line break unless it is written as a reference. */
 function exactCharacter(character: string): Html {
-  const number = character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
+  const number = character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
   return html`<bdi class="odd" data-number="U+${number}">${character === '\r' ? { markup: '&#13;' } : character}</bdi>`;
 }
 

@@ -143,7 +143,7 @@ describe('A transcript', () => {
 
   it('has the text of a message exactly as it was sent, with hidden characters made visible', async () => {
     const session = await openSession('raw');
-    await other.mustSend(session, `**bold** ${HOSTILE}\r\nend`);
+    await other.mustSend(session, `**bold** ${HOSTILE}\r\nend unseen\u{e0041}`);
     const path = `${pathOf(session)}/events/3`;
     expect((await get(pathOf(session))).text).toContain(`href="${path}?raw=1">Raw`);
     const { text: html } = await get(`${path}?raw=1`);
@@ -151,6 +151,7 @@ describe('A transcript', () => {
     expect(code).toMatch(/^\*\*bold\*\* &lt;script&gt;alert\(1\)&lt;\/script&gt;/);
     expect(code).toContain('<bdi class="odd" data-number="U+202E">\u202e</bdi>txt.exe');
     expect(code).toContain('<bdi class="odd" data-number="U+000D">&#13;</bdi>\nend');
+    expect(code).toContain('unseen<bdi class="odd" data-number="U+E0041">\u{e0041}</bdi>');
     expect(html).toContain(`href="${path}">Formatted`);
     expect((await get(path)).text).toContain('<strong>bold</strong>');
   });
