@@ -138,6 +138,10 @@ describe('asp serve --operator-port', () => {
     [`--operator-port 0 --operator-token-file ${write('short', 'maria short')}`, /no token that is hard to guess/],
     [`--operator-port 0 --operator-token-file ${write('long', `maria the ${TOKEN}`)}`, /neither a token nor a name/],
     [`--operator-port 0 --operator-token-file ${write('none', '# maria')}`, /contains no token/],
+    [
+      `--operator-port 0 --operator-token-file ${write('twice', `maria ${TOKEN}\ntom ${TOKEN}`)}`,
+      /contains a token twice.*tell its holders apart/s,
+    ],
   ])('%s is refused with the reason, which repeats no token', async (words, reason) => {
     const { code, out, err } = await runWords(`serve --port 0 --data memory ${words}`);
     expect({ code, out }).toEqual({ code: 2, out: '' });

@@ -649,6 +649,10 @@ export function readRemoteOperators(settings: Settings): ServiceOptions['remoteO
       return { name, token: requireToken('operator-token-file', path, token) };
     });
   if (tokens.length === 0) throw usageError(`${path} (--operator-token-file) contains no token.`);
+  if (new Set(tokens.map(({ token }) => token)).size < tokens.length)
+    throw usageError(`${path} (--operator-token-file) contains a token twice.`, {
+      why: 'the log of actions could not tell its holders apart.',
+    });
   return { host, port, tokens };
 }
 
