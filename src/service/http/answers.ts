@@ -168,6 +168,9 @@ function toErrorEnvelope(code: ErrorCode, message: string): string {
 /** The methods that an address answers with 405 if it does not have them. Any other method gets 404. */
 export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
+/** A public address that answers HEAD too: monitors and programs that show a preview of a link ask with it. */
+export const GET_AND_HEAD = { exposeHeadRoute: true } as const;
+
 /** The length up to which the router reads a parameter of a path. */
 export const PATH_PARAMETER_MAX_LENGTH = 500;
 

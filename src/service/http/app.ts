@@ -30,6 +30,7 @@ import {
   answerOfError,
   answerWith,
   createOtherMethods,
+  GET_AND_HEAD,
   JSON_TYPE,
   type OtherMethods,
   PATH_PARAMETER_MAX_LENGTH,
@@ -385,7 +386,7 @@ export function createApp(options: AppOptions): App {
     if (refusal === undefined) throw new ServiceError('NOT_FOUND');
     return refusal;
   });
-  fastify.get(HEALTH_PATH, (_request, reply) =>
+  fastify.get(HEALTH_PATH, GET_AND_HEAD, (_request, reply) =>
     sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}'), options.log),
   );
   return {

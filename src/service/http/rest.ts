@@ -6,7 +6,7 @@ import { OPENAPI_PATH, READY_PATH } from '../../wire/http.js';
 import { toAttachmentId, toFileId } from '../../wire/id.js';
 import type { Attachment } from '../../wire/schemas/attachment.js';
 import type { Actor, ServiceContext } from '../core/context.js';
-import { answerWith, JSON_TYPE, METHODS, methodNotAllowed, sendAnswer } from './answers.js';
+import { answerWith, GET_AND_HEAD, JSON_TYPE, METHODS, methodNotAllowed, sendAnswer } from './answers.js';
 import type { AddressBook } from './app.js';
 import { answerCall, type Call, type PresentedReply, presentAsItIs, type Rest } from './pipeline.js';
 
@@ -147,12 +147,12 @@ export function registerProbes(
   { log, settings }: Pick<ServiceContext, 'log' | 'settings'>,
   health: { requireReady(): Promise<void> },
 ): void {
-  app.get(READY_PATH, async (_request, reply) => {
+  app.get(READY_PATH, GET_AND_HEAD, async (_request, reply) => {
     await health.requireReady();
     return sendAnswer(reply, answerWith(200, JSON_TYPE, '{"ok":true}'), log);
   });
   let description: Promise<string> | undefined;
-  app.get(OPENAPI_PATH, async (_request, reply) => {
+  app.get(OPENAPI_PATH, GET_AND_HEAD, async (_request, reply) => {
     description ??= import('./openapi.js').then(({ describeApi }) => JSON.stringify(describeApi(settings.addresses)));
     return sendAnswer(reply, answerWith(200, JSON_TYPE, await description), log);
   });

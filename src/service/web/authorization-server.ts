@@ -4,6 +4,7 @@ import { MCP_PATH } from '../../wire/mcp.js';
 import { RESOURCE_METADATA_PATH, SERVER_METADATA_PATH } from '../../wire/oauth.js';
 import { SOCKET_PATH } from '../../wire/realtime.js';
 import type { ServiceContext } from '../core/context.js';
+import { GET_AND_HEAD } from '../http/answers.js';
 import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
@@ -94,7 +95,7 @@ function registerPublished(scope: FastifyInstance, server: AuthorizationServer):
     [PATH.keySet]: () => server.keys.publicKeySet(),
   };
   for (const [path, read] of Object.entries(documents)) {
-    scope.get(path, async (_request, reply) =>
+    scope.get(path, GET_AND_HEAD, async (_request, reply) =>
       reply.headers({ 'cache-control': PUBLISHED, 'x-content-type-options': 'nosniff' }).send(await read()),
     );
   }

@@ -39,6 +39,25 @@ async function probe(database: Database, whileAsked: (clock: ReturnType<typeof c
   return answer;
 }
 
+it('HEAD gets the status of each public document and probe, without a body', async () => {
+  const service = await startTestService();
+  const paths = [
+    '/health',
+    '/ready',
+    '/openapi.json',
+    '/.well-known/oauth-authorization-server',
+    '/.well-known/jwks.json',
+  ];
+  for (const path of [...paths, '/v1/.well-known/oauth-protected-resource']) {
+    const [get, head] = await Promise.all(
+      ['GET', 'HEAD'].map((method) => request(`${service.authUrl}${path}`, { method })),
+    );
+    expect({ path, status: head?.status, text: head?.text }).toEqual({ path, status: 200, text: '' });
+    expect(head?.headers['content-length']).toBe(get?.headers['content-length']);
+  }
+  await service.stop();
+});
+
 describe('readiness', () => {
   it('answers like health while requests are accepted', async () => {
     const service = await startTestService();

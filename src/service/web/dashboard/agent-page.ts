@@ -5,6 +5,7 @@ import { getPublicPath, parseSkills } from '../../agents/agents.js';
 import { signPicture } from '../../attachments/agent-picture.js';
 import type { Addresses, ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
+import { GET_AND_HEAD } from '../../http/answers.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { type AgentRecordRow, findAgentByHandle } from '../../store/agents.js';
 import { redirect } from '../api-scope.js';
@@ -13,7 +14,7 @@ import { type Html, html, renderAgentFace, renderName, strangersLines, strangers
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { aspCommand, renderCommand } from './frame.js';
 import { type ColorCode, prepareCode, renderMarkdown } from './markdown.js';
-import { answerStranger, GET_AND_HEAD, type PageBounds } from './page-bounds.js';
+import { answerStranger, type PageBounds } from './page-bounds.js';
 import { NEW_SESSION_PATH } from './sessions.js';
 
 /** In place of the letter, but only where one agent is shown on its own: its owner chose the picture. */

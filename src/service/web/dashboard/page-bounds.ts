@@ -58,9 +58,6 @@ export function createPageBounds(context: Pick<ServiceContext, 'clock' | 'limits
   };
 }
 
-/** Their pages answer HEAD too: programs that show a preview of a link ask with it whether the link works. */
-export const GET_AND_HEAD = { exposeHeadRoute: true } as const;
-
 /** Answers someone who may not be signed in, or says that they have opened too many pages. */
 export async function answerStranger(
   { context }: AuthorizationServer,

@@ -5,6 +5,7 @@ import { signAccountDownload } from '../../attachments/attachments.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query, Transaction } from '../../core/database.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
+import { GET_AND_HEAD } from '../../http/answers.js';
 import { endAt, findExtent, readAccountRows, toEnvelope } from '../../messaging/events.js';
 import { getQuery, type Parameters, readParameters } from '../../oauth/parameters.js';
 import { hashSecret } from '../../oauth/secret.js';
@@ -38,7 +39,7 @@ import {
   renderTrail,
   type View,
 } from './frame.js';
-import { answerStranger, GET_AND_HEAD, type PageBounds } from './page-bounds.js';
+import { answerStranger, type PageBounds } from './page-bounds.js';
 import { pathOfSession, renderTopic } from './sessions.js';
 import { letShowSecret, takeSecret } from './shown-secret.js';
 import {
