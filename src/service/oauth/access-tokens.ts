@@ -277,8 +277,9 @@ export interface SigningKeyFacts {
 
 interface LoadedKey {
   readonly row: SigningKeyRow;
-  readonly privateKey: CryptoKey;
   readonly publicKey: CryptoKey;
+  /** Opened when the key first signs: another service may have sealed it with a key that this one does not have. */
+  readonly openPrivate: () => Promise<CryptoKey>;
 }
 
 /** Reads the keys, and creates the first one on the first start. Keys that `keySeal` would store differently are stored again. */
@@ -287,8 +288,9 @@ export async function openSigningKeys(context: KeysContext, keySeal = createKeyS
   const ring = createRing(context, keySeal);
   await ring.reload();
   for (const { row } of ring.keys()) {
+    const text = keySeal.open(row.kid, row.private_jwk);
     if (!keySeal.isOutdated(row.kid, row.private_jwk)) continue;
-    const sealed = keySeal.close(row.kid, keySeal.open(row.kid, row.private_jwk));
+    const sealed = keySeal.close(row.kid, text);
     await database.write((transaction) => replacePrivateKey(transaction, row, sealed));
   }
   if (ring.keys().length === 0) {
@@ -315,7 +317,7 @@ export async function openSigningKeys(context: KeysContext, keySeal = createKeyS
   return {
     async signingKey() {
       const signing = keyThatSigns(await ring.notOlderThan(RELOAD_AFTER_MS), clock.now());
-      return { kid: signing.row.kid, key: signing.privateKey };
+      return { kid: signing.row.kid, key: await signing.openPrivate() };
     },
     async verificationKey(kid) {
       const find = (keys: readonly LoadedKey[]): LoadedKey | undefined => keys.find((loaded) => loaded.row.kid === kid);
@@ -405,9 +407,12 @@ async function createKey(keySeal: KeySeal): Promise<NewKey> {
 
 async function loadKey(row: SigningKeyRow, known: LoadedKey | undefined, keySeal: KeySeal): Promise<LoadedKey> {
   if (known !== undefined) return { ...known, row };
-  const privateJwk = keySeal.open(row.kid, row.private_jwk);
-  const [privateKey, publicKey] = await Promise.all([importKey(privateJwk), importKey(row.public_jwk)]);
-  return { row, privateKey, publicKey };
+  let opened: Promise<CryptoKey> | undefined;
+  const openPrivate = async (): Promise<CryptoKey> => {
+    opened ??= importKey(keySeal.open(row.kid, row.private_jwk));
+    return opened;
+  };
+  return { row, publicKey: await importKey(row.public_jwk), openPrivate };
 }
 
 async function importKey(json: string): Promise<CryptoKey> {

@@ -68,6 +68,18 @@ describe('private signing keys', () => {
     expect(await stored()).toEqual(before);
   });
 
+  it('that another service sealed with an unknown key end no token before they sign', async () => {
+    const [behind, ahead] = [await open(one), await open(two, one)];
+    const token = await sign(behind);
+    await ahead.rotateKeys();
+    expect(await behind.listKeys()).toHaveLength(2);
+    expect(await verify(token, behind)).toBe('agent');
+    expect(await verify(await sign(behind), ahead)).toBe('agent');
+    stage.clock.advance(10 * 60_000);
+    await expect(sign(behind)).rejects.toMatchObject({ code: 'KEYS_NOT_USABLE' });
+    expect(await verify(await sign(ahead), behind)).toBe('agent');
+  });
+
   it('are sealed again with a new key before the old one, which is then no longer needed', async () => {
     const token = await sign(await open(one));
     await open(two, one);
