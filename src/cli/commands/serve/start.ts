@@ -266,7 +266,12 @@ async function translateStartError(error: unknown, settings: Ports, own: readonl
         why: 'use a certificate (--public-url https://… --tls-cert … --tls-key …), or put a proxy that terminates TLS in front (--public-url https://… --behind-proxy).',
       });
     case 'CERTIFICATE_NOT_USABLE':
-      return new CliError('ASP_CONFIG', facts);
+      return new CliError('ASP_CONFIG', {
+        ...facts,
+        why: / not for \S+\.$/.test(error.message)
+          ? 'clients use the name in --public-url, or without it the address of --host.'
+          : undefined,
+      });
     case 'ADDRESS_NOT_AVAILABLE':
     case 'BUS_NOT_USABLE':
     case 'INVALID_PUBLIC_URL':
