@@ -127,6 +127,18 @@ describe('asp serve install', () => {
     ).not.toContain('ReadWritePaths');
   });
 
+  it('lets a system unit listen on a port below 1024 only if its settings name one', async () => {
+    const capabilities = async (chosen: object): Promise<string[] | null> => {
+      const { stdout } = await asp(`serve install --system --dry-run --json --config ${settings(chosen)}`);
+      return json<{ text: string }>(stdout).text.match(/^.*Capabilit.*$/gm);
+    };
+    expect(await capabilities({ port: 8744 })).toEqual(['CapabilityBoundingSet=']);
+    expect(await capabilities({ port: 443 })).toEqual([
+      'CapabilityBoundingSet=CAP_NET_BIND_SERVICE',
+      'AmbientCapabilities=CAP_NET_BIND_SERVICE',
+    ]);
+  });
+
   it('refuses a system unit that cannot see its program or settings', async () => {
     // The program and the folder of the tests can be somewhere that a unit sees.
     const hidden = mkdtempSync('/tmp/asp-install-');

@@ -234,7 +234,6 @@ const CONFINED = [
 
 /** Restrictions that only the system manager can apply. */
 const CONFINED_BY_ROOT = [
-  'CapabilityBoundingSet=',
   'ProtectSystem=strict',
   'ProtectHome=true',
   'PrivateTmp=true',
@@ -283,11 +282,18 @@ function toUnit({ isSystem }: Unit, { user, settings, command }: UnitParts): str
     `TimeoutStopSec=${stopS}`,
     'LimitNOFILE=65536',
     ...CONFINED,
-    ...(isSystem ? [...CONFINED_BY_ROOT, ...listWritable(settings)] : []),
+    ...(isSystem ? [...listCapabilities(settings), ...CONFINED_BY_ROOT, ...listWritable(settings)] : []),
     '',
     '[Install]',
     `WantedBy=${isSystem ? 'multi-user.target' : 'default.target'}`,
   ].join('\n')}\n`;
+}
+
+/** Without this one, only root may listen on a port below 1024, such as 443. */
+function listCapabilities(settings: Settings): string[] {
+  const ports = [settings.port, settings['metrics-port'], settings['operator-port']];
+  if (!ports.some((port = 0) => port > 0 && port < 1024)) return ['CapabilityBoundingSet='];
+  return ['CapabilityBoundingSet=CAP_NET_BIND_SERVICE', 'AmbientCapabilities=CAP_NET_BIND_SERVICE'];
 }
 
 /** Folders outside of the unit's own that the settings name. */
