@@ -249,13 +249,16 @@ export async function undoRotation(
   return true;
 }
 
+/** Where a person used an app is kept only as long as that person can see it. */
+const NO_LAST_USE = 'last_network = NULL, last_program = NULL';
+
 export async function revokeRefreshFamily(
   transaction: Transaction,
   familyId: string,
   revokedAt: number,
 ): Promise<void> {
   await transaction.run(
-    'UPDATE refresh_family SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL',
+    `UPDATE refresh_family SET revoked_at = $2, ${NO_LAST_USE} WHERE id = $1 AND revoked_at IS NULL`,
     familyId,
     revokedAt,
   );
@@ -341,7 +344,7 @@ export async function revokeGrantsOfAgent(
 ): Promise<string[]> {
   await transaction.run('DELETE FROM authorization_code WHERE agent_id = $1 AND used_at IS NULL', agent.id);
   const families = await transaction.all<IdRow>(
-    `UPDATE refresh_family SET revoked_at = $3 WHERE account_id = $1 AND agent_id = $2 AND revoked_at IS NULL
+    `UPDATE refresh_family SET revoked_at = $3, ${NO_LAST_USE} WHERE account_id = $1 AND agent_id = $2 AND revoked_at IS NULL
      RETURNING id`,
     agent.accountId,
     agent.id,
@@ -365,7 +368,7 @@ export async function revokeSignInsOfAccount(
 ): Promise<string[]> {
   await transaction.run('DELETE FROM authorization_code WHERE account_id = $1 AND used_at IS NULL', accountId);
   const families = await transaction.all<IdRow>(
-    'UPDATE refresh_family SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL RETURNING id',
+    `UPDATE refresh_family SET revoked_at = $2, ${NO_LAST_USE} WHERE account_id = $1 AND revoked_at IS NULL RETURNING id`,
     accountId,
     revokedAt,
   );
