@@ -172,9 +172,21 @@ function refusal(
   const message = `${nameOf(access)} refused: ${data?.error.message ?? `status ${status}`}`;
   const outcome = request.method !== 'GET' && status >= 500 ? 'unknown' : 'not_applied';
   const error = new RequestError({ code, message, status, outcome, attempts: 1, request });
-  const [, kind = ''] = OPERATOR_ENDPOINT[operation].path.split('/');
+  const { path } = OPERATOR_ENDPOINT[operation];
+  // Where a path names nothing, only the address can be wrong.
+  if (code === 'NOT_FOUND' && !isLocal(access) && !path.includes('{'))
+    return withContext(error, explainAddress(access));
+  const [, kind = ''] = path.split('/');
   return withContext(error, explainRefusal(access, NOUN[kind] ?? 'agent'));
 }
+
+const explainAddress = ({ operator_url: url }: RemoteService): ErrorContext => ({
+  messages: { NOT_FOUND: `Operators are not served at ${new URL(url).origin}.` },
+  reasons: {
+    NOT_FOUND: '--operator needs the address of asp serve --operator-port, which is not that of the service.',
+  },
+  next: { NOT_FOUND: ['asp', 'serve', 'status', '--help'] },
+});
 
 /** By the beginning of the operation's path; the others are about agents. */
 const NOUN: Readonly<Record<string, string>> = { accounts: 'account', invitations: 'invite', clients: 'client' };

@@ -87,6 +87,18 @@ describe('asp serve … --operator', () => {
     expect(err).toContain(`asp serve account list --operator ${url}\n`);
   });
 
+  it('says that the address is that of the service, not that of its operators', async () => {
+    const other = await startTestService({ isBehindProxy: true });
+    for (const words of ['account list', 'agent add x.bot', 'status']) {
+      const { code, err } = await run(`serve ${words} --operator ${other.authUrl}`);
+      expect({ words, code }).toEqual({ words, code: 3 });
+      expect(err).toContain(`Operators are not served at ${other.authUrl}.`);
+      expect(err).toContain('the address of asp serve --operator-port');
+      expect(err).not.toContain('has no such');
+    }
+    await other.stop();
+  });
+
   it.each([
     ['serve status --operator http://ops.example.org', /must be encrypted/],
     ['serve status --operator ops.example.org', /is not a URL/],
