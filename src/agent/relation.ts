@@ -23,6 +23,8 @@ export function createRelations({ context, client, me, signal }: RelationParts):
   const path = splitHandle(me);
   let entries: readonly string[] = [];
   let readAtMs: number | undefined;
+  /** Several messages may ask at the same time. */
+  let reading: Promise<void> | undefined;
 
   const readEntries = async (): Promise<readonly string[]> => {
     try {
@@ -36,12 +38,18 @@ export function createRelations({ context, client, me, signal }: RelationParts):
       return [];
     }
   };
+  const refresh = async (): Promise<void> => {
+    entries = await readEntries();
+    readAtMs = clock.monotonic();
+  };
   return async (handle) => {
     const shown = relateHandles(me, handle);
     if (shown !== undefined) return shown;
     if (readAtMs === undefined || clock.monotonic() - readAtMs >= READ_AGAIN_MS) {
-      entries = await readEntries();
-      readAtMs = clock.monotonic();
+      reading ??= refresh().finally(() => {
+        reading = undefined;
+      });
+      await reading;
     }
     return entries.includes(handle) || entries.includes(toOwnerGlob(handle)) ? 'on your allowlist' : 'anyone';
   };

@@ -2,6 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { createRelations } from '../../../src/agent/relation.js';
+import { connect } from '../../../src/client/client.js';
+import { createTokenCredential } from '../../../src/client/credentials/credential.js';
+import { systemClock } from '../../../src/kit/clock.js';
 import type { Actor } from '../../support/actors.js';
 import { field } from '../../support/json.js';
 import { startTestService, type TestService } from '../../support/service.js';
@@ -73,6 +77,12 @@ describe('what a message may do at the command of asp run --exec', () => {
     expect(records.find(({ from }) => from === stranger?.handle)).toMatchObject({ exit_code: null, tries: 0 });
   });
 
+  it('ends without commands that the next run would wait for', async () => {
+    await answerAll('true', []);
+    const { err } = await answerAll('true', ['-v']);
+    expect(err).not.toContain('waiting for the commands of the previous run');
+  });
+
   it('sends no notice of a failure without reply', async () => {
     const { answers, out } = await answerAll('false', ['--allow', 'anyone=run', '--allow', 'same-owner=reply']);
     expect(answers).toEqual(['Sorry, I could not process this message.', '', '']);
@@ -82,6 +92,28 @@ describe('what a message may do at the command of asp run --exec', () => {
         .split('\n')
         .map((line) => JSON.parse(line).outcome),
     ).toEqual(['failed', 'failed', 'failed']);
+  });
+
+  it('reads the allowlist once for messages that arrive together, and says once that it cannot', async () => {
+    const said: string[] = [];
+    const output = { note: async (text: string) => void said.push(text), detail: async () => {} };
+    const token = await me.token('api', ['sessions:read']);
+    const requests: string[] = [];
+    const client = connect({
+      service,
+      credential: {
+        ...createTokenCredential({ api: token, ws: undefined }),
+        async accessToken(resource) {
+          requests.push(resource);
+          return { token, expiresAtMs: undefined, scope: undefined };
+        },
+      },
+    });
+    const context = { clock: systemClock, output, globals: {} };
+    const find = createRelations({ context, client, me: me.handle, signal: new AbortController().signal });
+    expect(await Promise.all(senders.slice(1).map(({ handle }) => find(handle)))).toEqual(['anyone', 'anyone']);
+    expect(said).toEqual([`Cannot read the allowlist of ${me.handle}: INSUFFICIENT_SCOPE.`]);
+    expect(requests).toHaveLength(1);
   });
 
   it('has only the rights run and reply', async () => {
