@@ -25,7 +25,8 @@ export type StartCommand = (
 export interface CommandGuard {
   readonly identity: ProcessIdentity | undefined;
   readonly start: StartCommand;
-  close(): void;
+  /** Lets the guard go. True if it has nothing to do: all the commands have ended. */
+  close(): boolean;
 }
 
 /**
@@ -55,7 +56,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 const GATE = 'read -r _ && exec /bin/sh -c "$0"';
 
 export function startCommandGuard({ environment, machine }: Pick<Context, 'environment' | 'machine'>): CommandGuard {
-  if (machine.platform === 'win32') return { identity: undefined, start: startOnWindows, close: () => {} };
+  if (machine.platform === 'win32') return { identity: undefined, start: startOnWindows, close: () => true };
   const shell = spawn('/bin/sh', ['-c', SCRIPT], {
     stdio: ['pipe', 'ignore', 'ignore'],
     env: childEnvironment(environment),
@@ -66,13 +67,18 @@ export function startCommandGuard({ environment, machine }: Pick<Context, 'envir
   shell.stdin.on('error', () => {});
   shell.unref();
   const { pid } = shell;
+  const running = new Set<number>();
   return {
     identity: pid === undefined ? undefined : { pid, start: machine.processStart(pid) },
     start(command, options) {
       const child = spawn('/bin/sh', ['-c', GATE, command], { ...options, detached: true });
       const { pid: group } = child;
       if (group === undefined) return { child, opened: Promise.resolve(), kill: () => {} };
-      child.once('close', () => void shell.stdin.write(`- ${group}\n`));
+      running.add(group);
+      child.once('close', () => {
+        running.delete(group);
+        shell.stdin.write(`- ${group}\n`);
+      });
       const opened = new Promise<void>((resolve) => {
         // The guard reads the line even if this process dies now.
         shell.stdin.write(`+ ${group}\n`, () => {
@@ -82,7 +88,10 @@ export function startCommandGuard({ environment, machine }: Pick<Context, 'envir
       });
       return { child, opened, kill: (signal) => sendSignal(-group, signal) };
     },
-    close: () => void shell.stdin.end(),
+    close() {
+      shell.stdin.end();
+      return running.size === 0;
+    },
   };
 }
 

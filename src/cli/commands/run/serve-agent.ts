@@ -39,10 +39,12 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
     const { client, me, path, soft, hard } = agent;
     const guard = startCommandGuard(context);
     let responder: Responder | undefined;
+    let guarded: ProgressFile | undefined;
     try {
       const progress = await startProgress(context, agent, path, options.sinceMs);
       if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
       progress.guardBy(guard.identity);
+      guarded = progress;
       await progress.written();
       const { rules } = options;
       if (rules.protocol === 'acp' && rules.ask?.handle === me)
@@ -56,7 +58,9 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
       await answer({ progress, progressPath: path, respond, passesOver, onRecord });
     } finally {
       await responder?.close();
-      guard.close();
+      // The next run waits for a guard that has commands to end.
+      if (guard.close()) guarded?.guardBy(undefined);
+      await guarded?.written();
     }
   });
   if (end === 'timeout') throw new CliError('ASP_TIMEOUT', { message: 'Timed out.', isRetryable: true });
