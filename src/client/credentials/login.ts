@@ -39,6 +39,8 @@ export const Login = z.looseObject({
    * Created at a service that this user runs here: its tokens go to that address only while that service is running.
    */
   isLocal: z.optional(z.boolean()),
+  /** The data folder of that service, or `memory`. */
+  localData: z.optional(z.string()),
   /** Set once the service has refused the refresh token for good: sign in again. */
   ended: z.nullable(z.object({ atMs: z.number(), error: z.string(), digest: z.string() })),
 });
@@ -53,6 +55,7 @@ export interface NewLogin extends LoginKey {
   readonly agentId: string | null;
   readonly accountId: string | null;
   readonly isLocal?: boolean | undefined;
+  readonly localData?: string | undefined;
   readonly refreshToken: string;
   /** Access tokens that came with it; see `toCached`. */
   readonly accessTokens: Partial<Readonly<Record<Resource, CachedToken>>>;

@@ -195,6 +195,57 @@ describe('The acting agent, its source, and its token', () => {
   });
 });
 
+describe('auth status after the data of a local service was deleted', () => {
+  it.each([['a folder'], ['memory']])(
+    'marks its logins, and names the command that removes them (%s)',
+    async (where) => {
+      const home = createHome();
+      const service = await startServe(home, ['--demo', ...(where === 'memory' ? ['--data', 'memory'] : [])]);
+      try {
+        for (const handle of ['@demo.you', '@alice.bot']) await home.run(['login', handle, '--yes']);
+        const states = async (): Promise<string[]> =>
+          json<{ items: { state: string }[] }>((await home.run(['auth', 'status', '--json'])).stdout).items.map(
+            ({ state }) => state,
+          );
+        expect(await states()).toEqual(['signed_in', 'signed_in']);
+        await service.stop();
+        expect(await states()).toEqual(where === 'memory' ? ['gone', 'gone'] : ['signed_in', 'signed_in']);
+        rmSync(service.data, { recursive: true, force: true });
+        expect(await states()).toEqual(['gone', 'gone']);
+        const [, remove = ''] = /To remove them: asp (.*)$/m.exec((await home.run(['auth', 'status'])).stderr) ?? [];
+        expect(remove).toBe(`logout --all -p ${service.url} --local-only`);
+        expect(await home.run([...remove.split(' '), '--yes'])).toMatchObject({ status: 0 });
+        expect(await states()).toEqual([]);
+      } finally {
+        await service.stop();
+        await home.dispose();
+      }
+    },
+  );
+
+  it('names only those that the address no longer knows', async () => {
+    const home = createHome();
+    const first = await startServe(home, ['--demo']);
+    try {
+      for (const handle of ['@demo.you', '@alice.bot']) await home.run(['login', handle, '--yes']);
+      await first.stop();
+      rmSync(first.data, { recursive: true });
+      const data = join(home.directory, 'other');
+      const again = home.start(['serve', '--demo', '--port', new URL(first.url).port, '--data', data]);
+      await again.until('stdout', /http/);
+      await home.run(['login', '@demo.you', '--yes']);
+      const { stdout, stderr } = await home.run(['auth', 'status']);
+      expect(stdout).toMatch(/^@alice\.bot\t.*\tgone\t.*\n@demo\.you\t.*\tsigned_in\t/);
+      expect(stderr).toContain(`asp logout @alice.bot -p ${first.url} --local-only`);
+      again.kill('SIGINT');
+      await again.ended;
+    } finally {
+      await first.stop();
+      await home.dispose();
+    }
+  });
+});
+
 describe('whoami --offline while the local service is down', () => {
   it('says who this machine is signed in as, after a stop and after a kill', async () => {
     const { home, service } = await createHomeWithService();

@@ -1,8 +1,11 @@
-import type { Login, Logins, Removal } from '../../../client/credentials/login.js';
+import { stat } from 'node:fs/promises';
+import { isAbsolute } from 'node:path';
+import type { Login, LoginContext, Logins, Removal } from '../../../client/credentials/login.js';
 import { inspectLogin } from '../../../client/credentials/open-logins.js';
 import { refreshLogin } from '../../../client/credentials/refresh-login.js';
 import { listRegistrations } from '../../../client/credentials/register-client.js';
 import { RequestError } from '../../../client/http/request-error.js';
+import { isFileError } from '../../../kit/private-file.js';
 import { isScope, splitScope } from '../../../wire/scope.js';
 import type { Context } from '../../context/context.js';
 import { createLoginContext } from '../../context/login-store.js';
@@ -68,7 +71,19 @@ const STATE = {
   ended: 'ended: sign in again',
   missing: 'missing from its store',
   unavailable: 'its store is locked',
+  gone: 'the data of its service is gone',
 } as const;
+
+/** Whether a login cannot work again: it was created at a local service whose data no longer exists. */
+async function isGone({ isLocalServiceAt }: LoginContext, { baseUrl, localData }: Login): Promise<boolean> {
+  if (localData === 'memory') return (await isLocalServiceAt?.(baseUrl)) === false;
+  // The data in a database is not on this machine.
+  if (localData === undefined || !isAbsolute(localData)) return false;
+  return stat(localData).then(
+    () => false,
+    (error: unknown) => isFileError(error, 'ENOENT', 'ENOTDIR'),
+  );
+}
 
 /** `auth status` */
 export async function listLogins(context: Context): Promise<void> {
@@ -79,7 +94,10 @@ export async function listLogins(context: Context): Promise<void> {
     Object.entries(profiles).find(([, { base_url }]) => base_url === baseUrl)?.[0] ?? null;
   const items = [];
   for (const login of logins) {
-    const { state, expiresAtMs } = await inspectLogin(loginContext, login);
+    const inspected = await inspectLogin(loginContext, login);
+    const { state, expiresAtMs } = (await isGone(loginContext, login))
+      ? ({ state: 'gone', expiresAtMs: null } as const)
+      : inspected;
     items.push({
       handle: login.handle,
       profile: findProfile(login),
@@ -116,6 +134,17 @@ export async function listLogins(context: Context): Promise<void> {
     { title: 'scopes', value: ({ scopes }) => scopes.join(' '), isFlexible: true, isOptional: true },
   ]);
   if (items.length === 0) await context.output.note('No logins. To sign in: asp login');
+  for (const baseUrl of new Set(items.filter(({ state }) => state === 'gone').map(({ base_url }) => base_url))) {
+    const there = items.filter(({ base_url }) => base_url === baseUrl);
+    const gone = there.filter(({ state }) => state === 'gone');
+    const which =
+      gone.length === there.length ? ['--all'] : gone.map(({ handle }) => handle).filter((it) => it !== null);
+    const remove = ['asp', 'logout', ...which, '-p', baseUrl, '--local-only'];
+    if (which.length > 0)
+      await context.output.note(
+        `The data of the local service at ${baseUrl} is gone, so its logins no longer work. To remove them: ${remove.join(' ')}`,
+      );
+  }
 }
 
 interface RefreshOptions {
