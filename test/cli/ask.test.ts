@@ -72,6 +72,20 @@ describe('asp ask', () => {
     expect(err).toContain('That is not one of the choices (yes, no). Still waiting.\n');
   });
 
+  it('after something that is not a choice, names a command that waits for the next answer', async () => {
+    const { ended, session, question } = await ask('--choices', 'yes,no', '--wait', '1s');
+    await bob.mustSend(session, 'which version?');
+    const { code, err } = await ended;
+    expect(code).toBe(8);
+    const said = ((await bob.mustReplay(session)) as { type: string; sequence: number; payload: object }[]).at(-1);
+    expect(said?.payload).toMatchObject({ content: 'which version?' });
+    expect(err).toContain(`${session}: none of the choices arrived in time. Your message was sent.`);
+    const [, next = ''] = /try: {2}asp (.*)/.exec(err) ?? [];
+    expect(next).toBe(`session wait ${session} --for reply:${question['id']} --after ${said?.sequence} --timeout 1s`);
+    await bob.mustSend(session, 'yes');
+    expect(await stage.as(alice, next)).toMatchObject({ code: 0, out: 'yes\n' });
+  });
+
   it('shows each line of what is not a choice on its own line, indented or between the lines of --fence', async () => {
     const plain = await ask('--choices', 'yes,no');
     await bob.mustSend(plain.session, 'one\ntwo');

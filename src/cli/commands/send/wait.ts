@@ -38,6 +38,11 @@ export interface Waiting {
   readonly isFenced: boolean;
 }
 
+/** The last message that was not the answer: the command that keeps waiting begins after it. */
+interface Heard {
+  sequence?: number;
+}
+
 const noteWaiting = ({ output }: Context, note: string): Promise<void> =>
   output.format === 'human' ? output.note(note) : output.detail(note);
 
@@ -58,10 +63,11 @@ export async function waitForReply(context: Context, sent: Sent, options: Waitin
   const { question } = options;
   const choices = question === undefined || question.choices.length === 0 ? '' : ` (${question.choices.join(', ')})`;
   await noteWaiting(context, `Waiting for a reply in ${sent.session_id}${choices}.`);
+  const heard: Heard = {};
   try {
-    return await showProgress(context, 'waiting for a reply', listen(context, sent, options), { isTold: true });
+    return await showProgress(context, 'waiting for a reply', listen(context, sent, options, heard), { isTold: true });
   } catch (error) {
-    if (isStoppedBySignal(context)) await tellHowToWait(context, sent, options);
+    if (isStoppedBySignal(context)) await tellHowToWait(context, sent, options, heard);
     throw error;
   }
 }
@@ -70,18 +76,27 @@ const isStoppedBySignal = ({ signal, deadline, clock }: Context): boolean =>
   signal.aborted && (deadline === undefined || clock.monotonic() < deadline.atMs);
 
 /** A signal ends the command without an error, which would name the command. */
-async function tellHowToWait(context: Context, sent: Sent, options: Waiting): Promise<void> {
+async function tellHowToWait(context: Context, sent: Sent, options: Waiting, heard: Heard): Promise<void> {
   const what = options.question === undefined ? 'Your message was sent.' : 'Your question stays open.';
   await context.output.note(`${what} To keep waiting for the reply:`);
-  const words = withScopeOptions(wordsThatWait(context, sent, options), context.globals);
+  const words = withScopeOptions(wordsThatWait(context, sent, options, heard), context.globals);
   await context.output.note(`  ${quoteArgs(words)}`);
 }
 
 /** The command that continues waiting for the reply. */
-function wordsThatWait({ globals }: Context, sent: Sent, { question, isFenced }: Waiting): readonly string[] {
+function wordsThatWait(
+  { globals }: Context,
+  { session_id, message_id, sequence }: Sent,
+  { question, isFenced }: Waiting,
+  heard: Heard,
+): readonly string[] {
   const timeoutMs = question?.waitMs ?? globals.timeoutMs;
+  const [reply, after] =
+    heard.sequence === undefined || message_id === null
+      ? ['reply', sequence ?? 0]
+      : [`reply:${message_id}`, heard.sequence];
   return [
-    ...['asp', 'session', 'wait', sent.session_id, '--for', 'reply', '--after', String(sent.sequence ?? 0)],
+    ...['asp', 'session', 'wait', session_id, '--for', reply, '--after', String(after)],
     ...(isFenced ? ['--fence'] : []),
     ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
   ];
@@ -101,18 +116,19 @@ export function refuseOtherAnswer(reply: Message, choice: string | undefined, ex
 const SENT_TEXT = { not_applied: '', applied: 'Your message was sent.', unknown: '' } as const;
 
 /** Waits for the reply without announcing it. */
-export async function listen(context: Context, sent: Sent, waiting: Waiting): Promise<Message> {
+export async function listen(context: Context, sent: Sent, waiting: Waiting, heard: Heard = {}): Promise<Message> {
   const { question } = waiting;
   const { session_id: sessionId } = sent;
-  const next = wordsThatWait(context, sent, waiting);
+  const next = (): readonly string[] => wordsThatWait(context, sent, waiting, heard);
+  const what = (): string => (heard.sequence === undefined ? 'no reply' : 'none of the choices');
   const notInTime = (): CliError =>
     new CliError('ASP_TIMEOUT', {
-      message: `${sessionId}: no reply arrived in time. Your message was sent.`,
+      message: `${sessionId}: ${what()} arrived in time. Your message was sent.`,
       outcome: 'applied',
-      next,
+      next: next(),
     });
   const findInTime = async (signal: AbortSignal): Promise<Message> => {
-    const reply = await findReply({ ...context, signal }, sent, waiting);
+    const reply = await findReply({ ...context, signal }, sent, waiting, heard);
     if (reply === undefined) throw notInTime();
     return reply;
   };
@@ -121,16 +137,21 @@ export async function listen(context: Context, sent: Sent, waiting: Waiting): Pr
       ? findInTime(context.signal)
       : abortAfter(context.clock, question.waitMs, notInTime, findInTime, context.signal);
   try {
-    const advice = { INTERNAL_ERROR: next, ASP_UNREACHABLE: next };
-    return await explain({ subject: sessionId, outcomeText: SENT_TEXT, next: advice }, finding);
+    return await finding;
   } catch (error) {
     if (context.signal.aborted) throw notInTime();
-    throw error;
+    const advice = { INTERNAL_ERROR: next(), ASP_UNREACHABLE: next() };
+    return explain({ subject: sessionId, outcomeText: SENT_TEXT, next: advice }, Promise.reject(error));
   }
 }
 
 /** Undefined if the connection was closed first. */
-async function findReply(context: Context, sent: Sent, { question, isFenced }: Waiting): Promise<Message | undefined> {
+async function findReply(
+  context: Context,
+  sent: Sent,
+  { question, isFenced }: Waiting,
+  heard: Heard,
+): Promise<Message | undefined> {
   const { signal } = context;
   const { session_id: sessionId, message_id } = sent;
   const sequence = sent.sequence ?? 0;
@@ -156,6 +177,7 @@ async function findReply(context: Context, sent: Sent, { question, isFenced }: W
     const isLate = lastAt === undefined || reply.created_at > lastAt;
     if (!(await isReply(reply)) || (isStrict && (reply.sender !== handle || isLate))) continue;
     if (question === undefined || (await isAnswer(context, question, reply, isFenced))) return reply;
+    heard.sequence = reply.sequence;
   }
   return undefined;
 }
