@@ -134,6 +134,25 @@ describe('a service without a login', () => {
   });
 });
 
+describe('a key that was used for something else', () => {
+  it.each(['--once', '--idempotency-key'])('names its option, %s, and what helps', async (option) => {
+    const refused = { call: 'POST /sessions', status: 400, reply: envelope('IDEMPOTENCY_MISMATCH') };
+    const asked =
+      option === '--once' ? [{ call: 'GET /agents/me', status: 200, reply: { canonical_handle: '@c.d' } }] : [];
+    expect(await failureAgainst([...asked, refused], `send a.bot hi ${option} k1`)).toMatchObject({
+      code: 'IDEMPOTENCY_MISMATCH',
+      hint: `this value of ${option} belongs to another request for 24 hours: use a new one, or repeat the first command exactly.`,
+    });
+  });
+});
+
+describe('asp login --yes', () => {
+  it('does not say that an address of this machine is elsewhere', async () => {
+    const { hint } = await failureOf('login --yes -p http://127.0.0.1:9/v1');
+    expect(hint).toBe('no local service of this user runs at http://127.0.0.1:9/v1, so a person has to approve there.');
+  });
+});
+
 describe('a base URL without /v1', () => {
   it('names the probable address of the service', async () => {
     const root = await serverThat('knows nothing');

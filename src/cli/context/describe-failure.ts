@@ -298,6 +298,11 @@ function explainReason(
     return `with --idempotency-key ${error.idempotencyKey}, running it again cannot do it twice.`;
   if (error.status === 413)
     return 'in JSON, a quote or a line break takes two bytes. Send a long text as a file: asp send --file.';
+  const keyOption = ['--once', '--idempotency-key'].find((flag) =>
+    run.argv.some((word) => word === flag || word.startsWith(`${flag}=`)),
+  );
+  if (code === 'IDEMPOTENCY_MISMATCH' && keyOption !== undefined)
+    return `this value of ${keyOption} belongs to another request for 24 hours: use a new one, or repeat the first command exactly.`;
   if (code === 'RATE_LIMITED' && error.retryAfterMs !== undefined)
     return `the service says to wait ${waitText(error.retryAfterMs)}.`;
   // Without a credential, as for the operator's commands, nothing is hidden from an agent.

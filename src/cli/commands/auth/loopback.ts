@@ -313,7 +313,7 @@ export async function readLocalRecord({ paths, machine }: Context, baseUrl: stri
       next: ['asp', 'login', '-p', near.url, '--yes'],
     });
   throw usageError('--yes approves a sign-in only at the local service of this user.', {
-    why: `${baseUrl} does not run on this machine, so a person has to approve there.`,
+    why: `no local service of this user runs at ${baseUrl}, so a person has to approve there.`,
     next: ['asp', 'login'],
   });
 }
