@@ -558,7 +558,7 @@ describe('new events', () => {
     expect(linesOf(tail.streams.out()).at(-1)).toEqual(end('signal'));
   });
 
-  it('--forward posts each event, again after a 5xx, and prints it once it is accepted', async () => {
+  it('--forward posts each event, again after a 5xx, which it reports, and prints it once it is accepted', async () => {
     const posted: unknown[] = [];
     let isBroken = true;
     const hook = createServer(async (request, response) => {
@@ -572,7 +572,8 @@ describe('new events', () => {
     const address = hook.address();
     const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
     const id = await sessionWith('a');
-    const { code, out } = await runAs(bob, `tail ${id} --no-follow --forward ${url}`);
+    const { code, out, err } = await runAs(bob, `tail ${id} --no-follow --forward ${url}`);
+    expect(err).toMatch(/^http:\S+ did not accept evt_\w+ \(HTTP 503\)\. Trying again\.$/m);
     hook.close();
     expect(posted).toEqual(linesOf(out));
     expect(posted).toHaveLength(3);

@@ -212,8 +212,8 @@ export async function createForwarder(
         return flush();
       }
       const isFinal = status !== undefined && status < 500 && status !== 429 && status !== 408;
+      const message = `${new URL(url).origin} did not accept ${event.event_id}${fault}`;
       if ((isFinal && onError !== 'retry') || attempt === TRIES) {
-        const message = `${new URL(url).origin} did not accept ${event.event_id}${fault}`;
         if (onError === 'skip') return context.output.note(message);
         throw new CliError('ASP_PARTIAL', {
           message,
@@ -222,6 +222,7 @@ export async function createForwarder(
           isRetryable: !isFinal,
         });
       }
+      await context.output.note(`${message} Trying again.`);
       await wait(context.clock, FIRST_WAIT_MS * 2 ** (attempt - 1), context.signal);
     }
   };
