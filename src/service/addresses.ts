@@ -3,6 +3,7 @@ import { MCP_PATH } from '../wire/mcp.js';
 import { SOCKET_PATH } from '../wire/realtime.js';
 import type { Addresses } from './core/context.js';
 import { OperatorError } from './core/errors.js';
+import { toOrigin } from './http/app.js';
 import { BASE_PATH } from './http/rest.js';
 
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
@@ -81,8 +82,7 @@ export function directRoot({ host, isBehindProxy, isEncrypted }: AddressOptions,
 function toRootUrl({ host, publicUrl, isEncrypted }: AddressOptions, port: number): string {
   if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
   const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
-  const isBareV6 = name.includes(':') && !name.startsWith('[');
-  return new URL(`${isEncrypted === true ? 'https' : 'http'}://${isBareV6 ? `[${name}]` : name}:${port}`).origin;
+  return toOrigin(name, port, isEncrypted === true);
 }
 
 function withoutSlashes(url: string): string {

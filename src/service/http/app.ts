@@ -528,6 +528,12 @@ export async function endServer(server: Server): Promise<void> {
   await closed;
 }
 
+/** The URL of a server at this address. */
+export function toOrigin(host: string, port: number, isEncrypted: boolean): string {
+  const isBareV6 = host.includes(':') && !host.startsWith('[');
+  return new URL(`${isEncrypted ? 'https' : 'http'}://${isBareV6 ? `[${host}]` : host}:${port}`).origin;
+}
+
 function toStartError(error: Error & { code?: string }, host: string, port: number): OperatorError {
   if (error.code === 'EADDRINUSE')
     return new OperatorError('PORT_IN_USE', `Port ${port} on ${host} is in use by another program.`, error);

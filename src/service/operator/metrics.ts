@@ -9,7 +9,7 @@ import type { DatabaseLoad } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import { LIMIT } from '../core/rate-limits.js';
-import { createHostGuard, createHttpServer, endServer, listen, loopbackNames } from '../http/app.js';
+import { createHostGuard, createHttpServer, endServer, listen, loopbackNames, toOrigin } from '../http/app.js';
 import type { ServerCertificate } from '../http/certificate.js';
 import { readBearer } from '../http/pipeline.js';
 import type { Backlog, DatabaseMeasures } from '../store/operator.js';
@@ -340,7 +340,7 @@ export async function serveMetrics(
     );
   }, encryption);
   const bound = await listen(server, host, port);
-  const url = `${encryption === undefined ? 'http' : 'https'}://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${bound}${PATH}`;
+  const url = `${toOrigin(host, bound, encryption !== undefined)}${PATH}`;
   const guardHost = createHostGuard(isLoopbackHost(host) ? loopbackNames(bound, url) : undefined);
   return {
     url,

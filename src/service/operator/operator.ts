@@ -33,6 +33,7 @@ import {
   isFromThisMachine,
   listen,
   loopbackNames,
+  toOrigin,
 } from '../http/app.js';
 import type { ServerCertificate } from '../http/certificate.js';
 import { readBearer } from '../http/pipeline.js';
@@ -386,8 +387,7 @@ export interface RemoteOperators {
 
 /**
  * The operator's endpoints for other machines, on a separate port. On an address that others reach, it speaks TLS if there
- * is a certificate. Any Host is accepted, so that a tunnel may lead here:
- * a page that a browser shows has no token.
+ * is a certificate. Any Host is accepted, so that a tunnel may lead here: a page that a browser shows has no token.
  */
 export function offerRemoteOperator(
   context: ServiceContext,
@@ -421,7 +421,7 @@ async function serveOperator(
   let listener: RequestListener = (_request, response) => response.writeHead(503).end();
   const server = createHttpServer((request, response) => listener(request, response), certificate);
   const port = await listen(server, host, wanted);
-  const root = `${certificate === undefined ? 'http' : 'https'}://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
+  const root = toOrigin(host, port, certificate !== undefined);
   const app = createApp({
     server,
     useListener: (next) => {
