@@ -15,7 +15,7 @@ export const FAULTS = {
   'crash before commit': 0.0012,
   'crash after commit': 0.0012,
   crash: 0.0003,
-  stop: 0.0003,
+  stop: 0.0006,
   'clock forward': 0.002,
   'clock back': 0.001,
   sleep: 0.006,
