@@ -4,7 +4,7 @@ import { usageError } from '../../errors.js';
 const OPTIONS = [
   {
     flags: '--host <address>',
-    about: 'listen here (default 127.0.0.1); other addresses need --public-url https://… or --behind-proxy',
+    about: 'listen here (default 127.0.0.1); other addresses need --tls-cert or --behind-proxy',
   },
   { flags: '--port <n>', about: 'listen on this port (default 8744); 0 picks a free one' },
   { flags: '--data <dir|memory>', about: 'store everything in this folder, or nothing on disk with memory' },
@@ -148,7 +148,7 @@ const OPTIONS = [
   },
   {
     flags: '--operator-host <address>',
-    about: 'serve them on this address (default 127.0.0.1); other addresses need --behind-proxy',
+    about: 'serve them on this address (default 127.0.0.1); other addresses need --tls-cert or --behind-proxy',
   },
   {
     flags: '--operator-token-file <path>',
