@@ -23,6 +23,7 @@ interface Deployment {
         containers: [
           {
             env: { name: string; value?: string; valueFrom?: object }[];
+            volumeMounts: { mountPath: string }[];
             [probe: `${string}Probe`]: { httpGet: { path: string } };
           },
         ];
@@ -84,6 +85,17 @@ describe('The files in deploy', () => {
     const sources = items.map(({ source }) => source);
     for (const name of Object.keys(variables))
       if (/^ASP_(SERVE_|DATABASE$)/.test(name)) expect(sources).toContain(name);
+  });
+
+  it('mount each folder that a setting of a pod names', () => {
+    const mounted = (container?.volumeMounts ?? []).map(({ mountPath }) => mountPath);
+    const named = Object.values(inKubernetes).filter((value) => value.startsWith('/'));
+    expect(named).toContain('/etc/asp/key');
+    for (const path of named)
+      expect(
+        mounted.some((folder) => path.startsWith(`${folder}/`)),
+        path,
+      ).toBe(true);
   });
 
   it('give the proxy the same services as they start', () => {

@@ -207,6 +207,8 @@ describe.skipIf(noOpenssl !== undefined)(`a service that speaks TLS itself ${noO
       const refused = await home.asp(['whoami', '--json', '--retries', '0'], { environment });
       expect(refused.status).toBe(9);
       expect(failureOf(refused).message).toMatch(/certificate/);
+      const second = await home.asp(['serve', '--port', String(port), '--data', 'memory', '--json']);
+      expect(failureOf(second).message).toContain(`The local service is already running at ${url}/v1 `);
     } finally {
       service.kill('SIGINT');
       await service.ended;

@@ -56,6 +56,21 @@ describe('what a coding agent sends', () => {
     expect((await answer()).code).toBe(0);
   });
 
+  it('can be repeated at a limit with the same key, because nothing is sent twice', async () => {
+    const id = await openSession();
+    const run = runsAs(bob, {});
+    let sent = 0;
+    const answer = async (): Promise<Ran> => {
+      sent += 1;
+      return run(['reply', '--for-agent', id, `answer ${sent}`, '--once', `answer-${sent}`]);
+    };
+    await alice.mustSend(id, 'question');
+    while (sent < 20) expect(await answer()).toMatchObject({ code: 0 });
+    expect((await answer()).code).toBe(11);
+    sent -= 2;
+    expect(await answer()).toMatchObject({ code: 0 });
+  });
+
   it('is not limited in a session in which no one answers', async () => {
     const id = await openSession();
     const run = runsAs(bob, { CLAUDECODE: '1' });

@@ -330,6 +330,7 @@ describe('secrets', () => {
       ASP_WS_TOKEN: 'x',
       ASP_CLIENT_SECRET: 'x',
       ASP_STORE_PASSPHRASE: 'x',
+      ASP_OPERATOR_TOKEN: 'x',
     };
     expect(childEnvironment(given, { A: '1', B: undefined })).toEqual({ PATH: '/bin', A: '1' });
   });

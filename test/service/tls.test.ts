@@ -249,6 +249,12 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     expect(await serial()).not.toBe(first);
     expect(await expiry()).toBe(expiryOf(next));
     expect(await ask(before, '/health', service.port, '"ok":true')).toMatch(/^HTTP\/1\.1 200/);
+
+    copyFileSync(good.certificate, certificate);
+    await until('a later fault is reported again', async () => {
+      clock.advance(LOOK_MS);
+      return lines.filter((line) => line.startsWith('certificate_not_renewed')).length === 2;
+    });
   });
 
   describe('does not start', () => {
@@ -300,6 +306,15 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
       );
       expect(await failure({ certificate: other, publicUrl: 'https://asp.test', isBehindProxy: true })).toBe(
         'it started',
+      );
+    });
+
+    it('with a certificate that has its name only in the subject, which browsers ignore', async () => {
+      const [certificate, key] = [join(folder, 'old.pem'), join(folder, 'old.key')];
+      const words = ['req', '-x509', '-nodes', '-newkey', 'rsa:2048', '-subj', '/CN=asp.test'];
+      spawnSync('openssl', [...words, '-keyout', key, '-out', certificate]);
+      expect(await failure({ certificate: { certificate, key }, publicUrl: 'https://asp.test' })).toBe(
+        refused(`The certificate in ${certificate} is for no name, not for asp.test.`),
       );
     });
 

@@ -33,7 +33,7 @@ export interface Meter {
   databaseFailed(failure: DatabaseFailure): void;
   /** A request was refused at once, because it would have waited too long. */
   shed(): void;
-  /** When a background task last ended well; 0: not yet. `chore` is one of a fixed set. */
+  /** When a background task last succeeded; 0: not yet. `chore` is one of a fixed set. */
   choreDone(chore: string, at: number): void;
   /** Bytes of attachments that arrived here or left. */
   attachmentBytes(direction: 'in' | 'out', bytes: number): void;

@@ -122,7 +122,7 @@ function createMeter(registers: Registry[]): Meter {
   });
   const chores = new Gauge({
     name: 'asp_chore_last_success_timestamp_seconds',
-    help: 'When this process last ended each background task well. 0: not yet.',
+    help: 'When each background task last succeeded in this process. 0: not yet.',
     labelNames: ['chore'],
     registers,
   });

@@ -132,11 +132,14 @@ describe('asp serve --operator-port', () => {
   it('says which port another program has, and how to start anyway', async () => {
     const other = await startTestService();
     const words = `--operator-port ${other.port} --operator-token-file ${write('right', TOKEN)}`;
-    const { code, err } = await runWords(`serve --port 0 --data memory ${words}`);
+    const refused = await runWords(`serve --port 0 --metrics-port 0 --data memory ${words}`);
+    const twice = await runWords(`serve --port 0 --metrics-port ${other.port} --data memory ${words}`);
     await other.stop();
-    expect(code).toBe(6);
-    expect(err).toContain(`Port ${other.port} on 127.0.0.1 is in use`);
-    expect(err).toContain('asp serve --operator-port 0');
+    expect(refused.code).toBe(6);
+    expect(refused.err).toContain(`Port ${other.port} on 127.0.0.1 is in use`);
+    expect(refused.err).toContain('asp serve --operator-port 0');
+    expect(twice.code).toBe(2);
+    expect(twice.err).toContain(`--metrics-port and --operator-port are both ${other.port}.`);
   });
 
   it.each([

@@ -119,19 +119,22 @@ describe('a credential command', () => {
       });
   });
 
-  it.each(['token.cmd', 'C:\\tools\\TOKEN.BAT'])('that is a batch file is refused on Windows: %s', async (program) => {
-    const credential = createCommandCredential({
-      clock: systemClock,
-      platform: 'win32',
-      command: [program],
-      environment: {},
-      resources: { api: service.baseUrl, ws: undefined },
-    });
-    await expect(credential.accessToken('api')).rejects.toMatchObject({
-      code: 'ASP_CREDENTIAL_COMMAND',
-      message: expect.stringMatching(/is a batch file.*begin credential_command with "cmd", "\/c"/),
-    });
-  });
+  it.each(['token.cmd', 'C:\\tools\\TOKEN.BAT', 'token.bat. '])(
+    'that is a batch file is refused on Windows: %s',
+    async (program) => {
+      const credential = createCommandCredential({
+        clock: systemClock,
+        platform: 'win32',
+        command: [program],
+        environment: {},
+        resources: { api: service.baseUrl, ws: undefined },
+      });
+      await expect(credential.accessToken('api')).rejects.toMatchObject({
+        code: 'ASP_CREDENTIAL_COMMAND',
+        message: expect.stringMatching(/is a batch file.*begin credential_command with "cmd", "\/c"/),
+      });
+    },
+  );
 
   it('that fails or prints something else is an error without its output', async () => {
     for (const text of ['echo CANARY >&2; exit 3', 'echo "CANARY is no token"'])

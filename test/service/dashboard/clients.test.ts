@@ -324,12 +324,26 @@ describe('A connected application', () => {
     const body = formBody({ grant_type: 'refresh_token', client_id: clientId, refresh_token: refreshToken, resource });
     const program = 'asp-cli/9.9.9 (linux) <b>';
     const type = 'application/x-www-form-urlencoded';
-    mustSucceed(await request(url, { method: 'POST', headers: { 'content-type': type, 'user-agent': program }, body }));
+    const renew = (userAgent: string, form: string) =>
+      request(url, { method: 'POST', headers: { 'content-type': type, 'user-agent': userAgent }, body: form });
+    const renewed = mustSucceed(await renew(program, body));
     const page = await uma.open('/dashboard/applications');
     expect(page.text).toContain('Last token from 127.0.0.1 with asp-cli/9.9.9 (linux) <b>');
     const { answer } = await uma.press('/dashboard/settings', /^download your data$/i);
     const [app] = (JSON.parse(answer.text) as { connected_apps: unknown[] }).connected_apps;
     expect(app).toMatchObject({ name: 'laptop', last_network: '127.0.0.1', last_program: program });
+    const next = { grant_type: 'refresh_token', client_id: clientId, refresh_token: text(renewed, 'refresh_token') };
+    const browser = mustSucceed(
+      await renew('Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0', formBody({ ...next, resource })),
+    );
+    expect((await uma.open('/dashboard/applications')).text).toContain(
+      'Last token from 127.0.0.1 with Firefox on Linux',
+    );
+    const last = { ...next, refresh_token: text(browser, 'refresh_token') };
+    mustSucceed(await renew('a'.repeat(300), formBody({ ...last, resource })));
+    const all = await uma.press('/dashboard/settings', /^download your data$/i);
+    const [cut] = (JSON.parse(all.answer.text) as { connected_apps: unknown[] }).connected_apps;
+    expect(cut).toMatchObject({ last_program: 'a'.repeat(200) });
   });
 
   it('is disconnected: its sockets close, its tokens are refused; another one stays', async () => {

@@ -351,6 +351,8 @@ describe('A transcript', () => {
     expect(await factsOf(5)).toBeUndefined();
     await other.mustSend(session, 'flat', { model: 'm-1', total_tokens: 9, cost_usd: -1 });
     expect(await factsOf(6)).toMatch(/^ Facts Model m-1 Tokens 9 in all This is what /);
+    await other.mustSend(session, 'no currency', { cost: { amount: 1, currency: 'credits' } });
+    expect(await factsOf(7)).toBeUndefined();
   });
 
   it('can be viewed as one of your agents, and then shows no more than that agent’s replay', async () => {

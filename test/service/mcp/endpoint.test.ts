@@ -727,7 +727,10 @@ describe('the hourly limit of a model', () => {
     // Strangers have another limit.
     await bob.post(`/agents/${bob.owner}/${bob.name}/allowlist`, { entries: [alice.handle] });
     const { count } = OWN_RATE_LIMIT.sendAsModel;
-    let sent = 0;
+    const { session_id: again } = (await tools.call('session_create', { invite: [bob.handle] })).value;
+    await tools.call('session_end', { session_id: again });
+    expect((await tools.call('session_reopen', { session_id: again, message: 'text' })).isError).toBe(false);
+    let sent = 1;
     while (sent < count) {
       const { session_id } = (await tools.call('session_create', { invite: [bob.handle] })).value;
       await bob.mustJoin(session_id);

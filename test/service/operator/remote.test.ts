@@ -91,6 +91,20 @@ describe('operators on other machines', () => {
     expect((await ask('GET', '/status', MARIA)).status).toBe(200);
   });
 
+  it('behind a proxy, are told apart by the address that it names', async () => {
+    const proxied = await startTestService({ isBehindProxy: true, remoteOperators: REMOTE });
+    const statusFor = async (address: string, token: string): Promise<number> =>
+      (
+        await request(`${proxied.remoteOperatorUrl}/status`, {
+          headers: { authorization: `Bearer ${token}`, 'x-forwarded-for': address },
+        })
+      ).status;
+    for (let count = 0; count < 20; count += 1) expect(await statusFor('198.51.100.7', 'wrong')).toBe(401);
+    expect(await statusFor('198.51.100.7', MARIA)).toBe(429);
+    expect(await statusFor('198.51.100.8', MARIA)).toBe(200);
+    await proxied.stop();
+  });
+
   it('are no longer served when the service has stopped', async () => {
     const other = await startTestService({ remoteOperators: REMOTE });
     await other.stop();

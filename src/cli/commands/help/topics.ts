@@ -226,7 +226,7 @@ Begin
   asp whoami --json             your agent; exit 4: a person must sign in with asp login
   asp status --json             service, agent and any problems, within a second, always exit 0
   asp commands                  every command, its effect and a summary, in 8 KB. destructive: it deletes or ends something
-  asp commands send --json      one command in detail: options and stdout; asp commands --json: all of them, 130 KB
+  asp commands send --json      one command in detail: options and stdout; asp commands --json: all of them, 145 KB
   asp schema send               JSON Schema of a command's output; asp schema session.message: of an event
 
 In every call

@@ -38,8 +38,6 @@ import { findWait, listTools, pickTools } from './tools.js';
 /** Time limit for open calls once the client is gone or a signal arrived. */
 const FINISH_MS = 5_000;
 
-const LINE_FEED = 0x0a;
-
 interface McpOptions {
   readonly isReadOnly: boolean;
   /** The tools to offer; empty: all. */
@@ -169,15 +167,13 @@ function createFrames(
   };
   const readAll = async (): Promise<void> => {
     try {
-      let endsLine = true;
-      const take = async (bytes: Buffer): Promise<void> => {
-        endsLine = bytes.at(-1) === LINE_FEED;
+      const take = (bytes: Buffer): Promise<void> => {
         lines.append(bytes);
-        await takeLines();
+        return takeLines();
       };
       for await (const bytes of streams.stdin.read(signal)) await take(Buffer.from(bytes));
-      // The last line may end with the input.
-      if (!endsLine) await take(Buffer.of(LINE_FEED));
+      // The last line may end with the input. An empty line is skipped.
+      await take(Buffer.from('\n'));
     } catch (error) {
       await output.note(`Standard input: ${messageOf(error)}`);
     } finally {

@@ -144,7 +144,8 @@ const OPTIONS = [
   },
   {
     flags: '--operator-port <n>',
-    about: 'let operators on other machines run asp serve account, agent, client and others here (default off)',
+    about:
+      'let operators on other machines run asp serve account, agent, client and others on this port (default off); 0 picks a free one',
   },
   {
     flags: '--operator-host <address>',

@@ -211,6 +211,8 @@ export const SETTING = {
   bus: word(),
   'bus-creds': word(),
   'public-url': word(),
+  'tls-cert': word(),
+  'tls-key': word(),
   name: setting<string | undefined>(z.string(), readServiceName, undefined),
   'behind-proxy': onOrOff(),
   seed: setting<readonly string[]>(z.array(z.string()), (text) => readHandles([text]), []),
@@ -267,8 +269,6 @@ export const SETTING = {
   'metrics-port': setting<number | undefined>(z.int(), readPort, undefined),
   'metrics-host': setting(z.string(), (text) => text, '127.0.0.1'),
   'metrics-token-file': word(),
-  'tls-cert': word(),
-  'tls-key': word(),
   'operator-port': setting<number | undefined>(z.int(), readPort, undefined),
   'operator-host': setting(z.string(), (text) => text, '127.0.0.1'),
   'operator-token-file': word(),
@@ -279,12 +279,12 @@ export const SETTING_NAMES = Object.keys(SETTING) as SettingName[];
 
 /** They name a file. */
 const PATHS: ReadonlySet<SettingName> = new Set<SettingName>([
-  'bus-creds',
-  'security-log',
   'key-file',
-  'metrics-token-file',
+  'bus-creds',
   'tls-cert',
   'tls-key',
+  'security-log',
+  'metrics-token-file',
   'operator-token-file',
 ]);
 
@@ -580,7 +580,7 @@ function requireToken(setting: SettingName, path: string, token: string): string
   });
 }
 
-const readTokenFile = (setting: SettingName, path: string): string =>
+const readPrivate = (setting: SettingName, path: string): string =>
   readSecretFile(path, { name: `--${setting}`, code: 'ASP_USAGE' });
 
 /** What a scraper must send; undefined: nothing, because it is on this machine. */
@@ -588,7 +588,7 @@ export function readMetricsToken(settings: Settings): string | undefined {
   const { 'metrics-host': host, 'metrics-port': port, 'metrics-token-file': path } = settings;
   const more = host === SETTING['metrics-host'].standard ? path && 'metrics-token-file' : 'metrics-host';
   if (port === undefined && more !== undefined) throw usageError(`--${more} needs --metrics-port.`);
-  if (path !== undefined) return requireToken('metrics-token-file', path, readTokenFile('metrics-token-file', path));
+  if (path !== undefined) return requireToken('metrics-token-file', path, readPrivate('metrics-token-file', path));
   if (isLoopbackHost(host)) return undefined;
   throw usageError(`On ${host}, others can reach the metrics, so --metrics-host needs --metrics-token-file.`, {
     why: 'the file holds a token, such as the output of openssl rand -hex 32. Prometheus reads it with credentials_file.',
@@ -608,7 +608,7 @@ export function readCertificateFiles(settings: Settings): ServiceOptions['certif
 /** The keys in the file of `--key-file`: the one that seals first, then those that opened what was sealed before. */
 export function readKeySecrets({ 'key-file': path }: Settings): readonly Buffer[] {
   if (path === undefined) return [];
-  return readSecretFile(path, { name: '--key-file', code: 'ASP_USAGE' })
+  return readPrivate('key-file', path)
     .split('\n')
     .map((line) => {
       const text = line.trim();
@@ -638,7 +638,7 @@ export function readRemoteOperators(settings: Settings): ServiceOptions['remoteO
     throw usageError(`On ${host}, the token of an operator would cross the network in the clear.`, {
       why: 'use a certificate (--tls-cert and --tls-key), or a loopback address, or put a proxy that terminates TLS in front of it and add --behind-proxy.',
     });
-  const tokens = readTokenFile('operator-token-file', path)
+  const tokens = readPrivate('operator-token-file', path)
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
     .filter(([first = '']) => first !== '' && !first.startsWith('#'))

@@ -230,8 +230,8 @@ function redact(line: string): string {
   return SECRETS.reduce((text, [what, instead]) => text.replace(what, instead), line);
 }
 
-const FURTHER_PORTS = ['metrics-port', 'operator-port'] as const;
-type Ports = Pick<Settings, 'port' | (typeof FURTHER_PORTS)[number]>;
+const PORTS = ['port', 'metrics-port', 'operator-port'] as const;
+type Ports = Pick<Settings, (typeof PORTS)[number]>;
 
 /** Why the service did not start. */
 async function translateStartError(error: unknown, settings: Ports, own: readonly OwnService[]): Promise<unknown> {
@@ -241,19 +241,12 @@ async function translateStartError(error: unknown, settings: Ports, own: readonl
   const facts = { message: error.message, cause: error };
   switch (error.code) {
     case 'PORT_IN_USE': {
-      const same = FURTHER_PORTS.find((name) => settings[name] === settings.port);
+      const [taken = 'port', same] = PORTS.filter((name) => error.message.startsWith(`Port ${settings[name]} `));
       if (same !== undefined)
-        return usageError(`--port and --${same} are both ${settings.port}.`, {
+        return usageError(`--${taken} and --${same} are both ${settings[taken]}.`, {
           why: `each needs its own; --${same} 0 picks a free one.`,
         });
-      const taken = FURTHER_PORTS.find((name) => error.message.startsWith(`Port ${settings[name]} `));
-      return new CliError('ASP_PORT_IN_USE', {
-        ...facts,
-        next:
-          taken === undefined
-            ? ['asp', 'serve', '--port', settings.port === 0 ? '8744' : '0']
-            : ['asp', 'serve', `--${taken}`, '0'],
-      });
+      return new CliError('ASP_PORT_IN_USE', { ...facts, next: ['asp', 'serve', `--${taken}`, '0'] });
     }
     case 'DATA_IN_USE':
       return new CliError('ASP_PORT_IN_USE', { ...facts, next: ['asp', 'serve', 'status'] });
@@ -288,7 +281,9 @@ interface OwnService {
 
 function isInItsWay({ code }: OperatorError, { port }: Ports, { running, data }: OwnService): boolean {
   if (code === 'DATA_IN_USE') return running.data === data;
-  return code === 'PORT_IN_USE' && Number(new URL(running.operator_url).port) === port;
+  // With a certificate, the operator's endpoints are on another port.
+  const ports = [running.url, running.operator_url].map((url) => new URL(url).port);
+  return code === 'PORT_IN_USE' && ports.includes(String(port));
 }
 
 /** A port conflict with the user's own service is not one with another program. */
