@@ -89,9 +89,11 @@ describe('A session named by the other agent', () => {
   });
 
   it('gets an error if there is none', async () => {
-    const { code, err } = await asAlice(['session', 'show', '@nobody.here']);
+    const { code, err } = await asAlice(['session', 'end', '@nobody.here']);
     expect(code).toBe(3);
     expect(err).toContain('You have no session with @nobody.here.');
+    // To end a session, no one starts one first.
+    expect(err).toContain('try:  asp session list\n');
   });
 
   it('means the open session of the two for asp send --continue, never a group', async () => {

@@ -45,7 +45,11 @@ async function findByHandle(context: Context, handle: string, wanted: Wanted): P
   if (found.length > 1) return chooseAmong(context, handle, found);
   const [only] = found;
   if (only !== undefined) return only.id;
-  throw await notFound(`You have no session with ${handle}.`, 'asp send starts one.', ['asp', 'send', handle, 'hello']);
+  throw await notFound(
+    `You have no session with ${handle}.`,
+    `asp session list shows those you have; asp send ${handle} "hello" starts one.`,
+    ['asp', 'session', 'list'],
+  );
 }
 
 /** More than one session is shared with an agent. */
