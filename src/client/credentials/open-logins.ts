@@ -106,7 +106,7 @@ async function confirmService(context: LoginContext, login: Login | undefined): 
   if (login?.isLocal !== true || (await context.isLocalServiceAt?.(login.baseUrl)) !== false) return;
   throw new RequestError({
     code: 'ASP_LOCAL_NOT_RUNNING',
-    message: `The local service at ${login.baseUrl} is not running. The login of ${login.handle ?? 'the account'} is only for that service, so nothing was sent.`,
+    message: `The local service at ${login.baseUrl} is not running, and the login of ${login.handle ?? 'the account'} is only for that service.`,
     isRetryable: true,
   });
 }

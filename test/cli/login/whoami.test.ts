@@ -246,6 +246,21 @@ describe('auth status after the data of a local service was deleted', () => {
   });
 });
 
+describe('a command with the login of a local service that is down', () => {
+  it('says once that nothing was sent', async () => {
+    const { home, service } = await createHomeWithService();
+    try {
+      await home.run(['login', '@demo.you', '--yes']);
+      await service.stop();
+      const { status, stderr } = await home.run(['send', '@alice.bot', 'hi', '-p', service.url, '--as', 'demo.you']);
+      expect(status).toBe(9);
+      expect(stderr.match(/nothing was sent/gi)).toHaveLength(1);
+    } finally {
+      await home.dispose();
+    }
+  });
+});
+
 describe('whoami --offline while the local service is down', () => {
   it('says who this machine is signed in as, after a stop and after a kill', async () => {
     const { home, service } = await createHomeWithService();
