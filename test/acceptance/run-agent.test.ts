@@ -509,7 +509,7 @@ describe('asp run', () => {
     await home.run(['session', 'end', ofStranger, '-a', '@bob.bot']);
   });
 
-  it('Ctrl-C lets a running command finish and sends its reply; what came meanwhile is answered by the next run', async () => {
+  it('Ctrl-C lets a running command finish, says so, and sends its reply; what came meanwhile is answered by the next run', async () => {
     const gate = script(
       'gate.sh',
       `text=$(${SAID}); touch begun; [ "$text" != wait ] || until [ -e gate ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo "$text!"`,
@@ -519,6 +519,7 @@ describe('asp run', () => {
     await until('the command begins', async () => home.exists('begun'), 30_000);
     await say(sid, 'later');
     agent.kill('SIGINT');
+    await agent.until('stderr', /Waiting up to 10s for 1 message in progress\. A second Ctrl-C ends the run now\./);
     writeFileSync(join(home.directory, 'gate'), '');
     expect(await agent.ended).toMatchObject({ status: 0, signal: null });
     await asp('send', BOT, 'while down', '--end');

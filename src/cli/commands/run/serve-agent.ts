@@ -7,10 +7,12 @@ import { type OpenedAgent, type Stops, serveAgent } from '../../../agent/serve-a
 import { serviceTime } from '../../../agent/start-points.js';
 import type { AgentOptions } from '../../../agent/take-events.js';
 import type { Client } from '../../../client/client.js';
+import { formatQuantity } from '../../../kit/format.js';
 import type { Context } from '../../context/context.js';
 import { besideProgress, progressPath } from '../../context/progress-path.js';
 import { CliError, usageError } from '../../errors.js';
 import { openReadyFile, readyText } from '../../ready-file.js';
+import { durationText } from '../../values.js';
 import { openHopsFile } from '../send/hops.js';
 import { connectSystemd } from '../serve/systemd.js';
 import { type CommandGuard, startCommandGuard, waitForGuard } from './command-guard.js';
@@ -54,7 +56,8 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
       const parts = { context, me, rules, guard, environment, findRelation };
       responder = await startResponder({ ...parts, progressPath: path, signal: soft });
       const onRecord: OpenedAgent['onRecord'] = (record) => context.output.record(record);
-      const { respond, passesOver } = responder;
+      const { passesOver } = responder;
+      const respond = sayingWhatFinishes(context, options.graceMs, soft, responder.respond);
       await answer({ progress, progressPath: path, respond, passesOver, onRecord });
     } finally {
       await responder?.close();
@@ -64,6 +67,29 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
     }
   });
   if (end === 'timeout') throw new CliError('ASP_TIMEOUT', { message: 'Timed out.', isRetryable: true });
+}
+
+/** Says that the end waits for work in progress, if there is any when the run is stopped. */
+function sayingWhatFinishes(
+  { output }: Context,
+  graceMs: number,
+  soft: AbortSignal,
+  respond: Responder['respond'],
+): Responder['respond'] {
+  let inProgress = 0;
+  const say = (): void => {
+    const wait = `Waiting up to ${durationText(graceMs)} for ${formatQuantity(inProgress, 'message')} in progress.`;
+    if (inProgress > 0) void output.note(`${wait} A second Ctrl-C ends the run now.`).catch(() => {});
+  };
+  soft.addEventListener('abort', say, { once: true });
+  return async (...given) => {
+    inProgress += 1;
+    try {
+      return await respond(...given);
+    } finally {
+      inProgress -= 1;
+    }
+  };
 }
 
 /** An agent that answers alone: nothing else on this machine does with the same progress file. */
