@@ -42,6 +42,7 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
     const guard = startCommandGuard(context);
     let responder: Responder | undefined;
     let guarded: ProgressFile | undefined;
+    let hasEndedWell = false;
     try {
       const progress = await startProgress(context, agent, path, options.sinceMs);
       if (progress.guard !== undefined) await waitForGuard(context, progress.guard, soft);
@@ -59,11 +60,15 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
       const { passesOver } = responder;
       const respond = sayingWhatFinishes(context, options.graceMs, soft, responder.respond);
       await answer({ progress, progressPath: path, respond, passesOver, onRecord });
+      hasEndedWell = true;
     } finally {
       await responder?.close();
       // The next run waits for a guard that has commands to end.
       if (guard.close()) guarded?.guardBy(undefined);
-      await guarded?.written();
+      // What ended the run matters more than what cannot be written after it.
+      await guarded?.written().catch((error: unknown) => {
+        if (hasEndedWell) throw error;
+      });
     }
   });
   if (end === 'timeout') throw new CliError('ASP_TIMEOUT', { message: 'Timed out.', isRetryable: true });
