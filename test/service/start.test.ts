@@ -115,20 +115,23 @@ describe('a service does not start', () => {
       ...{ data, isBehindProxy: true, metricsPort: 0, remoteOperators: { host: '127.0.0.1', port: 0, tokens } },
       webPush: 'mailto:ops@asp.example',
     };
-    const countOpen = (): number =>
-      process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap' || name === 'Timeout').length;
-    const before = countOpen();
+    const count = (kind: string): number => process.getActiveResourcesInfo().filter((name) => name === kind).length;
+    const [servers, timers] = [count('TCPServerWrap'), count('Timeout')];
     expect(String(await failure(late))).toContain('no keys');
     // Those of earlier tests in this process may end meanwhile.
-    await until('all ports and timers are gone', async () => countOpen() <= before);
-    const after = countOpen();
+    await until(
+      'all ports and timers are gone',
+      async () => count('TCPServerWrap') <= servers && count('Timeout') <= timers,
+    );
     const open = await startService({
       ...BASE,
       isBehindProxy: true,
       metricsPort: 0,
       remoteOperators: { host: '127.0.0.1', port: 0, tokens },
     });
-    expect(countOpen()).toBeGreaterThan(after + 3);
+    const ports = [open.baseUrl, open.operatorUrl, open.metricsUrl, open.remoteOperatorUrl];
+    expect(new Set(ports.map((url) => new URL(url ?? '').port)).size).toBe(4);
+    expect(count('TCPServerWrap')).toBeGreaterThanOrEqual(4);
     await open.stop();
   });
 

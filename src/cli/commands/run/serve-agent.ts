@@ -65,7 +65,7 @@ export async function runAgent(context: Context, options: RunOptions): Promise<v
       await responder?.close();
       // The next run waits for a guard that has commands to end.
       if (guard.close()) guarded?.guardBy(undefined);
-      // What ended the run matters more than what cannot be written after it.
+      // A failure to write now must not hide the reason for the end.
       await guarded?.written().catch((error: unknown) => {
         if (hasEndedWell) throw error;
       });
