@@ -39,8 +39,8 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
   | {
       readonly kind: 'failed';
       readonly why: string;
-      /** Whether the sender gets no notice. */
-      readonly isKept?: boolean;
+      /** The sender gets no notice. */
+      readonly isSilent?: boolean;
     }
 );
 
@@ -216,8 +216,8 @@ async function respondAndSend(answering: Answering, event: Incoming, ticket: Tic
     await context.output.note(advice.unreported(name));
   const facts = { ...aboutMessage(event), exit_code: exitCode, tries, ...(turn !== undefined && { turn }) };
   if (produced.kind === 'printed') return sendReply(answering, event, facts, produced, ticket);
-  const isKept = produced.isKept === true && answering.onFailure === 'reply';
-  return sendFailure(isKept ? { ...answering, onFailure: 'skip' } : answering, event, facts, produced.why);
+  const isSilent = produced.isSilent === true && answering.onFailure === 'reply';
+  return sendFailure(isSilent ? { ...answering, onFailure: 'skip' } : answering, event, facts, produced.why);
 }
 
 /** A result without its outcome. */

@@ -40,11 +40,6 @@ export function isAddressShared({ host, publicUrl, isBehindProxy }: AddressOptio
   return publicUrl !== undefined && !isLoopbackHost(readPublicUrl(publicUrl).hostname);
 }
 
-/** Whether requests of strangers come from different addresses. */
-export function seesAddresses({ host, isBehindProxy }: AddressOptions): boolean {
-  return isBehindProxy || !isLoopbackHost(host);
-}
-
 /** The name that the certificate must have; undefined: a proxy has the one that clients see. */
 export function nameToCertify({ host, publicUrl, isBehindProxy }: AddressOptions): string | undefined {
   return isBehindProxy ? undefined : new URL(toRootUrl({ host, publicUrl, isBehindProxy }, 0)).hostname;

@@ -1,7 +1,6 @@
 import type { RequestListener, Server } from 'node:http';
 import { type Clock, systemClock, within } from '../kit/clock.js';
 import { createIds, type Ids } from '../kit/ids.js';
-import { isLoopbackHost } from '../kit/loopback.js';
 import { type Random, randomToken, systemRandom } from '../kit/random.js';
 import { PARTICIPANTS_PER_SESSION_MAX, UNREAD_MAX_BYTES } from '../wire/limit.js';
 import {
@@ -10,7 +9,6 @@ import {
   isAddressShared,
   nameToCertify,
   requireSafeAddress,
-  seesAddresses,
   toAddresses,
 } from './addresses.js';
 import type { AttachmentBucket, BucketCredentials } from './attachments/bucket.js';
@@ -48,6 +46,7 @@ import {
   type HostGuard,
   listen,
   loopbackNames,
+  seesAddresses,
 } from './http/app.js';
 import type { CertificateFiles, ServerCertificate } from './http/certificate.js';
 import { registerDownloads } from './http/downloads.js';
@@ -268,9 +267,8 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
       listener = next;
     };
     const metricsUrl = await watch.start(context, { backups: findBackups(options), certificate });
-    return await composeService({
-      ...{ options, context, server, port, useListener, watch, metricsUrl, certificate, stopFollowing, undo },
-    });
+    const bound = { server, port, useListener, certificate, stopFollowing };
+    return await composeService({ ...bound, options, context, watch, metricsUrl, undo });
   } catch (error) {
     const { clock = systemClock, log = SILENT } = options;
     await within(clock, LEAVE_MS, leave(log, undo.reverse()), () => {});
@@ -401,7 +399,7 @@ interface AppParts {
 function openApp({ options, server, port, useListener }: ServiceParts, context: ServiceContext): AppParts {
   const { settings, clock, random, tracer, log, meter, faults } = context;
   const { isBehindProxy, addresses } = settings;
-  const isGuarded = isLoopbackHost(options.host) && !isBehindProxy;
+  const isGuarded = !seesAddresses({ host: options.host, isBehindProxy });
   const guardHost = createHostGuard(isGuarded ? loopbackNames(port, addresses.authUrl) : undefined);
   const isFollowed = tracer !== undefined || log.debug !== undefined || faults !== undefined;
   let listener: RequestListener | undefined;
@@ -410,9 +408,9 @@ function openApp({ options, server, port, useListener }: ServiceParts, context: 
     useListener: (next) => {
       listener = next;
     },
+    host: options.host,
     guardHost,
     isBehindProxy,
-    seesAddresses: seesAddresses(toAddressOptions(options)),
     metadataUrl: resourceMetadataUrl(addresses.baseUrl),
     clock,
     random,

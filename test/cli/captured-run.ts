@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -28,6 +28,14 @@ export interface Ran {
 /** Creates a separate home directory, so that no test reads what another one wrote. */
 export function freshHome(): string {
   return mkdtempSync(join(tmpdir(), 'asp-home-'));
+}
+
+/** Writes a file that only this user can read, unless `mode` says otherwise, and returns its path. */
+export function writeFileIn(folder: string, name: string, text: string, mode = 0o600): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  chmodSync(path, mode);
+  return path;
 }
 
 export function surroundingsOf(streams: CapturedStreams, options: RunOptions = {}): Surroundings {

@@ -1,7 +1,7 @@
 import type { Login, LoginContext, Logins, StoreKind } from '../../client/credentials/login.js';
 import { readIfPresent, writePrivateFile } from '../../kit/private-file.js';
 import { CliError, usageError } from '../errors.js';
-import { listRunningServices } from '../profile/local-service.js';
+import { findServiceAt } from '../profile/local-service.js';
 import type { Context } from './context.js';
 import { findRuntimeDirectory } from './runtime-directory.js';
 
@@ -51,7 +51,7 @@ export async function createLoginContext(context: Context, requested?: StoreKind
     platform: machine.platform,
     environment,
     async isLocalServiceAt(baseUrl) {
-      return (await listRunningServices(paths, machine)).some(({ url }) => url === baseUrl);
+      return (await findServiceAt(paths, machine, baseUrl)) !== undefined;
     },
     holdExit: context.holdExit,
     findAddresses(baseUrl) {

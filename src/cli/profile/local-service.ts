@@ -67,6 +67,15 @@ export async function readRunningServices(paths: Paths, probe: LocalServiceProbe
   return (await readRecords(paths)).filter((record) => doesRun(record, probe));
 }
 
+/** The running local service of this user at `baseUrl`; undefined if there is none. */
+export async function findServiceAt(
+  paths: Paths,
+  probe: LocalServiceProbe,
+  baseUrl: string,
+): Promise<LocalServiceRecord | undefined> {
+  return (await listRunningServices(paths, probe)).find(({ url }) => url === baseUrl);
+}
+
 /** With the record of a service that runs, which a cleaner may have removed with the others: the latest stays first. */
 export function keepRecord(
   found: readonly LocalServiceRecord[],

@@ -13,7 +13,7 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import Fastify from 'fastify';
 import type { Clock } from '../../kit/clock.js';
-import { isLoopbackPeer } from '../../kit/loopback.js';
+import { isLoopbackHost, isLoopbackPeer } from '../../kit/loopback.js';
 import type { Random } from '../../kit/random.js';
 import { beatEvery } from '../../kit/repeat.js';
 import { HEALTH_PATH, REQUEST_ID_HEADER } from '../../wire/http.js';
@@ -296,8 +296,8 @@ export interface AppOptions {
   readonly useListener: (listener: RequestListener) => void;
   readonly guardHost: HostGuard;
   readonly isBehindProxy: boolean;
-  /** Whether requests of strangers come from different addresses. */
-  readonly seesAddresses: boolean;
+  /** The address that the server is bound to. */
+  readonly host: string;
   /** Where the REST interface publishes its metadata. The operator interface has none. */
   readonly metadataUrl?: string;
   readonly clock: Clock;
@@ -359,7 +359,7 @@ export function createApp(options: AppOptions): App {
     if (options.clock.isSystem !== true) reply.raw.setHeader('date', new Date(options.clock.now()).toUTCString());
     done();
   });
-  if (options.seesAddresses) boundByAddress(fastify, exchanges);
+  if (seesAddresses(options)) boundByAddress(fastify, exchanges);
   const { debug } = options.log;
   if (debug !== undefined)
     fastify.addHook('onRequest', (request, _reply, done) => {
@@ -526,6 +526,11 @@ export async function endServer(server: Server): Promise<void> {
   const closed = closeServer(server);
   endConnections(server);
   await closed;
+}
+
+/** Whether the requests of a server come from different addresses: on loopback, only a proxy tells callers apart. */
+export function seesAddresses({ host, isBehindProxy }: Pick<AppOptions, 'host' | 'isBehindProxy'>): boolean {
+  return isBehindProxy || !isLoopbackHost(host);
 }
 
 /** The URL of a server at this address. */

@@ -102,7 +102,7 @@ export async function answerToken(
 
 const PROGRAM_MAX_LENGTH = 200;
 
-/** What the owner of a connected app sees of its last token request. */
+/** Where a token request came from. Its owner sees it on the page of connected apps. */
 function describeCaller({ ip, headers }: FastifyRequest): LastUse {
   return { last_network: toNetwork(ip), last_program: headers['user-agent']?.slice(0, PROGRAM_MAX_LENGTH) ?? null };
 }

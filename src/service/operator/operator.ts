@@ -427,9 +427,9 @@ async function serveOperator(
     useListener: (next) => {
       listener = next;
     },
+    host,
     guardHost: guard(port, root),
     isBehindProxy,
-    seesAddresses: isBehindProxy || !isLoopbackHost(host),
     clock: context.clock,
     random: context.random,
     tracer: context.tracer,

@@ -94,6 +94,12 @@ describe('what a message may do at the command of asp run --exec', () => {
     ).toEqual(['failed', 'failed', 'failed']);
   });
 
+  it('ends the run at a failure with --on-failure stop, with the right to reply or without', async () => {
+    const { code, answers } = await answerAll('false', ['--allow', 'anyone=run', '--on-failure', 'stop']);
+    expect(code).not.toBe(0);
+    expect(answers).toEqual(['', '', '']);
+  });
+
   it('reads the allowlist once for messages that arrive together, and says once that it cannot', async () => {
     const said: string[] = [];
     const output = { note: async (text: string) => void said.push(text), detail: async () => {} };

@@ -1,18 +1,13 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { startTestService } from '../../support/service.js';
-import { freshHome, runWords } from '../captured-run.js';
+import { freshHome, runWords, writeFileIn } from '../captured-run.js';
 
 describe('asp serve --key-file', () => {
   const home = freshHome();
-  const write = (name: string, text: string, mode = 0o600): string => {
-    const path = join(home, name);
-    writeFileSync(path, text);
-    chmodSync(path, mode);
-    return path;
-  };
+  const write = (name: string, text: string, mode?: number): string => writeFileIn(home, name, text, mode);
 
   it.each([
     ['that is missing', join(home, 'none'), /does not exist/],

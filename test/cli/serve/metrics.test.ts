@@ -1,19 +1,12 @@
-import { chmodSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-import { freshHome, runWords } from '../captured-run.js';
+import { freshHome, runWords, writeFileIn } from '../captured-run.js';
 
 const NEEDED = /others can reach the metrics, so --metrics-host needs --metrics-token-file/;
 
 describe('metrics for another machine', () => {
   const home = freshHome();
-  const write = (name: string, text: string, mode = 0o600): string => {
-    const path = join(home, name);
-    writeFileSync(path, text);
-    chmodSync(path, mode);
-    return path;
-  };
+  const write = (name: string, text: string, mode?: number): string => writeFileIn(home, name, text, mode);
 
   it.each([
     ['without a token', '--metrics-port 0 --metrics-host 0.0.0.0', NEEDED],

@@ -1,9 +1,9 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { startTestService, type TestService } from '../../support/service.js';
-import { freshHome, type Ran, runWords } from '../captured-run.js';
+import { freshHome, type Ran, runWords, writeFileIn } from '../captured-run.js';
 
 const TOKEN = 'CANARY'.padEnd(32, '0');
 
@@ -19,12 +19,7 @@ describe('asp serve … --operator', () => {
   });
   afterAll(() => service.stop());
 
-  const write = (name: string, text: string, mode = 0o600): string => {
-    const path = join(home, name);
-    writeFileSync(path, text);
-    chmodSync(path, mode);
-    return path;
-  };
+  const write = (name: string, text: string, mode?: number): string => writeFileIn(home, name, text, mode);
   /** Runs on a machine without a service. */
   const run = (line: string, token: string | undefined = TOKEN): Promise<Ran> =>
     runWords(line, {
@@ -123,11 +118,7 @@ describe('asp serve … --operator', () => {
 describe('asp serve --operator-port', () => {
   const home = freshHome();
 
-  const write = (name: string, text: string): string => {
-    const path = join(home, name);
-    writeFileSync(path, text, { mode: 0o600 });
-    return path;
-  };
+  const write = (name: string, text: string): string => writeFileIn(home, name, text);
 
   it('says which port another program has, and how to start anyway', async () => {
     const other = await startTestService();

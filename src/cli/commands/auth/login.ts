@@ -40,7 +40,7 @@ import {
 import type { Context } from '../../context/context.js';
 import { createLoginContext, findFileStoreFault, rememberStore } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
-import { listRunningServices } from '../../profile/local-service.js';
+import { findServiceAt } from '../../profile/local-service.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';
 import {
@@ -197,7 +197,7 @@ async function completeSignIn(signIn: SignIn, request: AuthorizationRequest, cal
     const approved = isForAccount(request.scopes) ? ACCOUNT : await identify(signIn, tokens, scopes);
     const isOther = approved.handle !== null && approved.handle !== (signIn.handle ?? approved.handle);
     if (isOther) throw wrongAgent(signIn, approved.handle);
-    const local = (await listRunningServices(context.paths, context.machine)).find(({ url }) => url === signIn.baseUrl);
+    const local = await findServiceAt(context.paths, context.machine, signIn.baseUrl);
     return await signIn.logins.save({
       baseUrl: signIn.baseUrl,
       issuer: discovery.issuer,

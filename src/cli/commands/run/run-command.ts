@@ -96,7 +96,7 @@ export function withRights(
       await note(event, 'nothing was sent', 'reply', relation);
       const { exitCode, tries } = produced;
       return produced.kind === 'failed'
-        ? { ...produced, isKept: true }
+        ? { ...produced, isSilent: true }
         : { kind: 'printed', exitCode, tries, text: '' };
     },
   };

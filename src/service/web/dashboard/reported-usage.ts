@@ -15,7 +15,7 @@ const NAMES = {
 
 const CURRENCY = /^[A-Z]{3}$/;
 
-/** What the sender of a message says about its model, tokens and cost, as pairs of a label and a value. */
+/** The model, tokens and cost that the sender reported in the metadata: pairs of a label and a value. */
 export function readReportedUsage({
   metadata,
 }: Pick<Message, 'metadata'>): readonly (readonly [string, Html | string])[] {
