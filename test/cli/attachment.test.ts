@@ -14,6 +14,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { safeFilename, saveFile } from '../../src/cli/commands/attachment/transfer.js';
 import { systemRandom } from '../../src/kit/random.js';
+import { ANY_CHARACTER } from '../support/hostile-text.js';
 import { documentOf, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
 
@@ -66,7 +67,7 @@ describe('what a service calls a file', () => {
 
   it('becomes a single file name in a folder', () =>
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (given) => {
+      fc.property(fc.string({ unit: ANY_CHARACTER, maxLength: 400 }), (given) => {
         const name = safeFilename(given);
         expect(name).not.toMatch(/[/\\\p{C}]|^[.\- ]|[. ]$/u);
         expect(Buffer.byteLength(name)).toBeLessThanOrEqual(180);

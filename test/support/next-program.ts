@@ -22,6 +22,6 @@ export async function buildNextProgram(migration: Migration): Promise<{ readonly
   const changed = source.replace(MIGRATIONS, (_, before: string) => `${before}\n  ${JSON.stringify(migration)},\n];`);
   if (changed === source) throw new Error('The list of migrations looks different: add to it here.');
   writeFileSync(list, changed);
-  await promisify(execFile)(process.execPath, ['scripts/build.mjs'], { cwd: folder });
+  await promisify(execFile)(process.execPath, ['scripts/build.mjs', 'dist', '--no-types'], { cwd: folder });
   return { file: join(folder, 'bin/asp.js'), remove: () => rmSync(folder, { recursive: true, force: true }) };
 }

@@ -2,11 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DASHBOARD_STYLE, STYLE } from '../../../src/service/web/assets.js';
 import { html, strangersText, untrustedText } from '../../../src/service/web/html.js';
+import { ANY_CHARACTER } from '../../support/hostile-text.js';
 
 describe('Markup', () => {
   it('escapes every value', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (value) => {
+      fc.property(fc.string({ unit: ANY_CHARACTER, maxLength: 40 }), (value) => {
         const { markup } = html`<p title="${value}">${value}</p>`;
         const inside = markup.slice('<p title="'.length, -'</p>'.length);
         expect(inside.replace('">', '')).not.toMatch(/[<>"']/);
@@ -23,7 +24,7 @@ describe('Markup', () => {
 
   it('isolates a stranger’s text, removes invisible characters, and shortens it', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (value) => {
+      fc.property(fc.string({ unit: ANY_CHARACTER, maxLength: 300 }), (value) => {
         const inside = strangersText(value).markup.replace(/^<bdi>|<\/bdi>$/g, '');
         expect(inside).not.toMatch(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Co}\p{Cs}<>]/u);
         expect([...inside.replaceAll(/&[#\w]+;/g, 'x')].length).toBeLessThanOrEqual(81);
