@@ -119,18 +119,25 @@ describe('the limits of a service on its database', () => {
       query.get("SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock"),
     );
     expect(settings).toEqual({ statement: '3s', lock: '2s' });
-    const countAtOnce = async ({ read }: Work): Promise<number> => {
+    /** Each waits until `expected` run, and then a little for one too many. */
+    const countAtOnce = async ({ read }: Work, expected: number): Promise<number> => {
       let [running, most] = [0, 0];
+      let start = (): void => {};
+      const areAllRunning = new Promise<void>((resolve) => {
+        start = resolve;
+      });
       const one = async (query: Query): Promise<void> => {
         running += 1;
         most = Math.max(most, running);
+        if (running === expected) start();
+        await areAllRunning;
         await query.get('SELECT pg_sleep(0.05)::text AS slept');
         running -= 1;
       };
       await Promise.all(Array.from({ length: 40 }, () => read(one)));
       return most;
     };
-    expect([await countAtOnce(database), await countAtOnce(database.behind)]).toEqual([16, 4]);
+    expect([await countAtOnce(database, 16), await countAtOnce(database.behind, 4)]).toEqual([16, 4]);
     await database.close();
   });
 
