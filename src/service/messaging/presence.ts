@@ -22,7 +22,7 @@ import {
   deleteSockets,
   hasSocket,
   insertSocket,
-  listOtherProcesses,
+  listProcessRows,
   listSocketsOf,
   type ProcessRow,
   type SocketOfAgent,
@@ -213,9 +213,10 @@ async function appendPresence(
 const BEAT_MS = 5_000;
 const SILENT_MAX_S = 25;
 /**
- * How often it checks for dead processes, and after how many checks without a new heartbeat a process counts as dead.
+ * How often it checks for dead processes, and after how many checks without a new heartbeat a process counts as dead: by
+ * then, one that has only lost the database has closed its sockets.
  */
-const SWEEP_MS = 10_000;
+const SWEEP_MS = 5_000;
 const SILENT_LOOKS_MAX = 6;
 
 /** The agents with a socket, in the store; and, with the grace rule on, the effects of their absence (D-13, D-45). */
@@ -249,10 +250,10 @@ export function createPresence(context: ServiceContext, processId: string, socke
     for (const agentId of agentIds) await rule?.dropped(agentId);
   };
   const beat = createBeat(context, processId, { sockets, held });
-  const findGone = createRollCall();
+  const findGone = createRollCall(processId);
   const sweep = async (): Promise<void> => {
-    const others = await database.read((query) => listOtherProcesses(query, processId));
-    const gone = database.isExclusive ? others : findGone(others);
+    const rows = await database.read(listProcessRows);
+    const gone = database.isExclusive ? rows.filter(({ id }) => id !== processId) : findGone(rows);
     for (const row of gone) {
       await drop(await database.read((query) => listSocketsOf(query, row.id)));
       await database.write((query) => deleteGoneProcess(query, row));
@@ -350,18 +351,25 @@ function createBeat({ clock, database }: ServiceContext, processId: string, { so
 /**
  * Finds dead processes: those that were checked often enough without a new heartbeat. It counts checks instead of
  * comparing times, because the clocks of others may differ, and because a process that was itself frozen has not heard
- * from them meanwhile.
+ * from them meanwhile. A check counts only if this process has written a heartbeat since the last one: otherwise the
+ * others may be unable to write theirs, too.
  */
-function createRollCall() {
+function createRollCall(processId: string) {
+  let own: number | undefined;
   let known = new Map<string, { readonly seenAt: number; readonly looks: number }>();
   return (rows: readonly ProcessRow[]): ProcessRow[] => {
+    const others = rows.filter(({ id }) => id !== processId);
+    const latest = rows.find(({ id }) => id === processId)?.seen_at;
+    const isCounted = latest !== own;
+    own = latest;
     const before = known;
     known = new Map(
-      rows.map(({ id, seen_at }) => {
+      others.map(({ id, seen_at }) => {
         const last = before.get(id);
-        return [id, { seenAt: seen_at, looks: last?.seenAt === seen_at ? last.looks + 1 : 0 }];
+        const isSilent = last?.seenAt === seen_at;
+        return [id, { seenAt: seen_at, looks: isSilent ? last.looks + (isCounted ? 1 : 0) : 0 }];
       }),
     );
-    return rows.filter(({ id, seen_at }) => seen_at === 0 || (known.get(id)?.looks ?? 0) >= SILENT_LOOKS_MAX);
+    return others.filter(({ id, seen_at }) => seen_at === 0 || (known.get(id)?.looks ?? 0) >= SILENT_LOOKS_MAX);
   };
 }

@@ -20,8 +20,9 @@ export async function putProcess(transaction: Transaction, processId: string, se
   );
 }
 
-export function listOtherProcesses(query: Query, processId: string): Promise<ProcessRow[]> {
-  return query.all<ProcessRow>('SELECT id, seen_at FROM server_process WHERE id <> $1', processId);
+/** Every process that uses this data, also those that have stopped or died. */
+export function listProcessRows(query: Query): Promise<ProcessRow[]> {
+  return query.all<ProcessRow>('SELECT id, seen_at FROM server_process');
 }
 
 /** Forgets it, unless it has a newer heartbeat or has sockets left. */

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import type { AgentActor } from '../../../../src/service/core/context.js';
@@ -12,6 +13,7 @@ import {
 } from '../../../../src/service/store/participants.js';
 import { hasSocket } from '../../../../src/service/store/processes.js';
 import { createTestClock, type TestClock } from '../../../support/clock.js';
+import { POSTGRES_URL } from '../../../support/postgres-server.js';
 import { until } from '../../../support/until.js';
 import { must, openStage, type Stage } from '../../sessions/stage.js';
 
@@ -75,12 +77,27 @@ describe('Sockets that open together', () => {
 });
 
 describe('Sockets of a dead service', () => {
-  it('count until it has been silent for a minute', async () => {
+  it('count until it has been silent for half a minute', async () => {
     const clock = createTestClock();
     await open(await startProcess(createTestClock()));
     await startProcess(clock);
-    await goOn([clock], 59);
+    await goOn([clock], 29);
     expect(await isOnline()).toBe(true);
+    await goOn([clock], 16);
+    expect(await isOnline()).toBe(false);
+  });
+
+  it('count as long as no service can write a heartbeat', async () => {
+    const clock = createTestClock();
+    await open(await startProcess(createTestClock()));
+    await startProcess(clock);
+    const [row] = await stage.read((query) => query.all<{ name: string }>('SELECT current_schema()::text AS name'));
+    const other = new pg.Client({ connectionString: POSTGRES_URL });
+    await other.connect();
+    await other.query(`BEGIN; LOCK TABLE ${row?.name}.server_process IN EXCLUSIVE MODE`);
+    await goOn([clock], 60);
+    expect(await isOnline()).toBe(true);
+    await other.end();
     await until('nobody is online', async () => {
       await goOn([clock], 1);
       return !(await isOnline());
