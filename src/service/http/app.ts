@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import {
   createServer,
   type IncomingMessage,
@@ -21,6 +22,7 @@ import { REQUESTS_PER_ADDRESS_MAX } from '../../wire/limit.js';
 import type { Log } from '../core/context.js';
 import { OperatorError, ServiceError, shuttingDown } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
+import { rareWarning } from '../core/rare-warning.js';
 import { describeScope, follow, openScope, type RequestScope, scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import type { Tracer, Watchers } from '../core/tracer.js';
@@ -188,6 +190,8 @@ const HEADERS_MAX_BYTES = 16 * 1024;
 const CONNECTIONS_MAX = 10_000;
 /** Of these, connections that have not sent the head of a request yet. */
 const NEW_CONNECTIONS_MAX = 1_000;
+/** Open files of the process that are not connections to this server. */
+const OTHER_FILES_MAX = 256;
 const REQUESTS_PER_CONNECTION_MAX = 100_000;
 
 /** Error codes of Node's parser for requests that have their own status. */
@@ -195,6 +199,22 @@ const PARSER_STATUS: Record<string, number> = {
   HPE_HEADER_OVERFLOW: 431,
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
+
+/** Connections are open files, too: with as many as the process may have, nothing else could be opened. */
+function connectionsMax(): number {
+  const files = openFilesMax();
+  return Math.min(CONNECTIONS_MAX, Math.max(files - OTHER_FILES_MAX, Math.floor(files / 2)));
+}
+
+/** Only Linux says how many files a process may open without a slow report; elsewhere it is a lot. */
+function openFilesMax(): number {
+  try {
+    const [, files] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return files === undefined ? Number.POSITIVE_INFINITY : Number(files);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
 
 /**
  * A server that limits what a stranger can hold open, and that answers every refusal itself instead of Node. It speaks TLS if
@@ -212,7 +232,7 @@ export function createHttpServer(listener: RequestListener, certificate?: Server
   };
   const server =
     certificate === undefined ? createServer(options, listener) : createEncrypted(options, listener, certificate);
-  server.maxConnections = CONNECTIONS_MAX;
+  server.maxConnections = connectionsMax();
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION_MAX;
   makeRoom(server);
   server.on('connect', (_request, socket) => {
@@ -360,6 +380,14 @@ export function createApp(options: AppOptions): App {
     done();
   });
   if (seesAddresses(options)) boundByAddress(fastify, exchanges);
+  const warnFull = rareWarning(options, 'connections_full');
+  options.server.on('drop', () => {
+    const { maxConnections } = options.server;
+    const why = maxConnections < CONNECTIONS_MAX ? ': more need a higher limit on open files (ulimit -n)' : '';
+    warnFull(
+      new Error(`All ${maxConnections} connections are in use${why}. New ones are refused, idle ones are closed.`),
+    );
+  });
   const { debug } = options.log;
   if (debug !== undefined)
     fastify.addHook('onRequest', (request, _reply, done) => {

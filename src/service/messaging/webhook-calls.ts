@@ -379,7 +379,7 @@ function createCalls(context: CallsContext, network: OutsideNetwork): Calls {
     } as const;
     const failure = await requestOutside(clock, network, request, readAnswer).catch(describeFault);
     meter.called(failure === undefined ? 'answered' : 'failed');
-    if (failure !== undefined) warn(new Error(failure.reason), address.host);
+    if (failure !== undefined) warn(new Error(failure.reason), { host: address.host });
     return failure;
   };
   return {

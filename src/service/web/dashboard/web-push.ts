@@ -2,7 +2,7 @@ import { createHash, ECDH } from 'node:crypto';
 import { within } from '../../../kit/clock.js';
 import { repeat } from '../../../kit/repeat.js';
 import { RETRY_JITTER_MS } from '../../../wire/limit.js';
-import type { ServiceContext } from '../../core/context.js';
+import type { LogFields, ServiceContext } from '../../core/context.js';
 import { isOutage, ServiceError } from '../../core/errors.js';
 import {
   isOutsideUrl,
@@ -391,7 +391,7 @@ class PushSender {
   readonly #contact: string;
   readonly #network: OutsideNetwork;
   readonly #queue: FairQueue;
-  readonly #warn: (error: unknown, host: string) => void;
+  readonly #warn: (error: unknown, fields: LogFields) => void;
   /** Messages on their way that are counted. */
   #turns = 0;
   #isStopping = false;
@@ -519,6 +519,6 @@ class PushSender {
   #fail({ to }: Outgoing, error: unknown): void {
     this.#context.meter.pushed('failed');
     // The rest of the address is a secret.
-    if (error !== undefined) this.#warn(error, new URL(to.endpoint).host);
+    if (error !== undefined) this.#warn(error, { host: new URL(to.endpoint).host });
   }
 }
