@@ -206,6 +206,19 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
 
   it('serves a renewed certificate within a minute; open connections continue, and an unusable one is reported once', async () => {
     const clock = createTestClock(Date.now());
+    /** How many timers wait for a minute: the next look is among them once a look has ended. */
+    let waiting = 0;
+    const counted = {
+      ...clock,
+      schedule(delayMs: number, action: () => void) {
+        if (delayMs !== LOOK_MS) return clock.schedule(delayMs, action);
+        waiting += 1;
+        return clock.schedule(delayMs, () => {
+          waiting -= 1;
+          action();
+        });
+      },
+    };
     const lines: string[] = [];
     const log = {
       info: (event: string) => void lines.push(event),
@@ -218,7 +231,7 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
       copyFileSync(from.key, key);
     };
     put(good);
-    const service = await start({ clock, log, certificate: { certificate, key }, metricsPort: 0 });
+    const service = await start({ clock: counted, log, certificate: { certificate, key }, metricsPort: 0 });
     const expiry = async (): Promise<number> => {
       const { text } = await request(service.metricsUrl ?? '');
       return Number(/^asp_certificate_expiry_timestamp_seconds (\S+)$/m.exec(text)?.[1]);
@@ -230,10 +243,11 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     const next = authority.issue('127.0.0.1');
     copyFileSync(next.certificate, certificate);
     for (let round = 0; round < 3; round += 1) {
+      const before = waiting;
       clock.advance(LOOK_MS);
-      await until('it has looked', async () => lines.some((line) => line.startsWith('certificate_not_renewed')));
+      expect(waiting).toBeLessThan(before);
+      await until('it has looked', async () => waiting === before);
     }
-    await new Promise((resolve) => setTimeout(resolve, 100));
     expect(lines.filter((line) => line.startsWith('certificate_'))).toEqual([
       `certificate_not_renewed: The key in ${key} does not belong to the certificate in ${certificate}.`,
     ]);
@@ -317,6 +331,21 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
         refused(`The certificate in ${certificate} is for no name, not for asp.test.`),
       );
     });
+
+    it.each(['its own key', 'the key of its authority'])(
+      'with a certificate that clients refuse: %s is too short',
+      async (whose) => {
+        const [certificate, key] = [join(folder, 'short.pem'), join(folder, 'short.key')];
+        const short = ['req', '-x509', '-nodes', '-newkey', 'rsa:1024', '-keyout', key, '-out', certificate];
+        spawnSync('openssl', [...short, '-subj', '/CN=short', '-addext', 'subjectAltName=IP:127.0.0.1']);
+        const chain = join(folder, 'chain.pem');
+        writeFileSync(chain, [good.certificate, certificate].map((path) => readFileSync(path, 'utf8')).join(''));
+        const files = whose === 'its own key' ? { certificate, key } : { certificate: chain, key: good.key };
+        expect(await failure({ certificate: files })).toBe(
+          refused(`A key in ${files.certificate} is too short: clients refuse RSA keys of less than 2048 bits.`),
+        );
+      },
+    );
 
     it('with a public URL that is not encrypted', async () => {
       expect(await failure({ publicUrl: 'http://127.0.0.1' })).toBe(

@@ -49,11 +49,24 @@ async function readCertificate(
     );
   }
   try {
-    createSecureContext({ cert, key });
+    createSecureContext({ cert, key, ciphers: CLIENT_CIPHERS });
   } catch (error) {
+    if (isTooShort(error))
+      throw notUsable(
+        `A key in ${files.certificate} is too short: clients refuse RSA keys of less than 2048 bits.`,
+        error,
+      );
     throw notUsable(`TLS refuses the certificate in ${files.certificate}: ${messageOf(error)}.`, error);
   }
   return { cert, key, expiresAt };
+}
+
+/** What OpenSSL accepts on the side of the client, in current systems and from Node.js 24 on. */
+const CLIENT_CIPHERS = 'DEFAULT@SECLEVEL=2';
+
+/** The key of the certificate itself, or of one between it and an authority. */
+function isTooShort(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^ERR_SSL_(EE|CA)_KEY_TOO_SMALL$/.test(String(error.code));
 }
 
 function covers(certificate: X509Certificate, hostname: string): boolean {
