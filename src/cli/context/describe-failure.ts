@@ -325,7 +325,7 @@ function suggestNext(
   const { argv, identity } = run;
   const here = (args: readonly string[]): readonly string[] => withScopeOptions(args, identity.flags ?? {});
   const text = ownMember(context.next, code);
-  if (text !== undefined) return here(text);
+  if (text !== undefined) return text.length === 0 ? undefined : here(text);
   if (context.outcome?.[error.outcome] === 'applied' && context.again !== undefined) return here(context.again);
   if (error.outcome === 'unknown' && error.idempotencyKey !== undefined) {
     if (context.again !== undefined) return here(context.again);

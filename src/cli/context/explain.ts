@@ -9,7 +9,7 @@ export interface ErrorContext {
   readonly messages?: Readonly<Record<string, string>> | undefined;
   /** By code. */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
-  /** By code: the command to run next. */
+  /** By code: the command to run next. Empty: no command helps. */
   readonly next?: Readonly<Record<string, readonly string[]>> | undefined;
   /** By the outcome of the call: the outcome of the command, which did something before it. */
   readonly outcome?: Partial<Readonly<Record<Outcome, Outcome>>> | undefined;

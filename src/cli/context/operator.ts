@@ -110,7 +110,7 @@ export async function openOperator(
   const chunks: Uint8Array[] = [];
   for await (const chunk of answer.body) chunks.push(chunk);
   const document = parseIfJson(Buffer.concat(chunks).toString('utf8'));
-  throw refusal(access, operation, { document, status: answer.status, request: describeRequest(sent) });
+  throw refusal(context, access, operation, { document, status: answer.status, request: describeRequest(sent) });
 }
 
 /** Calls one operator endpoint. */
@@ -127,7 +127,7 @@ export async function callOperator<Name extends OperatorOperation>(
   const document = parseIfJson(answer.body.toString('utf8'));
   const { status } = answer;
   const request = describeRequest(sent);
-  if (status >= 300) throw refusal(access, operation, { document, status, request });
+  if (status >= 300) throw refusal(context, access, operation, { document, status, request });
   const parsed = reply.safeParse(document);
   if (parsed.success) return parsed.data as ReplyOf<Name>;
   const message = `${nameOf(access)} sent an answer that asp cannot parse (status ${status}). Is it a different version?`;
@@ -159,6 +159,7 @@ export async function connectAsLocal(
 
 /** The service's own code decides the exit code, as for every other endpoint. */
 function refusal(
+  { globals }: Context,
   access: OperatorAccess,
   operation: OperatorOperation,
   {
@@ -177,7 +178,10 @@ function refusal(
   if (code === 'NOT_FOUND' && !isLocal(access) && !path.includes('{'))
     return withContext(error, explainAddress(access));
   const [, kind = ''] = path.split('/');
-  return withContext(error, explainRefusal(access, NOUN[kind] ?? 'agent'));
+  return withContext(
+    error,
+    explainRefusal(access, NOUN[kind] ?? 'agent', globals.operatorTokenFile ?? 'ASP_OPERATOR_TOKEN'),
+  );
 }
 
 const explainAddress = ({ operator_url: url }: RemoteService): ErrorContext => ({
@@ -191,7 +195,8 @@ const explainAddress = ({ operator_url: url }: RemoteService): ErrorContext => (
 /** By the beginning of the operation's path; the others are about agents. */
 const NOUN: Readonly<Record<string, string>> = { accounts: 'account', invitations: 'invite', clients: 'client' };
 
-function explainRefusal(access: OperatorAccess, noun: string): ErrorContext {
+/** `tokenFrom`: the file or the variable with the token of an operator on another machine. */
+function explainRefusal(access: OperatorAccess, noun: string, tokenFrom: string): ErrorContext {
   const service = nameOf(access);
   const none = `${service} has no such ${noun === 'invite' ? 'invitation' : noun}.`;
   const there = isLocal(access) ? [] : ['--operator', access.operator_url.slice(0, -OPERATOR_PATH.length)];
@@ -201,9 +206,9 @@ function explainRefusal(access: OperatorAccess, noun: string): ErrorContext {
     : {
         message: { UNAUTHORIZED: `${service} does not accept this token.` },
         reason: {
-          UNAUTHORIZED: 'the tokens that it accepts are in the file of asp serve --operator-token-file there.',
+          UNAUTHORIZED: `it came from ${tokenFrom}. The service accepts those that were in the file of its --operator-token-file when it started.`,
         },
-        next: { UNAUTHORIZED: ['asp', 'serve', 'status', '--help'] },
+        next: { UNAUTHORIZED: [] },
       };
   return {
     messages: { AGENT_NOT_FOUND: none, NOT_FOUND: none, ...remote?.message },

@@ -71,8 +71,14 @@ describe('asp serve … --operator', () => {
     const { code, err } = await run(`serve agent list --debug --operator ${url}`, 'WRONG'.padEnd(32, '1'));
     expect(code).toBe(4);
     expect(err).toContain(`The service at ${url} does not accept this token.`);
+    expect(err).toContain('it came from ASP_OPERATOR_TOKEN.');
     expect(err).not.toContain('asp login');
+    expect(err).not.toContain('try:');
     expect(err).not.toContain('WRONG');
+    const path = write('wrong', 'WRONG'.padEnd(32, '1'));
+    const filed = await run(`serve account export alice - --operator ${url} --operator-token-file ${path}`, undefined);
+    expect(filed.code).toBe(4);
+    expect(filed.err).toContain(`it came from ${path}. The service accepts those that were in the file`);
   });
 
   it('says what is not there, and where to look for it', async () => {
