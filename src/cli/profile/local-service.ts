@@ -24,7 +24,7 @@ export interface LocalService {
   readonly isRunning: boolean;
 }
 
-const USUAL_PORT = '8744';
+const USUAL_PORT = 8744;
 
 /**
  * The records of the local services of this user, latest first; only those that can be trusted.
@@ -117,13 +117,12 @@ function alsoSet({ variables = [] }: LocalServiceRecord): string {
  * The command that starts it again with the same address, folder and options: logins belong to an address, and sessions
  * to a folder.
  */
-function wordsThatStart({ url, data, name, options = [] }: LocalServiceRecord): readonly string[] {
-  const port = URL.canParse(url) ? new URL(url).port : USUAL_PORT;
+function wordsThatStart({ port = USUAL_PORT, data, name, options = [] }: LocalServiceRecord): readonly string[] {
   const isUsualData = data.endsWith(join('serve', name)) || data.includes('://');
   return [
     'asp',
     'serve',
-    ...(port === USUAL_PORT || port === '' ? [] : ['--port', port]),
+    ...(port === USUAL_PORT ? [] : ['--port', String(port)]),
     ...(isUsualData ? [] : ['--data', data]),
     ...options,
   ];

@@ -13,6 +13,8 @@ const OneRecord = z.looseObject({
   web_url: z.string(),
   ws_url: z.string(),
   operator_url: z.string(),
+  /** The one that it listens on. With a public URL, the addresses above may have another. */
+  port: z.optional(z.int()),
   pid: z.int(),
   /** When the process started, if the system says so: process numbers are reused. */
   process_start: z.optional(z.string()),

@@ -61,7 +61,7 @@ function furnish(home: string, service: CannedService): void {
   mkdirSync(runtime, { recursive: true, mode: 0o700 });
   const record = {
     ...{ name: 'default', url: service.baseUrl, auth_url: service.origin, web_url: service.origin },
-    ...{ ws_url: service.wsUrl, operator_url: service.operatorUrl, pid: 1, version: '1.2.3', data: 'memory' },
+    ...{ ws_url: service.wsUrl, operator_url: service.operatorUrl, port: 1, pid: 1, version: '1.2.3', data: 'memory' },
     ...{ started_at: 1, secret: 'operator-secret' },
   };
   writeFileSync(join(runtime, 'default.json'), JSON.stringify(record), { mode: 0o600 });

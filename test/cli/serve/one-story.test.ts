@@ -1,12 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { readMachine } from '../../../src/cli/context/machine.js';
 import { createHome, type Ended, type Home, json, startServe } from '../../acceptance/program.js';
+import { freePort } from '../../support/free-port.js';
 
 interface Failure {
   code: string;
@@ -154,6 +156,36 @@ describe('a second asp serve', () => {
     second.kill('SIGINT');
     await second.ended;
     await service.stop();
+  });
+
+  it('reports the same behind a proxy, where the addresses of the service have another port or none', async () => {
+    const port = await freePort();
+    const proxied = ['--port', String(port), '--public-url', 'https://asp.test', '--behind-proxy'];
+    const first = home.start(['serve', '--data', 'memory', ...proxied]);
+    await first.until('stdout', /^https:\S+$/m);
+    const { operator_url } = json<{ operator_url: string }>(readFileSync(recordFile(), 'utf8'));
+    const message = `The local service is already running at https://asp.test/v1 (process ${first.pid}).`;
+    for (const taken of [String(port), new URL(operator_url).port]) {
+      const ended = await home.asp(['serve', '--data', 'memory', '--port', taken, '--json']);
+      expect({ taken, ...failureOf(ended) }).toMatchObject({ taken, code: 'ASP_PORT_IN_USE', message });
+    }
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port: foreign } = other.address() as AddressInfo;
+    const ended = await home.asp(['serve', '--data', 'memory', '--port', String(foreign), '--json']);
+    other.close();
+    expect(failureOf(ended).message).toBe(`Port ${foreign} on 127.0.0.1 is in use by another program.`);
+    first.kill('SIGKILL');
+    await first.ended;
+    expect(failureOf(await home.asp(['serve', 'status', '--json'])).next).toEqual([
+      'asp',
+      'serve',
+      '--port',
+      String(port),
+      '--data',
+      'memory',
+      ...proxied.slice(2),
+    ]);
   });
 
   it('that starts or stops at the same moment as others does not lose their records', async () => {

@@ -281,9 +281,8 @@ interface OwnService {
 
 function isInItsWay({ code }: OperatorError, { port }: Ports, { running, data }: OwnService): boolean {
   if (code === 'DATA_IN_USE') return running.data === data;
-  // With a certificate, the operator's endpoints are on another port.
-  const ports = [running.url, running.operator_url].map((url) => new URL(url).port);
-  return code === 'PORT_IN_USE' && ports.includes(String(port));
+  // With a certificate or a proxy, the operator's endpoints are on another port.
+  return code === 'PORT_IN_USE' && (port === running.port || port === Number(new URL(running.operator_url).port));
 }
 
 /** A port conflict with the user's own service is not one with another program. */
@@ -457,6 +456,7 @@ function toRecord(
     web_url: service.webUrl,
     ws_url: service.wsUrl,
     operator_url: service.operatorUrl,
+    port: service.port,
     pid: processId,
     process_start: context.machine.processStart(processId),
     version: context.version,
