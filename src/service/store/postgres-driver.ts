@@ -45,10 +45,13 @@ export function isLostConnection(error: unknown): boolean {
   return LOST.has(getCode(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
 }
 
-/** invalid_sql_statement_name, duplicate_prepared_statement */
-const MIXED_UP: ReadonlySet<string> = new Set(['26000', '42P05']);
+/** invalid_sql_statement_name, duplicate_prepared_statement, undefined_table */
+const MIXED_UP: ReadonlySet<string> = new Set(['26000', '42P05', '42P01']);
 
-/** The prepared statements of the connection are those of another one: a pooler in between keeps no sessions. */
+/**
+ * The connection has the prepared statements or the schema of another one, because a pooler in between keeps no sessions;
+ * or the tables are gone, as during a restore.
+ */
 export function isMixedUp(error: unknown): boolean {
   return MIXED_UP.has(getCode(error)) || (error instanceof OperatorError && MIXED_UP.has(getCode(error.cause)));
 }
@@ -83,6 +86,7 @@ const REASON: Readonly<Record<string, string>> = {
   '42501': 'this user may not create tables there',
   '42P07': 'its schema has tables of another program. Name an empty or new schema with search_path',
   '3F000': 'the search_path names no schema that exists',
+  '42P01': 'some of its tables are missing, as after a restore that was interrupted',
   '53300': 'it has no connection to spare',
   '57P03': 'it is starting or stopping',
   ENOTFOUND: 'there is no host with this name',

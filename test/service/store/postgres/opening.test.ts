@@ -163,6 +163,15 @@ describe('the schema', () => {
     ).toEqual([]);
   });
 
+  it('of which a part is missing, as after an interrupted restore, is refused with that reason', async () => {
+    await (await openPostgres(schema.url)).close();
+    await ask('DROP TABLE service_key');
+    await expect(openPostgres(schema.url)).rejects.toMatchObject({
+      code: 'DATABASE_NOT_USABLE',
+      message: expect.stringMatching(/cannot be used: some of its tables are missing/),
+    });
+  });
+
   it.each([
     [99, 'written by a newer asp (schema version 99'],
     [7, 'written by an early asp, before the first release (schema version 7'],

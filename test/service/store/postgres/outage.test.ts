@@ -91,6 +91,28 @@ describe('a service whose PostgreSQL is down', () => {
     expect(lines).toContain('database_up');
   });
 
+  it('does the same while its tables are missing, as during a restore or at the wrong end of a failover', async () => {
+    const name = new URL(schema.url).searchParams.get('search_path');
+    const other = new pg.Client({ connectionString: POSTGRES_URL });
+    await other.connect();
+    await other.query(`ALTER SCHEMA ${name} RENAME TO ${name}_away`);
+    try {
+      for (const answer of await everyCall()) {
+        expect([answer.status, field(answer.json, 'error.code')]).toEqual([503, 'INTERNAL_ERROR']);
+        expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+      }
+      await until('it is not ready', async () => (await request(`${service.authUrl}/ready`)).status === 503, 30_000);
+      expect(lines.filter((line) => line.startsWith('request_failed'))).toEqual([]);
+    } finally {
+      await other.query(`ALTER SCHEMA ${name}_away RENAME TO ${name}`);
+      await other.end();
+    }
+    await until(
+      'it writes again',
+      async () => (await alice.post(`/sessions/${session}/messages`, { content: 'y' })).status === 201,
+    );
+  });
+
   it('answers with 503 even if PostgreSQL falls silent', async () => {
     cutter.cutAll('silence');
     const { targetPort } = cutter;

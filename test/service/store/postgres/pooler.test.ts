@@ -152,7 +152,13 @@ describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => 
     // Everyone has a token from now on.
     await callAll();
     await restart({ pool_mode: 'transaction' });
-    await until('it is noticed', async () => (await callAll()).every((status) => status === 503));
+    const seen = new Set<number>();
+    await until('it is noticed', async () => {
+      const statuses = await callAll();
+      for (const status of statuses) seen.add(status);
+      return statuses.every((status) => status === 503);
+    });
+    expect(seen).not.toContain(500);
     expect(await ready()).toBe(503);
     for (let round = 0; round < 5; round += 1) expect(new Set(await callAll())).toEqual(new Set([503]));
     expect(faults).toContainEqual(expect.stringMatching(/^database_down: .*pooler.*pool_mode = session/));
@@ -194,6 +200,26 @@ describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => 
     reload({ ...usual, pool_mode: 'session' });
     const found = await until('calls are answered again', () => schemas().catch(() => undefined));
     expect(new Set(found)).toEqual(expected);
+    await database.close();
+  });
+
+  it('a pooler that stops keeping sessions but knows all prepared statements is noticed by missing tables', async () => {
+    const { url, reload } = await startPooler({ pool_mode: 'session' });
+    const database = await openPostgres(url);
+    let count = 0;
+    // Every statement is new, so that none is missing on another connection.
+    const read = (): Promise<unknown> => {
+      count += 1;
+      return database.read((query) => query.all(`SELECT ${count} AS number FROM session`));
+    };
+    await read();
+    reload({ pool_mode: 'transaction', server_reset_query_always: 1 });
+    await until('it is noticed', () =>
+      Promise.all(Array.from({ length: 8 }, read)).then(
+        () => false,
+        (error) => /pool_mode = session/.test(String(error)),
+      ),
+    );
     await database.close();
   });
 
