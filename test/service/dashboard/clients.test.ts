@@ -317,6 +317,27 @@ describe('A connected application', () => {
     );
   });
 
+  it('names only the network of an IPv6 address: the rest of it belongs to one device', async () => {
+    const proxied = await openStage({ isBehindProxy: true });
+    const uma = await proxied.enter('uma');
+    const { clientId, refreshToken } = await proxied.connect(uma, 'laptop');
+    const { tokenUrl, baseUrl: resource } = proxied.desk.place;
+    mustSucceed(
+      await request(tokenUrl, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/x-www-form-urlencoded',
+          'x-forwarded-for': '2001:db8:1:2:a11:ce0:b0b:1',
+        },
+        body: formBody({ grant_type: 'refresh_token', client_id: clientId, refresh_token: refreshToken, resource }),
+      }),
+    );
+    const page = await uma.open('/dashboard/applications');
+    expect(page.text).toContain('Last token from 2001:db8:1:2::/64');
+    expect(page.answer.text).not.toContain('b0b');
+    await proxied.close();
+  });
+
   it('says from which network and with which program it last got a token, also in the export', async () => {
     const uma = await stage.enter('uma');
     const { clientId, refreshToken } = await stage.connect(uma, 'laptop');
