@@ -13,6 +13,7 @@ import { readAddresses, secureUrl } from './http/address.js';
 import { clientClosed, RequestError, timeout } from './http/request-error.js';
 import { createTransport, type Transport } from './http/transport.js';
 import type { TailItem, TailOptions, TailStart } from './realtime/resume.js';
+import type { OpenSocket } from './realtime/socket.js';
 import type { Download, DownloadOptions, UploadOptions, UploadSource } from './rest/attachments.js';
 import {
   type CallArguments,
@@ -144,6 +145,7 @@ export function connect(options: ClientOptions): Client {
   };
   const life = new AbortController();
   setMaxListeners(0, life.signal);
+  let openShared: OpenSocket | undefined;
   const limited = async <Result>(signal: AbortSignal | undefined, work: (signal?: AbortSignal) => Promise<Result>) => {
     const open = joinSignals(signal, life.signal);
     return withinTime(transport, timeoutMs, open.signal, work).finally(open.release);
@@ -182,10 +184,14 @@ export function connect(options: ClientOptions): Client {
     async *tail(supplied = {}) {
       requireKnownOptions('tail', supplied, TAIL_OPTIONS);
       for (const start of supplied.sessions ?? []) requireKnownOptions('A session of tail', start, TAIL_START);
-      const { tailSessions } = await import('./realtime/resume.js');
+      const [{ tailSessions }, { createSharedSocket }] = await Promise.all([
+        import('./realtime/resume.js'),
+        import('./realtime/shared-socket.js'),
+      ]);
+      openShared ??= createSharedSocket();
       const open = joinSignals(supplied.signal, life.signal);
       try {
-        const from = { service, credential, transport, random, rest: context };
+        const from = { service, credential, transport, random, rest: context, openShared };
         for await (const items of tailSessions(from, { ...supplied, signal: open.signal }))
           for (const item of items) yield item;
       } finally {
@@ -202,7 +208,7 @@ const CALL_INPUT = { path: true, query: true, body: true, ...CALL_OPTIONS } as c
 const UPLOAD_OPTIONS: Record<keyof Required<UploadOptions>, true> = { filename: true, isText: true, ...CALL_OPTIONS };
 const DOWNLOAD_OPTIONS: Record<keyof Required<DownloadOptions>, true> = { maxBytes: true, ...CALL_OPTIONS };
 const TAIL_OPTIONS: Record<keyof Required<TailOptions>, true> = {
-  ...{ sessions: true, cursors: true, handle: true, isFollowing: true, signal: true },
+  ...{ sessions: true, cursors: true, handle: true, isFollowing: true, sharesStream: true, signal: true },
 };
 const TAIL_START: Record<keyof Required<TailStart>, true> = { sessionId: true, after: true, last: true, epoch: true };
 

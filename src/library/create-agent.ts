@@ -581,7 +581,8 @@ async function waitForAnswer(
       outcome: 'applied',
       sessionId,
     });
-  for await (const item of client.tail({ sessions: [{ sessionId, after: sequence }], handle: me, signal })) {
+  const sessions = [{ sessionId, after: sequence }];
+  for await (const item of client.tail({ sessions, handle: me, sharesStream: true, signal })) {
     if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
     if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
     const message = item.event.payload;

@@ -15,6 +15,7 @@ import {
   RequestError,
 } from '../../src/library/library.js';
 import { startService, type TestService } from '../../src/testing/testing.js';
+import { SOCKETS_PER_AGENT_MAX } from '../../src/wire/limit.js';
 import type { JsonObject } from '../../src/wire/schemas/requests.js';
 import { until } from '../support/until.js';
 
@@ -283,6 +284,28 @@ describe('an agent of the library', () => {
     await start(second);
     await asked;
     expect(results).toMatchObject([{ outcome: 'refused', code: 'IDEMPOTENCY_MISMATCH', tries: 1 }]);
+  });
+
+  it('needs one event stream for all questions that wait', async () => {
+    const released = new AbortController();
+    let asked = 0;
+    const agent = create({ concurrency: 64 }).onMessage(async ({ text }) => {
+      asked += 1;
+      if (!released.signal.aborted) await once(released.signal, 'abort');
+      return `you said ${text}`;
+    });
+    await start(agent);
+    const asker = boss();
+    const names = Array.from({ length: SOCKETS_PER_AGENT_MAX + 4 }, (_, at) => `question ${at}`);
+    const answers = Promise.all(names.map((name) => asker.ask('@me.bot', name, { timeout: '20s' })));
+    await until('all questions', async () => asked === names.length);
+    const streams = Array.from({ length: SOCKETS_PER_AGENT_MAX - 1 }, async () => {
+      for await (const item of service.client('@me.boss').tail({})) return item.kind;
+      return undefined;
+    });
+    expect(new Set(await Promise.all(streams))).toEqual(new Set(['ready']));
+    released.abort();
+    expect((await answers).map(({ text }) => text)).toEqual(names.map((name) => `you said ${name}`));
   });
 
   it('leaves nothing on a signal that many questions share', async () => {

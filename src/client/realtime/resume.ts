@@ -9,7 +9,7 @@ import type { Transport } from '../http/transport.js';
 import { discover, getResource } from '../oauth/discover.js';
 import { callEndpoint, type RestContext, sendRaw } from '../rest/call.js';
 import { FollowedSessions, findStartOfLast, listSessions, type ReplayPage, replayPages } from './followed-sessions.js';
-import { keepConnected, type LiveSocket, type SocketAddress } from './socket.js';
+import { keepConnected, type LiveSocket, type OpenSocket, type SocketAddress } from './socket.js';
 
 /**
  * After this many sessions in a row without new events, the rest of a list sorted by latest change has none, either.
@@ -29,6 +29,8 @@ export interface TailContext {
   readonly transport: Transport;
   readonly random: Random;
   readonly rest: RestContext;
+  /** Opens the stream that tails share. */
+  readonly openShared: OpenSocket;
 }
 
 interface Tail {
@@ -108,7 +110,8 @@ async function* follow(tail: Tail): AsyncGenerator<Items> {
   let isReconnect = false;
   let wasOpen = false;
   let brokeAtMs: number | undefined;
-  const connections = keepConnected({ transport, random, credential, prepare, retriesAtStart, signal });
+  const open = options.sessions !== undefined && options.sharesStream === true ? context.openShared : undefined;
+  const connections = keepConnected({ transport, random, credential, open, prepare, retriesAtStart, signal });
   const refusal = { error: undefined as unknown };
   for await (const item of untilRefused(connections, refusal)) {
     if (item.kind === 'reconnecting') {
@@ -385,6 +388,11 @@ export interface TailOptions {
   readonly handle?: string | undefined;
   /** False: stop after the existing events. Default: true. */
   readonly isFollowing?: boolean | undefined;
+  /**
+   * For a tail of named sessions: shares one event stream with the other tails of this client that do. The service allows
+   * an agent only 16. A tail that is read too slowly continues with a request. Default: false.
+   */
+  readonly sharesStream?: boolean | undefined;
   /** Ends the tail quietly. */
   readonly signal?: AbortSignal | undefined;
 }

@@ -23,7 +23,7 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const FRAME_MAX_BYTES = 4 * 1024 * 1024;
 const REFUSAL_MAX_BYTES = 64 * 1024;
 /** The maximum number of unread events before the socket is no longer read. */
-const WAITING_MAX = 256;
+export const WAITING_MAX = 256;
 const WAITING_MAX_BYTES = 1024 * 1024;
 const ABNORMAL = 1006;
 
@@ -46,12 +46,15 @@ export interface LiveSocket {
 }
 
 /** Where to connect, and with which credential. */
-interface SocketOptions {
+export interface SocketOptions {
   readonly transport: Transport;
   readonly url: string;
   readonly token: string;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** Opens the event stream for one reader. */
+export type OpenSocket = (options: SocketOptions) => Promise<LiveSocket>;
 
 /**
  * Opens the event stream. The token goes in the handshake's header only. If the reader is slow, the connection is not
@@ -59,7 +62,7 @@ interface SocketOptions {
  * dead.
  * @throws RequestError for a refused handshake (its status and code), or a network error.
  */
-async function openSocket(options: SocketOptions): Promise<LiveSocket> {
+export async function openSocket(options: SocketOptions): Promise<LiveSocket> {
   const { transport, token, signal } = options;
   const url = secureUrl(options.url, 'WebSocket address');
   if (signal?.aborted === true) throw abortion(signal, 'not_applied');
@@ -286,6 +289,8 @@ export interface ConnectionContext {
   readonly transport: Transport;
   readonly random: Random;
   readonly credential: Credential;
+  /** Default: a new connection for this reader. */
+  readonly open?: OpenSocket | undefined;
   /** Prepares the first connection and finds its address. Called again until it succeeds. */
   prepare(): Promise<SocketAddress>;
   /**
@@ -382,7 +387,7 @@ async function connectOnce(
   rejectedBefore: string | undefined,
   wasConnected: boolean,
 ): Promise<Connected> {
-  const { transport, signal, credential } = context;
+  const { transport, signal, credential, open = openSocket } = context;
   let rejected = rejectedBefore;
   let isRenewed = false;
   while (true) {
@@ -390,7 +395,7 @@ async function connectOnce(
     try {
       const address = await findAddress();
       token = (await credential.accessToken('ws', { rejected, signal })).token;
-      const opening = openSocket({ transport, url: address.url, token, signal });
+      const opening = open({ transport, url: address.url, token, signal });
       const socket = await (address.isGuessed ? opening.catch((error) => explainGuess(error, address.url)) : opening);
       return { kind: 'connected', socket, token };
     } catch (error) {

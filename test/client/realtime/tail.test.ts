@@ -302,6 +302,35 @@ describe('Events › a tail of named sessions', () => {
     await client.close();
   });
 
+  it('shares one event stream with others, more than the service allows, across a cut and until the last one stops', async () => {
+    const client = createClient(alice);
+    const follow = async () => {
+      const id = await startSession(client, []);
+      const tail = listen(client, { sessions: [{ sessionId: id }], sharesStream: true });
+      const hears = async (text: string): Promise<void> => {
+        const { reply } = await say(client, id, text);
+        await tail.until(text, () => sequencesOf(tail, id).includes(reply.sequence));
+        expect(sequencesOf(tail, id)).toEqual(upTo(reply.sequence));
+      };
+      return { ...tail, hears };
+    };
+    const tails = await Promise.all(Array.from({ length: SOCKETS_PER_AGENT_MAX + 4 }, follow));
+    const [first, second, ...others] = tails;
+    await Promise.all(tails.map((tail) => tail.ready()));
+    await first?.stop();
+    await Promise.all(tails.slice(1).map((tail) => tail.hears('live')));
+    cutter.cutAll('reset');
+    await Promise.all(tails.slice(1).map((tail) => tail.hears('after the cut')));
+    await Promise.all(others.map((tail) => tail.stop()));
+    await second?.hears('alone');
+    await second?.stop();
+    const next = await follow();
+    await next.ready();
+    await next.hears('later');
+    await next.stop();
+    await client.close();
+  });
+
   it('yields events that became visible by joining', async () => {
     const [from, to] = [createClient(alice), createClient(bob)];
     const id = await startSession(from, [bob.handle]);
@@ -391,18 +420,28 @@ describe('Events › every event once, in order, whatever breaks', () => {
     expect(tail.items.some((item) => item.kind === 'reconnecting')).toBe(true);
   });
 
-  it('a reader that stops reading loses no events and does not fill the memory', { timeout: 60_000 }, async () => {
-    const client = createClient(alice);
-    const id = await startSession(client, []);
-    const controller = new AbortController();
-    const seen: number[] = [];
-    let sent = 0;
-    for await (const item of client.tail({ sessions: [{ sessionId: id }], signal: controller.signal })) {
-      if (item.kind === 'ready' && sent === 0)
-        for (let count = 0; count < 600; count += 1) sent = (await say(client, id, 'y'.repeat(2000))).reply.sequence;
-      if (item.kind === 'event') seen.push(item.event.sequence);
-      if (sent > 0 && seen.includes(sent)) break;
-    }
-    expect(seen).toEqual(upTo(sent));
-  });
+  it.each([false, true])(
+    'a reader that stops reading loses no events and does not fill the memory (shared stream: %s)',
+    {
+      timeout: 60_000,
+    },
+    async (sharesStream) => {
+      const client = createClient(alice);
+      const id = await startSession(client, []);
+      const controller = new AbortController();
+      const seen: number[] = [];
+      let sent = 0;
+      for await (const item of client.tail({
+        sessions: [{ sessionId: id }],
+        sharesStream,
+        signal: controller.signal,
+      })) {
+        if (item.kind === 'ready' && sent === 0)
+          for (let count = 0; count < 600; count += 1) sent = (await say(client, id, 'y'.repeat(2000))).reply.sequence;
+        if (item.kind === 'event') seen.push(item.event.sequence);
+        if (sent > 0 && seen.includes(sent)) break;
+      }
+      expect(seen).toEqual(upTo(sent));
+    },
+  );
 });
