@@ -327,7 +327,7 @@ async function openAndAnswer(run: Run, { soft, hard }: Stops, answerAll: AnswerA
       // Not awaited: the callback may be waiting for this agent to answer.
       onReady: async () => {
         const returned: unknown = onReady();
-        Promise.resolve(returned).catch((error: unknown) => callbacks.report(error));
+        Promise.resolve(returned).catch((error: unknown) => callbacks.report('The function onReady', error));
       },
       onRecord: async (record) => callbacks.passOnResult(record),
       async respond(event, signal, { begin, onTaken }) {
@@ -365,7 +365,7 @@ async function respond(
       return { kind: 'printed', exitCode: null, tries, text: content === undefined ? '' : toText(content), content };
     } catch (error) {
       stop.throwIfAborted();
-      callbacks.report(error, message);
+      callbacks.report('The handler of onMessage', error, message);
       const why = error instanceof Error ? error.message : String(error);
       if (tries >= settings.tries) return { kind: 'failed', exitCode: null, tries, why };
     }
@@ -425,13 +425,14 @@ class Callbacks {
     return this.#inside.getStore() !== undefined;
   }
 
-  report(error: unknown, message?: IncomingMessage): void {
+  /** `which` begins the note if the program does not listen to errors. */
+  report(which: string, error: unknown, message?: IncomingMessage): void {
     for (const listener of this.onError)
       guard(
         () => listener(error, message),
         (second) => this.#note(`A listener of onError failed: ${describe(second)}`),
       );
-    if (this.onError.length === 0) this.#note(`A handler failed: ${describe(error)}`);
+    if (this.onError.length === 0) this.#note(`${which} failed: ${describe(error)}`);
   }
 
   async passOnEvent(event: EventEnvelope, stop: AbortSignal): Promise<void> {
@@ -440,7 +441,7 @@ class Callbacks {
         await this.call('listener', stop, () => listener(event as never));
       } catch (error) {
         stop.throwIfAborted();
-        this.report(error);
+        this.report(`A listener of ${event.type}`, error);
       }
   }
 
@@ -448,7 +449,7 @@ class Callbacks {
     for (const listener of this.onResult)
       guard(
         () => listener(result),
-        (error) => this.report(error),
+        (error) => this.report('A listener of onResult', error),
       );
   }
 

@@ -35,6 +35,8 @@ export interface Expectations {
   expectMessage(expected?: MessageExpectation): Promise<TestMessage>;
   /** Forgets everything; tests that still wait fail for this reason. */
   clear(reason: string): void;
+  /** The service was closed: tests that wait fail, now and later. */
+  end(): void;
 }
 
 interface Sent {
@@ -66,6 +68,7 @@ export function createExpectations(): Expectations {
   let sent: Sent[] = [];
   const members = new Map<string, Set<string>>();
   const waiting = new Set<Waiting>();
+  let isOver = false;
 
   const membersOf = (sessionId: string): Set<string> => {
     const known = members.get(sessionId) ?? new Set();
@@ -94,6 +97,13 @@ export function createExpectations(): Expectations {
     if (sent.length === 0) return 'No message was sent at all.';
     const earlier = sent.length > SHOWN_MAX ? [`  … and ${sent.length - SHOWN_MAX} before them`] : [];
     return ['These messages were sent:', ...sent.slice(-SHOWN_MAX).map(show), ...earlier].join('\n');
+  };
+
+  const clear = (reason: string): void => {
+    for (const each of [...waiting]) each.fail(`had come when ${reason}. ${whatCame()}`);
+    events = [];
+    sent = [];
+    members.clear();
   };
 
   return {
@@ -130,6 +140,7 @@ export function createExpectations(): Expectations {
             reject(here);
           },
         };
+        if (isOver) return one.fail('can come: this service was closed.');
         if (sent.some(one.accepts)) return;
         waiting.add(one);
         const late = systemClock.schedule(timeoutMs, () =>
@@ -141,11 +152,10 @@ export function createExpectations(): Expectations {
         };
       });
     },
-    clear(reason) {
-      for (const each of [...waiting]) each.fail(`had come when ${reason}. ${whatCame()}`);
-      events = [];
-      sent = [];
-      members.clear();
+    clear,
+    end() {
+      clear('the service was closed');
+      isOver = true;
     },
   };
 }

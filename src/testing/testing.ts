@@ -206,7 +206,7 @@ export async function startService(options: TestServiceOptions = {}): Promise<Te
     );
   };
   const closeAll = async (): Promise<void> => {
-    expectations.clear('the service was closed');
+    expectations.end();
     await Promise.all([...clients].map((client) => client.close()));
     await service.stop();
     await transport.close();

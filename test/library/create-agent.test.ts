@@ -478,6 +478,17 @@ describe('an agent of the library', () => {
     expect((await asker.ask('@me.bot', 'y')).text).toBe('yes');
   });
 
+  it('names the function that failed if nothing listens to errors', async () => {
+    const fail = (): never => {
+      throw new Error('oops');
+    };
+    await start(create().onMessage(fail).on('session.joined', fail).onResult(fail));
+    const asked = boss().ask('@me.bot', 'x');
+    await expect(asked).rejects.toMatchObject({ code: 'ASP_NO_ANSWER' });
+    for (const which of ['A listener of session.joined', 'The handler of onMessage', 'A listener of onResult'])
+      await expect.poll(() => notes).toContainEqual(expect.stringContaining(`${which} failed: Error: oops`));
+  });
+
   it('says that the client was closed while a question was open', async () => {
     const client = service.client('@me.boss');
     const asked = expect(create({ client }).ask('@other.one', 'x')).rejects.toMatchObject({

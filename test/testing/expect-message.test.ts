@@ -116,6 +116,8 @@ describe('expectMessage', () => {
     const closed = failureOf(service.expectMessage());
     await service.close();
     expect((await closed).message).toBe('No message had come when the service was closed. No message was sent at all.');
+    const after = await failureOf(service.expectMessage({ from: '@me.bot', timeout: '1h' }));
+    expect(after.message).toBe('No message from @me.bot can come: this service was closed.');
     const misspelled = { form: '@bob.bot' } as object;
     await expect(service.expectMessage(misspelled)).rejects.toThrow(
       "expectMessage has no option 'form'. Did you mean from?",
