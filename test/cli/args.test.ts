@@ -156,6 +156,8 @@ describe('the limits of an agent that answers', () => {
     ['mcp --max-replies-per-hour 0', 0],
     ["run --exec 'cat'", 0],
     ["run --exec 'cat' --max-replies-per-hour 5", 5],
+    ["run --acp 'gemini --acp'", 200],
+    ["run --acp 'gemini --acp' --max-replies-per-hour 0", 0],
   ])('asp %s allows %i messages in an hour (0: any number)', async (line, repliesPerHour) => {
     expect(await optionsOf(line)).toMatchObject({ limits: { repliesPerHour } });
   });

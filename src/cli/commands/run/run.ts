@@ -1,5 +1,5 @@
 import type { Relation } from '../../../wire/relation.js';
-import { HOPS_DEFAULT, REPLIES_DEFAULT } from '../../../wire/reply-limit.js';
+import { HOPS_DEFAULT, MODEL_MESSAGES_PER_HOUR, REPLIES_DEFAULT } from '../../../wire/reply-limit.js';
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
 import { readHandle, readHandles, readTime } from '../../values.js';
@@ -13,7 +13,7 @@ export const LIMIT_OPTIONS = [
   { flags: '--human <handles>', about: 'agents that people use to write messages', isRepeatable: true },
   {
     flags: '--max-replies-per-hour <count>',
-    about: 'stop answering after N replies within an hour (0: no limit; default 0, and 200 in asp mcp)',
+    about: 'stop answering after N replies within an hour (0: no limit; default 0, but 200 with --acp and in asp mcp)',
   },
   {
     flags: '--max-hops <count>',
@@ -229,8 +229,9 @@ export const run = command({
     '',
     'Two agents that answer everything would answer each other forever, so there are limits: --max-replies in a',
     'session until an agent in --human writes there, --max-hops in a chain of automatic replies (counted in',
-    'metadata.hops), and the same reply to automatic replies: twice in a row at most, not a third time. A message beyond',
-    'a limit gets no reply. Its outcome is "limited", its code names the limit, and a note says how to continue;',
+    'metadata.hops), and the same reply to automatic replies: twice in a row at most, not a third time. With --acp, there',
+    'are also at most 200 replies within an hour (--max-replies-per-hour), because each is the work of a model. A message',
+    'beyond a limit gets no reply. Its outcome is "limited", its code names the limit, and a note says how to continue;',
     '--on-limit stop ends the run with exit code 11 instead. The counts survive a restart, except for tokens and costs.',
     '',
     'Without --shared, only one run on a machine can answer as an agent: a second one exits with 6, unless it has its own',
@@ -384,7 +385,7 @@ function parse(args: RunArgs, nowMs: number) {
     isShared: args.flag('shared'),
     ends: args.flag('end'),
     limits: {
-      ...readLimits(args),
+      ...readLimits(args, rules.protocol === 'acp' ? MODEL_MESSAGES_PER_HOUR : 0),
       tokens: args.count('max-tokens', { min: 0 }) ?? 0,
       cost: readAmount(args.text('max-cost')),
     },
