@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -474,6 +475,19 @@ describe('new events', () => {
       tail.stop();
       await stop();
     }
+  });
+
+  it('--timeout does not wait for a receiver of --forward that never answers', async () => {
+    const id = await sessionWith('a');
+    const receiver = createServer(() => {});
+    receiver.listen(0, '127.0.0.1');
+    await once(receiver, 'listening');
+    const { port } = receiver.address() as AddressInfo;
+    const ran = await runAs(bob, `tail ${id} --forward http://127.0.0.1:${port} --timeout 2s`);
+    receiver.closeAllConnections();
+    receiver.close();
+    expect(ran).toMatchObject({ code: 8, out: '' });
+    expect(ran.err).toContain('error: Timed out after 0 events.');
   });
 
   it('--exec passes the event on standard input and its ids in the environment, without secrets', async () => {

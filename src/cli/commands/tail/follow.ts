@@ -148,6 +148,8 @@ interface Tail {
   readonly context: Context;
   /** Its signal also aborts when the tail stops by its own rules. */
   readonly waiting: Context;
+  /** Its signal also aborts at the deadline. */
+  readonly inTime: Context;
   readonly options: FollowOptions;
   /** Whether it waits for a service that is down. */
   readonly waits: boolean;
@@ -196,15 +198,17 @@ export async function followSessions(context: Context, options: FollowOptions): 
 }
 
 async function followToEnd(context: Context, options: FollowOptions): Promise<End> {
-  const halt = new AbortController();
+  const [halt, late] = [new AbortController(), new AbortController()];
   let stopped: Stop | undefined;
   const stop = (reason: Stop): void => {
     stopped ??= reason;
     halt.abort(new Error(reason));
+    if (reason === 'timeout') late.abort(halt.signal.reason);
   };
   const timers = startTimers(context, options, stop);
   const signal = AbortSignal.any([context.signal, halt.signal]);
   const waiting = { ...context, signal };
+  const inTime = { ...context, signal: AbortSignal.any([context.signal, late.signal]) };
   const { isFollowing, view } = options;
   // As the connection does: with a deadline, a request is only repeated a few times.
   const waits = view === 'agent' || (isFollowing && context.globals.timeoutMs === undefined);
@@ -214,7 +218,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     const { noteActivity, listen } = timers;
     // First: what follows may wait for the service, and must not do so beside the file of a killed process.
     readyFile = await openReadyFile(options.readyFile);
-    const tail = await beginTail({ context, waiting, options, waits, readyFile, stop, noteActivity, listen });
+    const tail = await beginTail({ context, waiting, inTime, options, waits, readyFile, stop, noteActivity, listen });
     begun = tail;
     const client = await context.client();
     const follow = async (): Promise<void> => {
@@ -275,11 +279,11 @@ async function ownHandle(context: Context, { sessionIds }: FollowOptions): Promi
 
 type Beginning = Pick<
   Tail,
-  'context' | 'waiting' | 'options' | 'waits' | 'readyFile' | 'stop' | 'noteActivity' | 'listen'
+  'context' | 'waiting' | 'inTime' | 'options' | 'waits' | 'readyFile' | 'stop' | 'noteActivity' | 'listen'
 >;
 
 async function beginTail(given: Beginning): Promise<Tail> {
-  const { context, waiting, options, waits } = given;
+  const { context, waiting, inTime, options, waits } = given;
   const { signal } = waiting;
   const ask = <Reply>(call: () => Promise<Reply>): Promise<Reply> =>
     waits ? waitForService(waiting, signal, call) : call();
@@ -309,7 +313,7 @@ async function beginTail(given: Beginning): Promise<Tail> {
     command !== undefined
       ? createCommandRunner(context, command, options.onError, reports, cursorFile?.begin)
       : forwardUrl !== undefined
-        ? await createForwarder(context, { url: forwardUrl, secretFile, onError: options.onError }, printer)
+        ? await createForwarder(inTime, { url: forwardUrl, secretFile, onError: options.onError }, printer)
         : undefined;
   const enter = waits && context.globals.retries !== 0 ? joinIfPossible : joinNow;
   if (options.joins && options.sessionIds.length > 0 && me !== undefined)
