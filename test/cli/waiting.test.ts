@@ -1,6 +1,8 @@
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 
+import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { until } from '../support/until.js';
 import { type Ran, runWords } from './captured-run.js';
 import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
 
@@ -44,6 +46,20 @@ describe('a rate limit', () => {
     const { code, err } = await runAgainst([limited(1), SENT], 'send @alice.bot hi');
     expect(code).toBe(0);
     expect(err).toContain('Waiting 1 s before the next try: Too many new sessions.');
+  });
+
+  it.each([
+    ['send @alice.bot hi', 429, 'Nothing was sent.'],
+    ['ask @alice.bot hi?', 429, 'Nothing was sent.'],
+    ['send @alice.bot hi', 503, 'It may have been sent. With --idempotency-key '],
+  ])('tells, at Ctrl-C, whether the message was sent: asp %s (%i)', async (words, status, told) => {
+    service = await startScript([{ ...limited(30), status }]);
+    const streams = captureStreams();
+    const stop = new AbortController();
+    const ended = runWords(words, { environment: service.environment, streams, signal: stop.signal });
+    await until('the pause', async () => streams.err().includes('Waiting 3'));
+    stop.abort(new Error('SIGINT'));
+    expect((await ended).err).toContain(`\n${told}`);
   });
 
   it('waits silently if notes are off', async () => {

@@ -26,7 +26,14 @@ import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
 import { findHops } from './hops.js';
 import type { SendOptions, Target } from './send.js';
-import { listen, type Question, refuseOtherAnswer, waitForRecipients, waitForReply } from './wait.js';
+import {
+  isStoppedBySignal,
+  listen,
+  type Question,
+  refuseOtherAnswer,
+  waitForRecipients,
+  waitForReply,
+} from './wait.js';
 
 /** The output of `send` for a message. */
 interface SendResult {
@@ -270,13 +277,24 @@ async function sendMessage(context: Context, options: Sending): Promise<SendResu
   const { target, limits } = options;
   await limits?.check(message, findSessionId(target));
   if (!context.globals.isDryRun) {
-    const sent = await post(context, options, message, { attachments: uploaded, isRepeatable });
+    const sent = await post(context, options, message, { attachments: uploaded, isRepeatable }).catch(
+      async (error: unknown) => {
+        if (isStoppedBySignal(context) && error instanceof RequestError) await tellOutcome(context, error);
+        throw error;
+      },
+    );
     await limits?.count();
     return sent;
   }
   if (target.kind === 'handles') await printRequest(context, 'createSession', { body: sessionBody(options, message) });
   else await printRequest(context, 'sendMessage', { path: { session_id: target.sessionId }, body: message });
   return undefined;
+}
+
+/** A signal ends the command without an error, which would say it. */
+async function tellOutcome({ output }: Context, { outcome, idempotencyKey }: RequestError): Promise<void> {
+  const again = `With --idempotency-key ${idempotencyKey}, running the command again cannot send it twice.`;
+  await output.note(`${OUTCOME_TEXT[outcome]}${outcome === 'unknown' ? ` ${again}` : ''}`);
 }
 
 /** The metadata of a message. The same options give the same metadata, so a repetition has the same body. */

@@ -72,7 +72,7 @@ export async function waitForReply(context: Context, sent: Sent, options: Waitin
   }
 }
 
-const isStoppedBySignal = ({ signal, deadline, clock }: Context): boolean =>
+export const isStoppedBySignal = ({ signal, deadline, clock }: Context): boolean =>
   signal.aborted && (deadline === undefined || clock.monotonic() < deadline.atMs);
 
 /** A signal ends the command without an error, which would name the command. */
