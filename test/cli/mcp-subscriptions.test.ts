@@ -160,13 +160,17 @@ describe('A subscriber of asp mcp', () => {
 });
 
 describe('The input of asp mcp', () => {
-  it.each(['', '\n'])('gets an answer for its last line, with or without a line feed (%j)', async (end) => {
+  it.each([
+    ['', ''],
+    ['', '\n'],
+    ['\ufeff', ''],
+  ])('gets an answer for each line: after a byte order mark (%j), and at the end (%j)', async (mark, end) => {
     const service = await startCannedService();
     const send = (id: number, method: string, params: object) => JSON.stringify({ jsonrpc: '2.0', id, method, params });
     const clientInfo = { name: 'test', version: '1' };
     const begin = send(1, 'initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
     const ran = await runWords('mcp', {
-      stdin: `${begin}\n${send(2, 'tools/list', {})}${end}`,
+      stdin: `${mark}${begin}\n${send(2, 'tools/list', {})}${end}`,
       environment: { ASP_PROFILE: service.baseUrl, ASP_TOKEN: 'canned-token', ASP_WS_TOKEN: 'canned-socket-token' },
     });
     await service.close();

@@ -127,6 +127,9 @@ interface Frames extends Transport {
   written(): Promise<void>;
 }
 
+/** The byte order mark that some programs on Windows write first. */
+const BOM = Buffer.from('\ufeff');
+
 /** Escaped like all other lines of asp: each frame is one line for every reader, and peer text cannot control a terminal. */
 function createFrames(
   { streams, output, signal }: Context,
@@ -171,7 +174,12 @@ function createFrames(
         lines.append(bytes);
         return takeLines();
       };
-      for await (const bytes of streams.stdin.read(signal)) await take(Buffer.from(bytes));
+      let isFirst = true;
+      for await (const bytes of streams.stdin.read(signal)) {
+        const chunk = Buffer.from(bytes);
+        await take(isFirst && chunk.subarray(0, BOM.length).equals(BOM) ? chunk.subarray(BOM.length) : chunk);
+        isFirst = false;
+      }
       // The last line may end with the input. An empty line is skipped.
       await take(Buffer.from('\n'));
     } catch (error) {
