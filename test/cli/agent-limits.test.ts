@@ -82,8 +82,14 @@ describe('what a coding agent sends', () => {
   it('has an hourly limit over all sessions, across commands', async () => {
     const clock = createTestClock();
     const run = runsAs(bob, { CLAUDECODE: '1' }, clock);
-    for (let sent = 0; sent < 200; sent += 1)
+    const answered = await openSession();
+    await alice.mustSend(answered, 'question');
+    const answer = ['reply', '--for-agent', answered, 'answer', '--once', 'answer'];
+    expect((await run(answer)).code).toBe(0);
+    for (let sent = 1; sent < 200; sent += 1)
       expect((await run(['send', alice.handle, 'hello', '--end'])).code).toBe(0);
+    // The service has it already, and sends nothing twice.
+    expect((await run(answer)).code).toBe(0);
     for (const words of [
       ['send', alice.handle, 'hello'],
       ['ask', alice.handle, 'hello?'],
