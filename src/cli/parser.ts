@@ -105,7 +105,8 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
         why: 'sign in to that machine and run it there.',
         next: help,
       });
-    const [near] = suggest(name, known);
+    // Where -n is an option, it is --last.
+    const [near] = name === '-n' && known.includes('--limit') ? ['--limit'] : suggest(name, known);
     return usageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
       why: near === undefined ? undefined : `did you mean ${near}?`,
       next: help,
@@ -146,6 +147,12 @@ function refuseTooMany(
     known.length === 0
       ? `${where} takes no arguments, but '${args[0]}' was given.`
       : `${where} takes at most ${known.length} argument${known.length > 1 ? 's' : ''}, not ${args.length}.`;
+  const [method = ''] = args;
+  if (known[0]?.usage === '<path>' && args.length === 2 && /^(get|post|patch|put|delete|head)$/i.test(method))
+    throw usageError(message, {
+      why: 'the method is an option.',
+      next: ['asp', ...typed, '-X', method.toUpperCase(), ...rest.filter((word) => word !== method)],
+    });
   if (!/^\[(message|text)\]$/.test(last)) throw usageError(message, { next: ['asp', ...typed, '--help'] });
   const pending = [...args];
   const options = rest.filter((word) => {

@@ -8,6 +8,7 @@ import {
   loadCommands,
   namedAgent,
   type OperatorOption,
+  type Option,
   optionName,
   type WriteOption,
 } from './command.js';
@@ -92,8 +93,8 @@ async function dispatch(
     return;
   }
   if (request.wantsVersion && command?.path !== 'version') return showVersion(argv, surroundings, options, progress);
-  if (command === undefined && request.unknownWord !== undefined) throw strayWordError(request);
-  if (command === undefined && !request.wantsHelp) refuseStrayOptions(request);
+  if (command === undefined && request.unknownWord !== undefined) throw await strayWordError(request);
+  if (command === undefined && !request.wantsHelp) await refuseStrayOptions(request);
   if (command === undefined || request.wantsHelp) return showHelp(request, surroundings);
   await runCommand(command, request, surroundings, options, progress);
 }
@@ -238,14 +239,26 @@ function wordsBelow({ path }: Command): string[] {
 }
 
 /** Options mean nothing without a command. */
-function refuseStrayOptions({ rest: [first], typed }: Request): void {
+async function refuseStrayOptions({ rest: [first], typed }: Request): Promise<void> {
   if (first === undefined) return;
-  const known = GLOBAL_OPTIONS.map(({ flags }) => `--${optionName(flags).long}`);
-  const [near] = known.some((flag) => flag === first) ? [] : suggest(first, known);
-  throw usageError(near === undefined ? `'${first}' needs a command.` : `'${first}' is not an option of asp.`, {
-    why: near === undefined ? undefined : `did you mean ${near}?`,
-    next: ['asp', ...typed, '--help'],
-  });
+  const flagsOf = (options: readonly Option[]): string[] =>
+    options.flatMap(({ flags }) => {
+      const { short, long } = optionName(flags);
+      return [`--${long}`, ...(short === undefined ? [] : [short])];
+    });
+  const own = flagsOf(GLOBAL_OPTIONS);
+  const { commands } = await loadCommands(PROGRAM);
+  const isKnown = [...own, ...commands.flatMap(({ options }) => flagsOf(options))].includes(
+    first.split('=', 1)[0] ?? '',
+  );
+  const [near] = isKnown ? [] : suggest(first, own);
+  throw usageError(
+    isKnown ? `'${first}' needs a command.` : `'${first}' is not an option of ${['asp', ...typed].join(' ')}.`,
+    {
+      why: near === undefined ? undefined : `did you mean ${near}?`,
+      next: ['asp', ...typed, '--help'],
+    },
+  );
 }
 
 /** Commands that people know from other programs. */
@@ -263,8 +276,14 @@ const MEANT: Readonly<Record<string, string>> = {
   ...{ signin: 'login', signout: 'logout', start: 'serve', stop: 'serve stop', logs: 'serve logs' },
 };
 
+/** What a noun does with the name of an agent, or with an id. */
+const MEANT_BY_NAME: Readonly<Record<string, string>> = {
+  ...{ agent: 'show', session: 'show', attachment: 'show', message: 'list' },
+  ...{ allowlist: 'add', block: 'add', knock: 'dismiss' },
+};
+
 /** An unknown word: the command that the user probably meant, ready to run. */
-function strayWordError({ path, typed, unknownWord = '' }: Request): CliError {
+async function strayWordError({ path, typed, unknownWord = '' }: Request): Promise<CliError> {
   const { nouns, entries } = PROGRAM;
   const spellings = entries.flatMap((entry) => listSpellings(entry, PROGRAM));
   const prefix = path.length === 0 ? '' : `${path.join(' ')} `;
@@ -273,10 +292,15 @@ function strayWordError({ path, typed, unknownWord = '' }: Request): CliError {
     ...(path.length === 0 ? nouns.map(({ noun }) => noun) : []),
   ].flatMap((rest) => rest.split(' ').slice(0, 1));
   const meant = path.length === 0 && Object.hasOwn(MEANT, unknownWord) ? MEANT[unknownWord] : undefined;
-  const near = meant === undefined ? suggest(unknownWord, candidates) : [meant];
+  const { findIdKind, parseHandle } = await import('./values.js');
+  const isName = parseHandle(unknownWord) !== undefined || findIdKind(unknownWord) !== undefined;
+  const named = isName ? MEANT_BY_NAME[path.join(' ')] : undefined;
+  const known = meant ?? named;
+  const near = known === undefined ? suggest(unknownWord, candidates) : [known];
   const where = ['asp', ...typed].join(' ');
+  const shown = near.map((word) => `'${prefix}${word}${named === undefined ? '' : ` ${unknownWord}`}'`);
   return usageError(`'${unknownWord}' is not a command of ${where}.`, {
-    why: near.length === 0 ? undefined : `did you mean ${near.map((word) => `'${prefix}${word}'`).join(' or ')}?`,
+    why: near.length === 0 ? undefined : `did you mean ${shown.join(' or ')}?`,
     next: ['asp', ...typed, ...(near[0]?.split(' ') ?? []), '--help'],
   });
 }

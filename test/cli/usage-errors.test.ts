@@ -39,6 +39,14 @@ describe('a usage error names what was typed', () => {
     ['serve stats', "Unknown command 'stats' for asp serve.", 'asp serve status --help'],
     ['serve nonsense', "Unknown command 'nonsense' for asp serve.", 'asp serve --help'],
     ['--halp', "'--halp' is not an option of asp.", 'asp --help'],
+    ['--foo', "'--foo' is not an option of asp.", 'asp --help'],
+    ['sessions --foo=1', "'--foo=1' is not an option of asp sessions.", 'asp sessions --help'],
+    ['-n', "'-n' needs a command.", 'asp --help'],
+    ['--as=a.b', "'--as=a.b' needs a command.", 'asp --help'],
+    ['block @a.b', "'@a.b' is not a command of asp block.", 'asp block add --help'],
+    ['knocks a.b', "'a.b' is not a command of asp knocks.", 'asp knocks dismiss --help'],
+    [`session ${SESSION}`, `'${SESSION}' is not a command of asp session.`, 'asp session show --help'],
+    ['api POST /sessions', 'asp api takes at most 1 argument, not 2.', 'asp api -X POST /sessions --json'],
     ['logs', "'logs' is not a command of asp.", 'asp serve logs --help'],
     ['ls', "'ls' is not a command of asp.", 'asp session list --help'],
     ['get', "'get' is not a command of asp.", 'asp session show --help'],
@@ -49,6 +57,15 @@ describe('a usage error names what was typed', () => {
   ];
   for (const [words, message, next] of table)
     it(`asp ${words}`, async () => expect(await refusalOf(words)).toMatchObject({ message, next: next.split(' ') }));
+
+  it('names the option that limits a list', async () => {
+    for (const words of ['session list -n 5', 'inbox -n 5', 'block list -n 5'])
+      expect((await refusalOf(words)).hint).toBe('did you mean --limit?');
+  });
+
+  it('shows the command that takes the name of an agent', async () => {
+    expect((await refusalOf('block @a.b')).hint).toBe("did you mean 'block add @a.b'?");
+  });
 
   it('with forgotten quotes shows where they belong', async () => {
     expect(await refusalOf('send a.b how are -q you --end')).toMatchObject({

@@ -71,7 +71,8 @@ export const inbox = command({
       const related = await withRelations(context, items, (item) => findActor(item.last_event));
       await context.output.list({ items: related, next_cursor: null }, listColumns(context));
     }
-    if (isCut) await context.output.note(`Showing ${items.length} of the latest sessions. To check all, add --all.`);
+    const what = items.length === 0 ? 'Nothing new' : `These are the latest ${items.length}`;
+    if (isCut) await context.output.note(`${what}. Not every session was checked: add --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
     await remember(context, 'sessions', found);
