@@ -19,7 +19,7 @@ const quickTestsAreWanted = process.env['ASP_TEST_QUICK'] === '1';
 
 /** What only tests import that start another program, a browser or a server. */
 const MORE_THAN_NODE =
-  /from '(node:child_process|\S+\/(program|built-program-file|build-program|chromium|private-postgres|nats-server|certificates)\.js)'/;
+  /from '(node:child_process|\S+\/(program|built-program-file|build-program|chromium|other-browsers|private-postgres|nats-server|certificates)\.js)'/;
 
 /** The tests of the parts, without those that need more than this process. */
 function quickTests(): string[] {
@@ -71,7 +71,7 @@ const ON_SQLITE_ALONE = [
   ),
   // What a browser does with a page is the same on each store; other tests ask for the pages on both.
   ...[
-    ...['finding-browser', 'live-browser', 'look-browser', 'notify-browser'],
+    ...['engines-browser', 'finding-browser', 'live-browser', 'look-browser', 'notify-browser'],
     ...['passkeys-browser', 'push-browser', 'settings-browser', 'times-browser'],
   ].map((name) => `dashboard/${name}`),
 ].map((name) => `test/service/${name}.test.ts`);
