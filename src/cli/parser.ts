@@ -153,6 +153,13 @@ function refuseTooMany(
       why: 'the method is an option.',
       next: ['asp', ...typed, '-X', method.toUpperCase(), ...rest.filter((word) => word !== method)],
     });
+  const [, handle = ''] = args;
+  const hasTo = command.options.some(({ flags }) => optionName(flags).long === 'to');
+  if (hasTo && args.length === 2 && parseHandle(handle) !== undefined)
+    throw usageError(message, {
+      why: 'the agent is an option.',
+      next: ['asp', ...typed, ...rest.flatMap((word) => (word === handle ? ['--to', word] : [word]))],
+    });
   if (!/^\[(message|text)\]$/.test(last)) throw usageError(message, { next: ['asp', ...typed, '--help'] });
   const pending = [...args];
   const options = rest.filter((word) => {

@@ -139,7 +139,9 @@ async function runCommand(
     stop.abort(new Error('the deadline has passed'));
   };
   const cancelDeadline = timeoutMs === undefined ? undefined : clock.schedule(timeoutMs, onDeadline);
-  const deadline = timeoutMs === undefined ? undefined : { atMs: clock.monotonic() + timeoutMs, afterMs: timeoutMs };
+  const hasPassed = (): boolean => progress.isDeadlinePassed;
+  const deadline =
+    timeoutMs === undefined ? undefined : { atMs: clock.monotonic() + timeoutMs, afterMs: timeoutMs, hasPassed };
   const context = createContext({ ...surroundings, signal, deadline }, globals, PROGRAM, filter);
   progress.context = context;
   if (globals.format === 'human' && isAgentCalling(surroundings.environment)) {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
+import { type Clock, systemClock } from '../../src/kit/clock.js';
 import type { Actor } from '../support/actors.js';
 import { until } from '../support/until.js';
 import { documentOf, type Stage, startStage } from './acting.js';
@@ -182,6 +183,15 @@ describe('asp ask', () => {
     await carol.mustSend(session, 'hello, who asks?');
     await bob.mustSend(session, 'tomorrow');
     expect(await ended).toMatchObject({ code: 0, out: 'tomorrow\n' });
+  });
+
+  it('reports a deadline only once, even if its timer is early', async () => {
+    const schedule: Clock['schedule'] = (delayMs, ...rest) => systemClock.schedule(delayMs * 0.8, ...rest);
+    const clock = { ...systemClock, schedule };
+    const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', '--timeout', '1s'], { clock });
+    expect(code).toBe(8);
+    expect(err).toContain('no reply arrived in time');
+    expect(err).not.toContain('To keep waiting');
   });
 
   it('--wait limits the wait for the answer, and the error names the command to keep waiting', async () => {

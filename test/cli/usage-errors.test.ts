@@ -45,6 +45,11 @@ describe('a usage error names what was typed', () => {
     ['--as=a.b', "'--as=a.b' needs a command.", 'asp --help'],
     ['block @a.b', "'@a.b' is not a command of asp block.", 'asp block add --help'],
     ['knocks a.b', "'a.b' is not a command of asp knocks.", 'asp knocks dismiss --help'],
+    [
+      'serve trigger message a.b',
+      'asp serve trigger takes at most 1 argument, not 2.',
+      'asp serve trigger message --to a.b --json',
+    ],
     [`session ${SESSION}`, `'${SESSION}' is not a command of asp session.`, 'asp session show --help'],
     ['api POST /sessions', 'asp api takes at most 1 argument, not 2.', 'asp api -X POST /sessions --json'],
     ['logs', "'logs' is not a command of asp.", 'asp serve logs --help'],

@@ -51,7 +51,9 @@ export interface Surroundings {
    * When the command must finish, on the clock's monotonic scale, and the length of the deadline; undefined: no
    * deadline.
    */
-  readonly deadline?: { readonly atMs: number; readonly afterMs: number } | undefined;
+  readonly deadline?:
+    | { readonly atMs: number; readonly afterMs: number; readonly hasPassed: () => boolean }
+    | undefined;
   /** The process belongs to another program, which uses the library: its settings are left alone. */
   readonly isGuest?: boolean;
   /** From now on a signal only aborts `signal`, and the process ends when the command does. */

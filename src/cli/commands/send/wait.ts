@@ -72,8 +72,8 @@ export async function waitForReply(context: Context, sent: Sent, options: Waitin
   }
 }
 
-export const isStoppedBySignal = ({ signal, deadline, clock }: Context): boolean =>
-  signal.aborted && (deadline === undefined || clock.monotonic() < deadline.atMs);
+export const isStoppedBySignal = ({ signal, deadline }: Context): boolean =>
+  signal.aborted && deadline?.hasPassed() !== true;
 
 /** A signal ends the command without an error, which would name the command. */
 async function tellHowToWait(context: Context, sent: Sent, options: Waiting, heard: Heard): Promise<void> {
