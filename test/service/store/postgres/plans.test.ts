@@ -20,6 +20,7 @@ import {
   listUnindexedOf,
   listUnindexedOfAccount,
 } from '../../../../src/service/store/search.js';
+import { listStatements } from '../../../support/store-statements.js';
 import { createSchema, type Schema } from '../../../support/stores.js';
 
 const SESSION = 'sess_01ARZ3NDEKTSV4RRFFQ69G5FAV';
@@ -134,4 +135,16 @@ it('a session is found by its age, and deleted, without reading the tables that 
   });
   expect(plan).toContain('session_ended');
   expect(plan).not.toMatch(/Seq Scan on (session|participant|inbox|idempotency_record|event|taken|attachment)/);
+});
+
+// Most of the dashboard is tested on SQLite alone (vitest.config.ts).
+it('PostgreSQL understands every statement of the store', async () => {
+  const statements = [...(await listStatements('postgres'))];
+  const refused: string[] = [];
+  for (const [at, [name, sql]] of statements.entries())
+    await database
+      .read((query) => query.all(`PREPARE known_${at} AS ${sql}`))
+      .catch((error: unknown) => refused.push(`${name}: ${error}`));
+  expect(refused).toEqual([]);
+  expect(statements.length).toBeGreaterThan(350);
 });
