@@ -1,23 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { type RunningService, startService } from '../../../src/service/service.js';
+import { systemClock } from '../../../src/kit/clock.js';
 import { type Actor, callApi, createActor } from '../../support/actors.js';
 import { text } from '../../support/json.js';
-import {
-  authorizationUrl,
-  createVerifier,
-  discover,
-  mustRegister,
-  type Place,
-  redeemCode,
-} from '../../support/oauth.js';
+import { authorizationUrl, createVerifier, mustRegister, redeemCode } from '../../support/oauth.js';
 import { OTHER_ENGINES, type OtherBrowser } from '../../support/other-browsers.js';
 import { until } from '../../support/until.js';
+import { openStage, type Stage } from './stage.js';
 
 const PATIENCE_MS = 20_000;
 
@@ -34,9 +25,7 @@ const SCROLL_UP = `(() => {
 
 describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
   describe.skipIf(missing !== undefined)(`the pages in a browser that is not Chromium ${missing ?? ''}`, () => {
-    let directory: string;
-    let service: RunningService;
-    let place: Place;
+    let stage: Stage;
     let bob: Actor;
     let browser: OtherBrowser;
     /** A program that waits for its code, as `asp login` does. */
@@ -45,10 +34,8 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
     let session: string;
 
     beforeAll(async () => {
-      directory = mkdtempSync(join(tmpdir(), 'asp-engines-'));
-      service = await startService({ host: '127.0.0.1', port: 0, data: { directory }, areLimitsOn: false });
-      place = await discover(service.baseUrl);
-      bob = await createActor(place, { url: service.operatorUrl, secret: service.operatorSecret }, 'bob');
+      stage = await openStage({ clock: systemClock });
+      bob = await createActor(stage.desk.place, stage.operator, 'bob');
       listener = createServer((request, reply) => {
         if (request.url?.startsWith('/callback') === true) came = new URL(request.url, 'http://127.0.0.1');
         reply.setHeader('content-type', 'text/html').end('<!doctype html><title>Back</title>');
@@ -59,8 +46,7 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
     afterAll(async () => {
       await browser?.close();
       listener?.close();
-      await service?.stop();
-      rmSync(directory, { recursive: true, force: true });
+      await stage?.close();
     });
 
     const shows = (expression: string): Promise<unknown> =>
@@ -69,6 +55,7 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
       shows(`[...document.querySelectorAll('.entry .text')].some((one) => one.textContent === '${said}')`);
 
     it('a person signs up, creates an agent, and allows a program, which gets its code', async () => {
+      const { place } = stage.desk;
       const redirectUri = `http://127.0.0.1:${(listener.address() as AddressInfo).port}/callback`;
       const clientId = await mustRegister(place, { redirect_uris: [redirectUri] });
       const { verifier, challenge } = createVerifier();
@@ -94,7 +81,7 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
     });
 
     it('a message appears while the person reads, and they answer it', async () => {
-      await browser.open(`${service.webUrl}/dashboard/sessions/${session}`);
+      await browser.open(`${stage.web}/dashboard/sessions/${session}`);
       await shows("document.querySelector('#live[data-state=on]')");
       await bob.mustSend(session, 'Are you there?');
       await says('Are you there?');
@@ -105,7 +92,7 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
     });
 
     it('no group of choices has space below it', async () => {
-      await browser.open(`${service.webUrl}/dashboard/settings`);
+      await browser.open(`${stage.web}/dashboard/settings`);
       const below = await browser.evaluate<number[]>(
         "[...document.querySelectorAll('fieldset')].map((group) => Math.round(group.getBoundingClientRect().bottom - group.lastElementChild.getBoundingClientRect().bottom))",
       );
@@ -115,7 +102,7 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
     it('the text stays in its place while the person scrolls up', async () => {
       for (let number = 1; number <= 45; number += 1)
         await bob.mustSend(session, `${number} ${'words that fill several lines '.repeat((number % 5) * 8)}`);
-      await browser.open(`${service.webUrl}/dashboard/sessions/${session}`);
+      await browser.open(`${stage.web}/dashboard/sessions/${session}`);
       await shows('innerHeight + scrollY >= document.documentElement.scrollHeight - 2');
       for (let step = 0; step < 12; step += 1) {
         await browser.evaluate(SCROLL_UP);
