@@ -319,6 +319,7 @@ describe('Events › a tail of named sessions', () => {
     await Promise.all(tails.map((tail) => tail.ready()));
     await first?.stop();
     await Promise.all(tails.slice(1).map((tail) => tail.hears('live')));
+    expect(tails.flatMap(({ items }) => items).filter(({ kind }) => kind === 'reconnecting')).toEqual([]);
     cutter.cutAll('reset');
     await Promise.all(tails.slice(1).map((tail) => tail.hears('after the cut')));
     await Promise.all(others.map((tail) => tail.stop()));
@@ -431,6 +432,7 @@ describe('Events › every event once, in order, whatever breaks', () => {
       const controller = new AbortController();
       const seen: number[] = [];
       let sent = 0;
+      let isCutOff = false;
       for await (const item of client.tail({
         sessions: [{ sessionId: id }],
         sharesStream,
@@ -439,9 +441,12 @@ describe('Events › every event once, in order, whatever breaks', () => {
         if (item.kind === 'ready' && sent === 0)
           for (let count = 0; count < 600; count += 1) sent = (await say(client, id, 'y'.repeat(2000))).reply.sequence;
         if (item.kind === 'event') seen.push(item.event.sequence);
+        if (item.kind === 'reconnecting') isCutOff = true;
         if (sent > 0 && seen.includes(sent)) break;
       }
       expect(seen).toEqual(upTo(sent));
+      // Its own connection waits for it. One that others read, too, must neither wait nor keep everything.
+      if (sharesStream) expect(isCutOff).toBe(true);
     },
   );
 });
