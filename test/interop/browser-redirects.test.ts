@@ -56,6 +56,29 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
     await new Promise((resolve) => server.close(resolve));
   });
 
+  it('follows an app that passes the browser on, to another origin and to a scheme', async () => {
+    let home: string | undefined;
+    const next = createServer((request, reply) => {
+      home ??= request.url;
+      reply.writeHead(302, { location: 'com.example.home:/signed-in' }).end();
+    });
+    await new Promise<void>((resolve) => next.listen(0, 'localhost', resolve));
+    const callback = createServer((_, reply) => {
+      reply.writeHead(302, { location: `http://localhost:${(next.address() as AddressInfo).port}/home` }).end();
+    });
+    await new Promise<void>((resolve) => callback.listen(0, '127.0.0.1', resolve));
+    let handedTo: string | undefined;
+    page.on('requestfailed', (request) => {
+      if (request.url().startsWith('com.example.home:')) handedTo = request.failure()?.errorText;
+    });
+    await allow(`http://127.0.0.1:${(callback.address() as AddressInfo).port}/callback`);
+    // No app handles this scheme here, so the redirect fails in its own way.
+    expect(await until('Chromium goes there or refuses to', async () => handedTo)).toBe('net::ERR_ABORTED');
+    expect(home).toBe('/home');
+    expect(complaints.filter((text) => /content security policy/i.test(text))).toEqual([]);
+    for (const server of [callback, next]) await new Promise((resolve) => server.close(resolve));
+  });
+
   it('hands the code to an app by its scheme, and its policy allows that', async () => {
     let failure: string | undefined;
     page.on('requestfailed', (request) => {

@@ -180,21 +180,13 @@ export interface AnswerTarget {
   readonly kind: 'program' | 'website' | 'app';
   /** Host and port; the scheme of an app. */
   readonly name: string;
-  /** What a content security policy calls it (CSP 3 §2.3.1). */
-  readonly policySource: string;
 }
 
 /** Describes a redirect URI that a client has registered. */
 export function describeRedirectUri(redirectUri: string): AnswerTarget {
-  const { protocol, host, hostname, origin } = new URL(redirectUri);
-  if (protocol !== 'http:' && protocol !== 'https:')
-    return { kind: 'app', name: protocol.slice(0, -1), policySource: protocol };
-  return {
-    kind: protocol === 'http:' ? 'program' : 'website',
-    name: host,
-    // A source list cannot name an IPv6 address.
-    policySource: hostname.startsWith('[') ? protocol : origin,
-  };
+  const { protocol, host } = new URL(redirectUri);
+  if (protocol !== 'http:' && protocol !== 'https:') return { kind: 'app', name: protocol.slice(0, -1) };
+  return { kind: protocol === 'http:' ? 'program' : 'website', name: host };
 }
 
 /** Where the answer goes, with `parameters` behind what `redirectUri` has already (RFC 6749 §3.1.2). */

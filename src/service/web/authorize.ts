@@ -79,7 +79,7 @@ export interface ConsentPage {
   readonly clientName: string;
   /** Where the app describes itself; undefined for one that registered itself. */
   readonly clientUrl: string | undefined;
-  readonly answerTarget: Pick<AnswerTarget, 'kind' | 'name'>;
+  readonly answerTarget: AnswerTarget;
   readonly scopes: readonly Scope[];
   readonly account: { readonly username: string; readonly displayName: string };
   /** Undefined: the app requests the account itself. */
@@ -314,7 +314,8 @@ async function sendConsentPage(
     ...correction,
   });
   const script = isLongList(agents) ? PICKER_SCRIPT : undefined;
-  return reply.headers(pageHeaders([answerTarget.policySource], script)).send(page);
+  // Chromium checks each redirect after a form against `form-action`, and the app may pass the browser on (D-55).
+  return reply.headers(pageHeaders(script, { 'form-action': undefined })).send(page);
 }
 
 /** As many agents as the page can show, always including the requested one. */

@@ -64,8 +64,8 @@ export function renderScript(script: string): Html {
   return { markup: `<script>${script}</script>` };
 }
 
-/** What a page may run or fetch, by the names of the policy's directives. */
-export type Allowance = Readonly<Record<string, readonly string[]>>;
+/** What a page may run or fetch, by the names of the policy's directives. It leaves out those that are undefined. */
+export type Allowance = Readonly<Record<string, readonly string[] | undefined>>;
 
 /** The name of an inline text in a content security policy. */
 export function toPolicyHash(text: string): string {
@@ -86,7 +86,9 @@ export function documentHeaders(styleSource: string, allowed: Allowance = {}): R
     'base-uri': ["'none'"],
     ...allowed,
   };
-  const policy = Object.entries(directives).map(([name, sources]) => `${name} ${sources.join(' ')}`);
+  const policy = Object.entries(directives).flatMap(([name, sources]) =>
+    sources === undefined ? [] : [`${name} ${sources.join(' ')}`],
+  );
   return {
     'content-type': 'text/html; charset=utf-8',
     'content-security-policy': policy.join('; '),
@@ -123,20 +125,9 @@ ${below !== undefined && html`<footer class="below">${below}</footer>`}${script 
   return renderDocument({ look, title, style: INLINE_STYLE, body });
 }
 
-/**
- * `formTargets` are origins to which a form of the page may finally redirect: Chromium checks `form-action` against the
- * redirect after a form too. `script` is the page's own.
- */
-export function pageHeaders(
-  formTargets: readonly string[] = [],
-  script?: string,
-  more: Allowance = {},
-): Record<string, string> {
-  const allowed = { ...more, 'form-action': ["'self'", ...formTargets] };
-  return documentHeaders(
-    STYLE_HASH,
-    script === undefined ? allowed : { ...allowed, 'script-src': [toPolicyHash(script)] },
-  );
+/** The headers of a page with a single card. `script` is the page's own. */
+export function pageHeaders(script?: string, more: Allowance = {}): Record<string, string> {
+  return documentHeaders(STYLE_HASH, script === undefined ? more : { ...more, 'script-src': [toPolicyHash(script)] });
 }
 
 interface ErrorPage {

@@ -552,7 +552,7 @@ export async function sendSignInPage(
     filled: {},
     ...correction,
   });
-  return reply.headers(pageHeaders([], relyingParty.kind === 'usable' ? PASSKEY_SCRIPT : undefined)).send(page);
+  return reply.headers(pageHeaders(relyingParty.kind === 'usable' ? PASSKEY_SCRIPT : undefined)).send(page);
 }
 
 /** Signs in the browser that brings an unused link from the operator. */

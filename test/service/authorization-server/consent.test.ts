@@ -128,16 +128,15 @@ describe('Consent, the whole way', () => {
 
 describe('The consent page says where the answer goes', () => {
   it.each([
-    ['http://localhost:3334/callback', 'a program on this computer, at localhost:3334', 'http://localhost:3334'],
-    ['http://[::1]:3334/callback', 'a program on this computer, at [::1]:3334', 'http:'],
-    ['https://app.example:8443/callback', 'You will be returned to app.example:8443.', 'https://app.example:8443'],
-    ['com.example.app:/callback', 'the app on this device that opens com.example.app: links', 'com.example.app:'],
-  ])('%s: %s', async (uri, sentence, policySource) => {
+    ['http://localhost:3334/callback', 'a program on this computer, at localhost:3334'],
+    ['http://[::1]:3334/callback', 'a program on this computer, at [::1]:3334'],
+    ['https://app.example:8443/callback', 'You will be returned to app.example:8443.'],
+    ['com.example.app:/callback', 'the app on this device that opens com.example.app: links'],
+  ])('%s: %s', async (uri, sentence) => {
     const { browser, handle } = await atConsent();
     const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
     const page = await browser.get(urlOf({ redirect_uri: uri }, clientId));
     expect(visibleText(page.text).replace(/ (?=[.])/g, '')).toContain(sentence);
-    expect(page.headers['content-security-policy']).toContain(`form-action 'self' ${policySource};`);
     const answer = await browser.submit(page, AUTHORIZE, { decision: 'allow', agent: handle });
     expect(answer.headers['location']?.startsWith(`${uri}?code=asp_ac_`)).toBe(true);
   });
@@ -345,26 +344,17 @@ describe('Every page', () => {
         'x-content-type-options': 'nosniff',
       });
       const policy = headers['content-security-policy'] ?? '';
-      expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; form-action 'self'/);
+      expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; /);
       expect(policy).toContain("frame-ancestors 'none'; base-uri 'none'");
+      // An app may send the browser on from its redirect URI, and Chromium checks that against `form-action` too.
+      if (html.includes('value="allow"')) expect(policy).not.toContain('form-action');
+      else expect(policy).toContain("form-action 'self'");
       expect(policy).not.toMatch(/unsafe|script/);
       expect(html).not.toMatch(/<script|\son\w+=|style=|javascript:/i);
       expect(html).toMatch(/^<!doctype html>\n<html lang="en">/);
       expect(html.match(/<main/g)).toHaveLength(1);
       expect(html.match(/<h1/g)).toHaveLength(1);
     }
-  });
-
-  it('form-action lets the answer reach only the client', async () => {
-    const { browser } = await atConsent();
-    const targetOf = async (uri: string) => {
-      const clientId = await mustRegister(desk.place, { redirect_uris: [uri] });
-      const shown = await browser.get(urlOf({ redirect_uri: uri }, clientId));
-      return /form-action ([^;]*)/.exec(shown.headers['content-security-policy'] ?? '')?.[1];
-    };
-    expect(await targetOf('http://127.0.0.1:5555/callback')).toBe("'self' http://127.0.0.1:5555");
-    expect(await targetOf('https://app.example/callback')).toBe("'self' https://app.example");
-    expect(await targetOf('http://[::1]:5555/callback')).toBe("'self' http:");
   });
 
   it('has a label for every field, a name for every radio button, and a field for every error', async () => {

@@ -80,7 +80,7 @@ export function registerAgentPage(scope: FastifyInstance, server: AuthorizationS
     const row = await database.read((query) => findPublic(query, handle));
     if (row === undefined) return sendUnknown(reply, server.context);
     const colorCode = await prepareCode([row.card_body ?? '']);
-    const headers = pageHeaders([], COPY_SCRIPT, row.image_url === null ? {} : { 'img-src': ['data:', "'self'"] });
+    const headers = pageHeaders(COPY_SCRIPT, row.image_url === null ? {} : { 'img-src': ['data:', "'self'"] });
     const look = readLook(server.context, reply.request);
     return reply.headers(headers).send(renderPublicAgent(row, look, settings.addresses, colorCode));
   };
