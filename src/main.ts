@@ -7,13 +7,15 @@ const GRACE_MS = 900;
 
 /** The process: arguments, environment, streams and signals in; an exit code, or a death by signal, out. */
 async function main(argv: readonly string[]): Promise<void> {
-  const [{ run }, { processStreams }, { readMachine }, { systemClock }, { systemRandom }] = await Promise.all([
-    import('./cli/run.js'),
-    import('./cli/terminal/process-streams.js'),
-    import('./cli/context/machine.js'),
-    import('./kit/clock.js'),
-    import('./kit/random.js'),
-  ]);
+  const [{ run }, { processStreams }, { adoptRuntimeDirectory, readMachine }, { systemClock }, { systemRandom }] =
+    await Promise.all([
+      import('./cli/run.js'),
+      import('./cli/terminal/process-streams.js'),
+      import('./cli/context/machine.js'),
+      import('./kit/clock.js'),
+      import('./kit/random.js'),
+    ]);
+  adoptRuntimeDirectory(process);
   const stop = new AbortController();
   const signals = new Signals(stop);
   const streams = processStreams(process, (error) => stop.abort(error));

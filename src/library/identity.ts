@@ -49,12 +49,13 @@ export async function findIdentity(
   options: IdentityOptions & Pick<ClientOptions, 'retries' | 'timeoutMs'>,
   signal: AbortSignal,
 ): Promise<Identity> {
-  const [{ createContext }, { readMachine }, { progressPath }, { VERSION }] = await Promise.all([
+  const [{ createContext }, { adoptRuntimeDirectory, readMachine }, { progressPath }, { VERSION }] = await Promise.all([
     import('../cli/context/create-context.js'),
     import('../cli/context/machine.js'),
     import('../cli/context/progress-path.js'),
     import('../cli/version.js'),
   ]);
+  adoptRuntimeDirectory(process);
   const surroundings = {
     streams: { stdin: { isTerminal: false, async *read() {} }, stdout: NOWHERE, stderr: NOWHERE },
     environment: process.env,

@@ -1,8 +1,10 @@
-import { chownSync, mkdirSync, readdirSync, realpathSync, symlinkSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readdirSync, realpathSync, rmdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { adoptRuntimeDirectory } from '../../src/cli/context/machine.js';
 import { findRuntimeDirectory } from '../../src/cli/context/runtime-directory.js';
+import { resolvePaths } from '../../src/cli/profile/paths.js';
 import { createHome, type Home } from '../acceptance/program.js';
 
 const isRoot = process.getuid?.() === 0;
@@ -20,8 +22,8 @@ beforeEach(() => {
 });
 afterEach(() => home.dispose());
 
-/** As without XDG_RUNTIME_DIR, where the folder is beside those of all other users. */
-const shared = () => ({ environment: { XDG_RUNTIME_DIR: undefined, TMPDIR: join(stolen, '..') } });
+/** As where there is no XDG_RUNTIME_DIR, and the folder is beside those of all other users. */
+const shared = () => ({ environment: { XDG_RUNTIME_DIR: '', TMPDIR: join(stolen, '..') } });
 
 describe.each([
   { by: 'is a link', says: `is not a directory`, put: () => symlinkSync(target, stolen), isPossible: true },
@@ -52,5 +54,57 @@ describe.each([
     expect(await findRuntimeDirectory({ runtimeDirectory: stolen })).toBeUndefined();
     expect((await home.asp(['doctor'], shared())).stdout).toContain(stolen);
     expect([...readdirSync(target), ...readdirSync(stolen)]).toEqual([]);
+  });
+});
+
+describe('a program that starts without XDG_RUNTIME_DIR, as MCP clients and cron start it', () => {
+  const userId = process.getuid?.();
+  const adopted = (env: NodeJS.ProcessEnv = {}, platform: NodeJS.Platform = 'linux') => {
+    adoptRuntimeDirectory({ platform, env, getuid: () => userId ?? 0 }, target);
+    return env['XDG_RUNTIME_DIR'];
+  };
+
+  it('uses the folder that Linux made when the user signed in', () => {
+    expect(adopted()).toBeUndefined();
+    const folder = join(target, String(userId));
+    mkdirSync(folder, { mode: 0o700 });
+    expect(adopted()).toBe(folder);
+    expect(adopted({ XDG_RUNTIME_DIR: '/run/asp' })).toBe('/run/asp');
+    expect(adopted({ XDG_RUNTIME_DIR: '' })).toBe('');
+    expect(adopted({}, 'darwin')).toBeUndefined();
+  });
+
+  it('does not use one that others can read, or a link', () => {
+    const folder = join(target, String(userId));
+    mkdirSync(folder);
+    chmodSync(folder, 0o755);
+    expect(adopted()).toBeUndefined();
+    mkdirSync(join(home.directory, 'elsewhere'), { mode: 0o700 });
+    rmdirSync(folder);
+    symlinkSync(join(home.directory, 'elsewhere'), folder);
+    expect(adopted()).toBeUndefined();
+  });
+
+  it.runIf(isRoot)('does not use one of another user', () => {
+    const folder = join(target, String(userId));
+    mkdirSync(folder, { mode: 0o700 });
+    chownSync(folder, STRANGER, STRANGER);
+    expect(adopted()).toBeUndefined();
+  });
+
+  it('has the same folder on macOS, whatever TMPDIR is', () => {
+    const folderWith = (temporaryDirectory: string) =>
+      resolvePaths({
+        environment: {},
+        machine: {
+          platform: 'darwin',
+          homeDirectory: '/Users/ada',
+          temporaryDirectory,
+          workingDirectory: '/',
+          userId: 501,
+        },
+      }).runtimeDirectory;
+    expect(folderWith('/var/folders/x/T')).toBe('/Users/ada/Library/Caches/asp-cli/run');
+    expect(folderWith('/tmp')).toBe(folderWith('/var/folders/x/T'));
   });
 });

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { homedir, hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 import type { Machine } from './context.js';
 
@@ -19,6 +20,23 @@ export function readMachine(process: NodeJS.Process): Machine {
     isProcessAlive,
     processStart,
   };
+}
+
+/**
+ * Sets `XDG_RUNTIME_DIR` where it is missing, to the folder that Linux made when this user signed in. Programs that start
+ * others with a few chosen variables leave it out: MCP clients, coding agents, cron. Without it, `asp` would find neither
+ * the local service that this user started in a terminal nor the keychain, which looks it up in the environment itself.
+ */
+export function adoptRuntimeDirectory(
+  { platform, env, getuid }: Pick<NodeJS.Process, 'platform' | 'env' | 'getuid'>,
+  folder = '/run/user',
+): void {
+  if (platform !== 'linux' || env['XDG_RUNTIME_DIR'] !== undefined) return;
+  const userId = getuid?.();
+  const path = join(folder, String(userId));
+  const state = lstatSync(path, { throwIfNoEntry: false });
+  if (state?.isDirectory() === true && state.uid === userId && (state.mode & 0o077) === 0)
+    env['XDG_RUNTIME_DIR'] = path;
 }
 
 function attempt(read: () => string): string | undefined {

@@ -48,14 +48,13 @@ export function resolvePaths({ environment, machine }: Host): Paths {
       ? windowsFolder(environment, 'LOCALAPPDATA', home, 'Local', 'Data')
       : folder('XDG_DATA_HOME', ...(platform === 'darwin' ? ['Library', 'Application Support'] : ['.local', 'share']));
   const runtimeRoot = environment['XDG_RUNTIME_DIR'];
-  const runtimeDirectory =
-    runtimeRoot !== undefined && isAbsolute(runtimeRoot)
-      ? join(runtimeRoot, NAME)
-      : join(temporaryDirectory, userId === undefined ? NAME : `${NAME}-${userId}`);
+  const shared = join(temporaryDirectory, userId === undefined ? NAME : `${NAME}-${userId}`);
+  // On macOS, the temporary folder is another one for a program that starts without TMPDIR.
+  const usual = platform === 'darwin' && home !== undefined ? join(home, 'Library', 'Caches', NAME, 'run') : shared;
   return {
     configFile: config === undefined ? undefined : join(config, 'config.json'),
     stateDirectory: state,
-    runtimeDirectory,
+    runtimeDirectory: runtimeRoot !== undefined && isAbsolute(runtimeRoot) ? join(runtimeRoot, NAME) : usual,
     dataDirectory: data,
   };
 }
