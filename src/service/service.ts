@@ -77,7 +77,7 @@ import { createRecentWatch, type RecentWatch } from './operator/recent.js';
 import { type Rehearsal, reportEvents, resetData } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
 import { type DatabaseMeasures, readMeasures } from './store/operator.js';
-import { registerAuthorizationServer } from './web/authorization-server.js';
+import { registerAuthorizationServer, registerLocalApproval } from './web/authorization-server.js';
 import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
 import { createPushTestRow } from './web/dashboard/push-settings.js';
 import { startWebPush, type WebPush } from './web/dashboard/web-push.js';
@@ -449,7 +449,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const oauth = { keys, localSecret: operatorSecret, signInLinks: links, outsideNetwork };
   const status = { version, pid: process.pid, started_at: startedAt };
   let webPush: WebPush | undefined;
-  const dashboard = registerDashboard(app, registerAuthorizationServer(app, context, oauth), [
+  const authorizationServer = registerAuthorizationServer(app, context, oauth);
+  const dashboard = registerDashboard(app, authorizationServer, [
     ...createOperatorRows({ status, health, keys, recent, backups: findBackups(options) }),
     createPushTestRow(() => webPush),
   ]);
@@ -475,6 +476,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   const operator = await offerOperator(app.fastify, context, {
     root: directRoot(toAddressOptions(options), port),
     options: operatorOptions,
+    registerMore: (separate) => registerLocalApproval(separate, authorizationServer),
   });
   undo.push(operator.close);
   await app.fastify.ready();

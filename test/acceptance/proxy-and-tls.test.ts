@@ -109,6 +109,15 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
       expect(`${sent.stdout}${sent.stderr}${received.stdout}${received.stderr}`).not.toContain(shown);
   });
 
+  it('login --yes approves at the service itself, not through the proxy that hides who calls', async () => {
+    const environment = { ...environmentOf('@a.bot'), ASP_CLIENT_ID: '', ASP_CLIENT_SECRET: '' };
+    const words = ['login', '@b.bot', '--yes', '--store', 'file', '--json'];
+    const ended = await home.asp(words, { environment });
+    expect(ended).toMatchObject({ status: 0 });
+    expect(json(ended.stdout)).toMatchObject({ handle: '@b.bot' });
+    expect(await home.asp(['whoami', '--as', 'b.bot'], { environment })).toMatchObject({ stdout: '@b.bot\n' });
+  });
+
   it('a large file is uploaded through TLS without a warning', async () => {
     const file = join(home.directory, 'large.txt');
     writeFileSync(file, 'line of a large file\n'.repeat(470_000));

@@ -357,6 +357,8 @@ interface Offer {
   /** The service's own address for this machine; undefined if there is none. */
   readonly root: string | undefined;
   readonly options: OperatorOptions;
+  /** Mounts what a separate address offers to programs on this machine besides. */
+  readonly registerMore?: (app: FastifyInstance) => void;
 }
 
 /**
@@ -366,12 +368,15 @@ interface Offer {
 export async function offerOperator(
   app: FastifyInstance,
   context: ServiceContext,
-  { root, options }: Offer,
+  { root, options, registerMore }: Offer,
 ): Promise<OperatorServer> {
   const admission = admitLocal(options.secret);
   if (root === undefined) {
     const guard = (port: number, url: string): HostGuard => createHostGuard(loopbackNames(port, url));
-    return serveOperator(context, options, { host: HOST, port: 0, guard, isBehindProxy: false, admission });
+    return serveOperator(context, options, {
+      ...{ host: HOST, port: 0, guard, isBehindProxy: false },
+      ...{ admission, registerMore },
+    });
   }
   registerOperator(app, context, options, admission);
   return { url: `${root}${OPERATOR_PATH}`, close: async () => {} };
@@ -411,12 +416,13 @@ interface SeparateServer {
   readonly certificate?: ServerCertificate | undefined;
   readonly isBehindProxy: boolean;
   readonly admission: Admission;
+  readonly registerMore?: Offer['registerMore'];
 }
 
 async function serveOperator(
   context: ServiceContext,
   options: OperatorOptions,
-  { host, port: wanted, guard, certificate, isBehindProxy, admission }: SeparateServer,
+  { host, port: wanted, guard, certificate, isBehindProxy, admission, registerMore }: SeparateServer,
 ): Promise<OperatorServer> {
   let listener: RequestListener = (_request, response) => response.writeHead(503).end();
   const server = createHttpServer((request, response) => listener(request, response), certificate);
@@ -438,6 +444,7 @@ async function serveOperator(
     meter: context.meter,
   });
   registerOperator(app.fastify, context, options, admission);
+  registerMore?.(app.fastify);
   await app.fastify.ready();
   return {
     url: `${root}${OPERATOR_PATH}`,

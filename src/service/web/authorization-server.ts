@@ -8,7 +8,7 @@ import { GET_AND_HEAD } from '../http/answers.js';
 import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
-import type { OAuthError } from '../oauth/parameters.js';
+import { OAuthError } from '../oauth/parameters.js';
 import { answerRegister } from '../oauth/register.js';
 import { answerRevoke } from '../oauth/revoke.js';
 import {
@@ -137,7 +137,7 @@ function registerPages(scope: FastifyInstance, server: AuthorizationServer): voi
   scope.setErrorHandler((error, request, reply) => answerPageError(server, error, request, reply));
   scope.get(PATH.authorize, GET_ALONE, async (request, reply) => showAuthorization(server, request, reply));
   scope.post(PATH.authorize, async (request, reply) =>
-    isForProgram(request) ? approveLocally(server, request, reply) : decide(server, request, reply),
+    isForProgram(request) ? approveHere(server, request, reply) : decide(server, request, reply),
   );
   scope.get(PATH.consent, GET_ALONE, async (request, reply) => showStoredRequest(server, request, reply));
   scope.get(PATH.signIn, GET_ALONE, async (request, reply) => showSignIn(server, request, reply));
@@ -155,6 +155,21 @@ const PAGE_METHODS: readonly (readonly [path: string, allowed: readonly string[]
   ...[PATH.consent, PATH.signInLink].map((path) => [path, ['GET']] as const),
   ...[PATH.passkey, PATH.signUp, PATH.signOut].map((path) => [path, ['POST']] as const),
 ];
+
+/** Behind a proxy, every caller looks local here. There, the operator's own address approves. */
+function approveHere(server: AuthorizationServer, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  if (server.context.settings.isBehindProxy)
+    throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
+  return approveLocally(server, request, reply);
+}
+
+/** The authorization endpoint for programs of the OS user who runs the service, on an address that only this machine reaches. */
+export function registerLocalApproval(fastify: FastifyInstance, server: AuthorizationServer): void {
+  fastify.register(async (scope) => {
+    prepareApi(scope, server, [FORM_TYPE]);
+    scope.post(PATH.authorize, async (request, reply) => approveLocally(server, request, reply));
+  });
+}
 
 /** No browser sends this header on its own. */
 function isForProgram(request: FastifyRequest): boolean {

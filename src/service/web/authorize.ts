@@ -500,8 +500,8 @@ async function createChosenAgent(
 }
 
 /**
- * Approves an authorization request without a page. With the secret of the local service's record, the caller proves
- * that it is the OS user who runs the service and owns its local accounts.
+ * Approves an authorization request without a page. With the secret of the local service's record, a program on this
+ * machine proves that it acts for the OS user who runs the service and owns its local accounts.
  */
 export async function approveLocally(
   server: AuthorizationServer,
@@ -532,10 +532,8 @@ export async function approveLocally(
 }
 
 function requireLocalUser(server: AuthorizationServer, request: FastifyRequest): void {
-  const { settings } = server.context;
-  if (settings.isBehindProxy || !isFromThisMachine(request.raw)) {
+  if (!isFromThisMachine(request.raw))
     throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
-  }
   const received = BEARER.exec(request.headers.authorization ?? '')?.[1];
   if (received === undefined || !isSameSecret(received, server.localSecret)) {
     throw new OAuthError('access_denied', 'The secret of the local service is missing or wrong.', undefined, {

@@ -360,7 +360,10 @@ const notChosen = (message: string, handles: readonly string[], scopes: readonly
     next: [...loginArgs(handles[0], scopes), '--yes'],
   });
 
-/** Approves the request with the record's secret, at the endpoint where a browser would show the consent page. */
+/**
+ * Approves the request with the record's secret, at the endpoint where a browser would show the consent page. It goes to
+ * the address where the service answers this machine, because behind a proxy it cannot tell who calls.
+ */
 export async function approveLocally(
   context: Context,
   record: LocalServiceRecord,
@@ -374,7 +377,7 @@ export async function approveLocally(
   const transport = await context.transport();
   const answer = await transport.send({
     method: 'POST',
-    url: request.url,
+    url: request.url.replace(new URL(record.auth_url).origin, new URL(record.operator_url).origin),
     headers: { authorization: `Bearer ${record.secret}` },
     isRedirectAnAnswer: true,
     signal: context.signal,
