@@ -50,6 +50,12 @@ function readPublicUrl(text: string): URL {
   const isPlain = url?.search === '' && url.hash === '' && url.username === '' && url.password === '';
   if (url === undefined || !isPlain || !/^https?:$/.test(url.protocol))
     throw new OperatorError('INVALID_PUBLIC_URL', 'The public URL must be a plain http or https address.');
+  // Clients look for /.well-known, and pages link to /dashboard, at the root of the host (RFC 8414 §3, RFC 9728 §3).
+  if (/[^/]/.test(url.pathname))
+    throw new OperatorError(
+      'INVALID_PUBLIC_URL',
+      `The public URL must have no path, because the service needs the whole host. Use ${url.origin}.`,
+    );
   return url;
 }
 
@@ -75,13 +81,7 @@ export function directRoot({ host, isBehindProxy, isEncrypted }: AddressOptions,
 }
 
 function toRootUrl({ host, publicUrl, isEncrypted }: AddressOptions, port: number): string {
-  if (publicUrl !== undefined) return withoutSlashes(readPublicUrl(publicUrl).href);
+  if (publicUrl !== undefined) return readPublicUrl(publicUrl).origin;
   const name = host === 'localhost' ? '127.0.0.1' : (ANY_HOST[host] ?? host);
   return toOrigin(name, port, isEncrypted === true);
-}
-
-function withoutSlashes(url: string): string {
-  let end = url.length;
-  while (url.charAt(end - 1) === '/') end -= 1;
-  return url.slice(0, end);
 }

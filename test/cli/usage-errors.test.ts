@@ -145,6 +145,13 @@ describe('The error for words in the wrong place', () => {
   });
 });
 
+it.each(['report', 'report.txt', './report.txt'])('asp send --attach %s: a path is for --file', async (path) => {
+  expect(await refusalOf(['send', 'alice.bot', 'hi', '--attach', path])).toMatchObject({
+    message: `--attach takes the id of an uploaded file (att_…), and '${path}' is not one.`,
+    hint: 'to upload a file and attach it, use --file.',
+  });
+});
+
 describe('an id or a handle in the wrong argument is reported with the command it belongs to', () => {
   const table: [words: string, message: RegExp, next: string | undefined][] = [
     [`agent show ${SESSION}`, /is a session id, but a handle/, `asp session show ${SESSION}`],

@@ -139,6 +139,11 @@ describe('a service does not start', () => {
     for (const publicUrl of ['asp.example', 'ftp://asp.example', 'https://a:b@asp.example', 'https://asp.example/?x=1'])
       expect(await failure({ publicUrl }), publicUrl).toBe('INVALID_PUBLIC_URL');
   });
+
+  it('with a public URL below a path of its host, where neither pages nor metadata would be found', async () => {
+    for (const publicUrl of ['https://asp.example/asp', 'https://asp.example/v1/'])
+      expect(await failure({ publicUrl }), publicUrl).toBe('INVALID_PUBLIC_URL');
+  });
 });
 
 describe('the addresses of a service', () => {

@@ -1,3 +1,4 @@
+import { ID_PREFIX } from '../../../wire/id.js';
 import { ATTACHMENTS_PER_MESSAGE_MAX } from '../../../wire/limit.js';
 import { type Args, type Argument, command, type GlobalOption, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
@@ -92,6 +93,14 @@ export const messageSend = command({
   run: async (context, options) => (await import('./deliver.js')).send(context, options),
 });
 
+/** An attachment that was uploaded before. A path here is usually meant for `--file`. */
+function readAttached(text: string): string {
+  if (findIdKind(text) !== undefined) return readId('attachment', text);
+  throw usageError(`--attach takes the id of an uploaded file (${ID_PREFIX.attachment}…), and '${text}' is not one.`, {
+    why: 'to upload a file and attach it, use --file.',
+  });
+}
+
 export type SendOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption, (typeof ARGUMENTS)[number]>) {
@@ -128,7 +137,7 @@ function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption, (typeof ARGUM
     ...data.flatMap((value) => (value === '-' ? ['--data -'] : [])),
     ...(parts === '-' ? ['--parts -'] : []),
   ]);
-  const attachmentIds = args.texts('attach').map((id) => readId('attachment', id));
+  const attachmentIds = args.texts('attach').map(readAttached);
   if (files.length + attachmentIds.length > ATTACHMENTS_PER_MESSAGE_MAX)
     throw usageError(`A message can have at most ${ATTACHMENTS_PER_MESSAGE_MAX} attachments.`);
   if (args.isSet('as-text') && files.length === 0) throw usageError('--as-text says how --file is sent.');
