@@ -1,4 +1,10 @@
-import { certificateAdvice, isRefusedConnection, type Outcome, RequestError } from '../../client/http/request-error.js';
+import {
+  certificateAdvice,
+  connectionAdvice,
+  isRefusedConnection,
+  type Outcome,
+  RequestError,
+} from '../../client/http/request-error.js';
 import { capitalized, messageOf } from '../../kit/format.js';
 import { fileFault } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
@@ -7,7 +13,7 @@ import { oauthExitCode } from '../../wire/oauth.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Command } from '../command.js';
 import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
-import { localNotRunning } from '../profile/local-service.js';
+import { localNotReached } from '../profile/local-service.js';
 import { loginArgs, type ResolvedProfile } from '../profile/resolve-profile.js';
 import { type Failure, failureLine, failureText } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
@@ -82,7 +88,7 @@ function ownMember<Value>(table: Readonly<Record<string, Value>> | undefined, ke
  */
 function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unknown {
   const isGone = local !== undefined && isRefusedConnection(error);
-  return isGone && error instanceof RequestError && error.outcome === 'not_applied' ? localNotRunning(local) : error;
+  return isGone && error instanceof RequestError && error.outcome === 'not_applied' ? localNotReached(local) : error;
 }
 
 /** Any thrown value as a failure to report. */
@@ -310,6 +316,7 @@ function explainReason(
     return 'the service gives the same answer for objects that do not exist and objects that this agent may not see.';
   if (code === 'ASP_TIMEOUT') return `${lastFailure(error, run)}${deadlineReason(run) ?? ''}`.trimEnd() || undefined;
   if (code === 'ASP_TLS') return certificateAdvice(error);
+  if (code === 'ASP_UNREACHABLE') return connectionAdvice(error);
   if (nearBaseUrl(error, code, identity) !== undefined) return 'a base URL usually ends in /v1.';
   return undefined;
 }

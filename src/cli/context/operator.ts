@@ -10,7 +10,7 @@ import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { OPERATOR_ENDPOINT, OPERATOR_PATH, type OperatorOperation } from '../../wire/schemas/operator.js';
 import { usageError } from '../errors.js';
-import { localNotRunning } from '../profile/local-service.js';
+import { localNotReached, localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
 import { type ErrorContext, withContext } from './explain.js';
 
@@ -91,7 +91,7 @@ function toRequest(
 }
 
 const refuseUnlessRunning = (access: OperatorAccess) => (error: unknown) =>
-  Promise.reject(isLocal(access) && isRefusedConnection(error) ? localNotRunning(access) : error);
+  Promise.reject(isLocal(access) && isRefusedConnection(error) ? localNotReached(access) : error);
 
 const nameOf = (access: OperatorAccess): string =>
   isLocal(access) ? 'The local service' : `The service at ${new URL(access.operator_url).origin}`;

@@ -1,3 +1,4 @@
+import { readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { isFileError, isUnsafeFile, readPrivateFile, requireOwnDirectory } from '../../kit/private-file.js';
@@ -86,10 +87,38 @@ export function keepRecord(
   return place === -1 ? [...found, record] : found.toSpliced(place, 0, record);
 }
 
-function doesRun({ pid, process_start: recorded }: LocalServiceRecord, probe: LocalServiceProbe): boolean {
+/** From elsewhere, its process cannot be seen: then only a connection shows that it does not run. */
+function doesRun(record: LocalServiceRecord, probe: LocalServiceProbe): boolean {
+  const { pid, process_start: recorded } = record;
+  if (isElsewhere(record)) return true;
   if (!probe.isProcessAlive(pid)) return false;
   const started = recorded === undefined ? undefined : probe.processStart(pid);
   return started === undefined || started === recorded;
+}
+
+/** Whether this process runs in another sandbox or container than the service, or the other way around. */
+function isElsewhere({ process_namespace: recorded }: LocalServiceRecord): boolean {
+  return recorded !== undefined && recorded !== processNamespace();
+}
+
+/** Identifies the processes that this one sees; undefined if the system does not say (pid_namespaces(7)). */
+export function processNamespace(): string | undefined {
+  try {
+    return readlinkSync('/proc/self/ns/pid');
+  } catch {
+    return undefined;
+  }
+}
+
+/** The error for a local service that refuses connections: it has ended, or cannot be reached from here. */
+export function localNotReached(record: LocalServiceRecord): CliError {
+  if (!isElsewhere(record)) return localNotRunning(record);
+  return new CliError('ASP_UNREACHABLE', {
+    message: `Could not reach the local service at ${record.url} from here.`,
+    why: 'asp runs in a sandbox or a container, and the service outside it. Allow it to use the network of this machine.',
+    next: ['asp', 'doctor'],
+    isRetryable: true,
+  });
 }
 
 /** The error for a local service that is not running; `ended` is the record of one that was killed. */

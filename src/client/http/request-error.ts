@@ -178,6 +178,16 @@ export function isRefusedConnection(error: unknown): boolean {
   return error instanceof RequestError && error.code === 'ASP_UNREACHABLE' && getCode(error.cause) === 'ECONNREFUSED';
 }
 
+/** Why the system did not connect, if it has nothing to do with the service. */
+export function connectionAdvice({ cause }: RequestError): string | undefined {
+  const code = getCode(cause);
+  if (code === 'EPERM' || code === 'EACCES')
+    return 'a sandbox or a firewall on this machine forbids it. In a coding agent, allow asp to use the network.';
+  if (code === 'ENETUNREACH' || code === 'ENETDOWN')
+    return 'there is no network here. In a sandbox or a container, allow asp to use the network.';
+  return undefined;
+}
+
 /** Why a certificate was not accepted, and what helps; undefined if the encryption itself failed. */
 export function certificateAdvice({ cause }: RequestError): string | undefined {
   const code = getCode(cause);

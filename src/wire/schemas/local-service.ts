@@ -18,6 +18,8 @@ const OneRecord = z.looseObject({
   pid: z.int(),
   /** When the process started, if the system says so: process numbers are reused. */
   process_start: z.optional(z.string()),
+  /** Where its number means something, if the system says so: in a sandbox or a container, it means another process. */
+  process_namespace: z.optional(z.string()),
   version: z.string(),
   data: z.string(),
   /** The home directory of the user who started it: one user can have several, such as in tests. */

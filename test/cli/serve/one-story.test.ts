@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { readMachine } from '../../../src/cli/context/machine.js';
 import { createHome, type Ended, type Home, json, startServe } from '../../acceptance/program.js';
+import { PROGRAM_FILE } from '../../support/built-program-file.js';
 import { freePort } from '../../support/free-port.js';
 
 interface Failure {
@@ -105,6 +106,37 @@ describe('a local service that was killed', () => {
       next: ['asp', 'serve'],
     });
     expect(failureOf(await home.asp(['whoami', '--json']))).toMatchObject({ code: 'ASP_CONFIG' });
+  });
+});
+
+/** Runs a program as sandboxes do: it sees only its own processes, and with `-n` no network. */
+const SANDBOX = ['unshare', '--map-root-user', '--pid', '--fork', '--mount-proc'];
+const canUnshare = spawnSync('unshare', [...SANDBOX.slice(1), '--net', 'true']).status === 0;
+
+describe.skipIf(!canUnshare)(`from a sandbox ${canUnshare ? '' : 'unshare is not allowed'}`, () => {
+  it('a local service is used although its process cannot be seen, and a failure does not say that it ended', async () => {
+    const service = await startServe(home, ['--demo']);
+    await home.run(['login', '@demo.you', '--yes']);
+    const inside = (more: string[], words: string[]) => {
+      const [program = '', ...rest] = [...SANDBOX, ...more, process.execPath, PROGRAM_FILE, ...words];
+      return home.spawn(program, rest).ended;
+    };
+    expect(await inside([], ['whoami'])).toMatchObject({ status: 0, stdout: '@demo.you\n' });
+    const words = ['session', 'list', '--json', '--retries', '0'];
+    const alone = await inside(['--net'], words);
+    expect({ status: alone.status, ...failureOf(alone) }).toMatchObject({
+      ...{ status: 9, code: 'ASP_UNREACHABLE', next: ['asp', 'doctor'] },
+      hint: 'there is no network here. In a sandbox or a container, allow asp to use the network.',
+    });
+    service.running.kill('SIGKILL');
+    await service.running.ended;
+    for (const refused of [words, ['serve', 'status', '--json']]) {
+      const ended = await inside([], refused);
+      expect({ status: ended.status, ...failureOf(ended) }).toMatchObject({
+        ...{ status: 9, code: 'ASP_UNREACHABLE', next: ['asp', 'doctor'] },
+        message: `Could not reach the local service at ${service.url} from here.`,
+      });
+    }
   });
 });
 

@@ -20,7 +20,7 @@ import { connectAsLocal } from '../../context/operator.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, explainUnwritable, usageError } from '../../errors.js';
 import { withFileLock } from '../../profile/file-lock.js';
-import { keepRecord, listRunningServices, readRunningServices } from '../../profile/local-service.js';
+import { keepRecord, listRunningServices, processNamespace, readRunningServices } from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { durationText } from '../../values.js';
@@ -459,6 +459,7 @@ function toRecord(
     port: service.port,
     pid: processId,
     process_start: context.machine.processStart(processId),
+    process_namespace: processNamespace(),
     version: context.version,
     data: describeData(context, settings),
     home: context.machine.homeDirectory,
