@@ -174,6 +174,39 @@ describe.skipIf(reason !== undefined)(`a sign-in whose home directory is on a re
   });
 });
 
+describe.skipIf(reason !== undefined)(
+  `a login in a folder that becomes read-only, as in a sandbox ${reason ?? ''}`,
+  () => {
+    it('works until it has to renew itself, says then what it needs, and is not lost', async () => {
+      const home = createHome();
+      const state = join(home.directory, 'state');
+      mkdirSync(state);
+      const remount = (mode: 'ro' | 'rw') => execFileSync('mount', ['-o', `remount,${mode}`, state]);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=0700', 'tmpfs', state]);
+      const service = await startServe(home, ['--seed', 'me.bot', '--data', 'memory', '--clock', 'controlled']);
+      const inside = (...words: string[]) =>
+        home.asp([...words, '--retries', '0'], { environment: { XDG_STATE_HOME: state } });
+      try {
+        expect(await inside('login', '@me.bot', '--yes')).toMatchObject({ status: 0 });
+        remount('ro');
+        expect(await inside('session', 'list')).toMatchObject({ status: 0 });
+        expect(await home.asp(['serve', 'clock', 'advance', '16m'])).toMatchObject({ status: 0 });
+        for (let times = 0; times < 2; times += 1) {
+          const { status, stderr } = await inside('session', 'list');
+          expect({ status, stderr }).toMatchObject({ status: 4, stderr: expect.stringContaining('(EROFS)') });
+          expect(stderr).toContain('asp must be able to read and write that file. In a sandbox, allow its folder.');
+        }
+        remount('rw');
+        expect(await inside('session', 'list')).toMatchObject({ status: 0 });
+      } finally {
+        await service.stop();
+        execFileSync('umount', ['-l', state], { stdio: 'ignore' });
+        await home.dispose();
+      }
+    });
+  },
+);
+
 describe.skipIf(reason !== undefined)(`a command whose output goes to a full disk ${reason ?? ''}`, () => {
   let home: Home;
   let disk: string;

@@ -6,7 +6,7 @@ import {
   RequestError,
 } from '../../client/http/request-error.js';
 import { capitalized, messageOf } from '../../kit/format.js';
-import { fileFault } from '../../kit/private-file.js';
+import { fileFault, isFileError } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import { oauthExitCode } from '../../wire/oauth.js';
@@ -291,6 +291,8 @@ function explainReason(
   const { identity } = run;
   if (code === 'ASP_NOT_OFFERED')
     return 'it is an addition to the specification, or the specification leaves its address open.';
+  if (code === 'ASP_STORE_UNAVAILABLE' && isFileError(error.cause, 'EROFS', 'EACCES', 'EPERM'))
+    return 'a login renews itself, so asp must be able to read and write that file. In a sandbox, allow its folder.';
   if (exitCode === 4 || exitCode === 5) {
     const parts = [
       ...(identity.as === undefined ? [] : [`acting as ${identity.as}`]),

@@ -148,6 +148,7 @@ async function renew(
     throw new RequestError({
       ...restate(error, sending, attempts, outcome),
       message: error.message,
+      cause: error.cause,
       status: error.status ?? answer.status,
     });
   }
