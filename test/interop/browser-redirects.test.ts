@@ -19,7 +19,7 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
   let complaints: string[];
   beforeAll(async () => {
     browser = await launchChromium();
-    page = await browser.newPage();
+    page = await (await browser.newContext()).newPage();
     page.on('console', (message) => complaints.push(message.text()));
   });
   afterAll(() => browser.close());
@@ -27,9 +27,17 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
   /** Allows an application's request as a person. The first time, creates an account and an agent. */
   async function allow(redirectUri: string): Promise<void> {
     complaints = [];
+    await page.goto(await requestFor(redirectUri));
+    await approve(page);
+  }
+
+  async function requestFor(redirectUri: string): Promise<string> {
     const clientId = await mustRegister(service.place, { redirect_uris: [redirectUri] });
     const { challenge } = createVerifier();
-    await page.goto(authorizationUrl(service.place, { clientId, redirectUri, challenge }));
+    return authorizationUrl(service.place, { clientId, redirectUri, challenge });
+  }
+
+  async function approve(page: Page): Promise<void> {
     if ((await page.getByRole('button', { name: 'Allow', exact: true }).count()) === 0) {
       const { username, password } = newPerson('person');
       const signUp = page.locator('form', { has: page.getByRole('button', { name: 'Create account' }) });
@@ -77,6 +85,36 @@ describe.skipIf(noChromium !== undefined)(`Chromium, from the consent page ${noC
     expect(home).toBe('/home');
     expect(complaints.filter((text) => /content security policy/i.test(text))).toEqual([]);
     for (const server of [callback, next]) await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('lets an app that opened it in a popup hear from its own page there', async () => {
+    const app = createServer((request, reply) => {
+      reply.setHeader('content-type', 'text/html');
+      if (request.url?.startsWith('/callback') !== true) return reply.end('<title>waiting</title>');
+      return reply.end('<script>opener.postMessage(location.search, location.origin)</script>');
+    });
+    await new Promise<void>((resolve) => app.listen(0, '127.0.0.1', resolve));
+    const origin = `http://127.0.0.1:${(app.address() as AddressInfo).port}`;
+    const request = await requestFor(`${origin}/callback`);
+    const opener = await page.context().newPage();
+    await opener.goto(origin);
+    const [popup] = await Promise.all([
+      opener.waitForEvent('popup'),
+      opener.evaluate((url) => {
+        addEventListener('message', ({ data }) => {
+          document.title = String(data);
+        });
+        open(url, 'sign-in', 'popup');
+      }, request),
+    ]);
+    await popup.waitForLoadState();
+    await approve(popup);
+    const answer = await until('its own page answers', async () => {
+      const title = await opener.title();
+      return title !== 'waiting' && title;
+    });
+    expect(answer).toMatch(/^\?code=asp_ac_/);
+    await new Promise((resolve) => app.close(resolve));
   });
 
   it('hands the code to an app by its scheme, and its policy allows that', async () => {

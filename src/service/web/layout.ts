@@ -95,7 +95,6 @@ export function documentHeaders(styleSource: string, allowed: Allowance = {}): R
     ...HEADERS_OF_REDIRECTS,
     'x-frame-options': 'DENY',
     'x-content-type-options': 'nosniff',
-    'cross-origin-opener-policy': 'same-origin',
     'cross-origin-resource-policy': 'same-origin',
   };
 }

@@ -343,6 +343,8 @@ describe('Every page', () => {
         'x-frame-options': 'DENY',
         'x-content-type-options': 'nosniff',
       });
+      // An app may have opened it in a popup, and its own page there answers the one that opened it.
+      expect(headers).not.toHaveProperty('cross-origin-opener-policy');
       const policy = headers['content-security-policy'] ?? '';
       expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; img-src data:; /);
       expect(policy).toContain("frame-ancestors 'none'; base-uri 'none'");

@@ -212,6 +212,7 @@ describe('Every page', () => {
         'referrer-policy': 'no-referrer',
         'x-frame-options': 'DENY',
         'x-content-type-options': 'nosniff',
+        'cross-origin-opener-policy': 'same-origin',
       });
       const markup = answer.text.replaceAll(/<script>[\s\S]*?<\/script>/g, '');
       expect(markup).not.toMatch(/ style=| on\w+=|javascript:/i);

@@ -8,7 +8,11 @@ import { type Allowance, documentHeaders, type Look, renderDocument, renderScrip
 import { STYLESHEET_PATH } from './stylesheet.js';
 
 const STYLE_LINK = html`<link rel="stylesheet" href="${STYLESHEET_PATH}">`;
-const headersWith = (allowed: Allowance): Record<string, string> => documentHeaders("'self'", allowed);
+/** Unlike the pages of a sign-in, which an app may open in a popup, these have nothing to say to one that opened them. */
+const headersWith = (allowed: Allowance): Record<string, string> => ({
+  ...documentHeaders("'self'", allowed),
+  'cross-origin-opener-policy': 'same-origin',
+});
 
 /** The sections of the dashboard, in the order of its navigation. The key G and then `key` go to one. */
 const SECTIONS = {
