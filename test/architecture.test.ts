@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-import { findViolations, type HouseRules, type RoomRow, type VirtualFiles } from './support/house.js';
+import { findViolations, type PartRow, type ProjectRules, type VirtualFiles } from './support/project-rules.js';
 
 /** The parts of the service, independent of how it is reached. */
 const SERVICE = ['core', 'store', 'agents', 'messaging', 'attachments', 'oauth'];
@@ -16,37 +16,37 @@ const CLI_FILES = ['argv', 'command', 'errors', 'help', 'input', 'options', 'par
  * A part of the project. Each of its folders may import the folders before it, `below`, and the part's own `files`. A
  * file next to the folders may import all of them.
  */
-function part(
+function layers(
   name: string,
   folders: readonly string[],
   below: readonly string[],
   files: readonly string[] = [],
-): RoomRow[] {
-  const rooms = folders.map((folder) => `${name}/${folder}`);
-  const layers = rooms.map((room, index) => ({ room, mayImport: [...rooms.slice(0, index + 1), ...files, ...below] }));
-  return [{ room: name, mayImport: [name, ...below] }, ...layers];
+): PartRow[] {
+  const parts = folders.map((folder) => `${name}/${folder}`);
+  const rows = parts.map((part, index) => ({ part, mayImport: [...parts.slice(0, index + 1), ...files, ...below] }));
+  return [{ part: name, mayImport: [name, ...below] }, ...rows];
 }
 
 /** The architecture: an hourglass, cli → client → wire ← service, and the order of the folders within each part. */
-const HOUSE: HouseRules = {
-  rooms: [
-    ...part('kit', [], []),
-    ...part('wire', ['schemas'], [], ['wire']),
-    ...part('client', ['http', 'oauth', 'credentials', 'rest', 'realtime'], ['wire', 'kit'], ['client/client']),
-    { room: 'agent', mayImport: ['agent', 'client', 'wire', 'kit'] },
-    ...part('service', [...SERVICE, 'http', 'mcp', 'web', 'operator'], ['wire', 'kit']),
-    ...part('cli', ['terminal', 'profile', 'context', 'commands'], ['agent', 'client', 'wire', 'kit'], CLI_FILES),
+const RULES: ProjectRules = {
+  parts: [
+    ...layers('kit', [], []),
+    ...layers('wire', ['schemas'], [], ['wire']),
+    ...layers('client', ['http', 'oauth', 'credentials', 'rest', 'realtime'], ['wire', 'kit'], ['client/client']),
+    { part: 'agent', mayImport: ['agent', 'client', 'wire', 'kit'] },
+    ...layers('service', [...SERVICE, 'http', 'mcp', 'web', 'operator'], ['wire', 'kit']),
+    ...layers('cli', ['terminal', 'profile', 'context', 'commands'], ['agent', 'client', 'wire', 'kit'], CLI_FILES),
     {
-      room: 'library',
+      part: 'library',
       mayImport: ['library', 'agent', 'client', 'cli/context', 'cli/version', 'wire', 'kit'],
     },
-    { room: 'testing', mayImport: ['testing', 'client', 'service', 'wire', 'kit'] },
-    { room: 'cli/commands/serve', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
-    { room: 'cli/commands/demo', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
-    { room: 'main', mayImport: ['cli', 'kit'] },
-    { room: 'complete', mayImport: ['cli', 'kit'] },
-    { room: 'overview', mayImport: ['cli', 'kit'] },
-    { room: 'start', mayImport: ['cli'] },
+    { part: 'testing', mayImport: ['testing', 'client', 'service', 'wire', 'kit'] },
+    { part: 'cli/commands/serve', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
+    { part: 'cli/commands/demo', mayImport: ['cli', 'agent', 'client', 'service', 'wire', 'kit'] },
+    { part: 'main', mayImport: ['cli', 'kit'] },
+    { part: 'complete', mayImport: ['cli', 'kit'] },
+    { part: 'overview', mayImport: ['cli', 'kit'] },
+    { part: 'start', mayImport: ['cli'] },
   ],
 
   packages: [
@@ -54,7 +54,7 @@ const HOUSE: HouseRules = {
     {
       what: /^ws$/,
       only: ['client/realtime', 'service/http/realtime', 'service/messaging/live-socket'],
-      reason: 'only the realtime rooms import ws',
+      reason: 'only the files for live events import ws',
     },
     {
       what: /^(node:sqlite|@photostructure\/sqlite|better-sqlite3|pg)$/,
@@ -62,26 +62,26 @@ const HOUSE: HouseRules = {
       reason: 'only service/store imports a database driver',
     },
     { what: /^keytar$/, only: ['client/credentials'], reason: 'only client/credentials opens the keychain' },
-    { what: /^commander$/, only: ['cli'], reason: 'only cli knows words' },
+    { what: /^commander$/, only: ['cli'], reason: 'only cli parses arguments' },
     {
       what: /^(chalk|ora|open|@clack\/prompts)$/,
       only: ['cli/terminal'],
-      reason: 'only cli/terminal speaks to a terminal',
+      reason: 'only cli/terminal talks to a terminal',
     },
-    { what: /^@nats-io\//, only: ['service/messaging/nats'], reason: 'only messaging/nats speaks to NATS' },
+    { what: /^@nats-io\//, only: ['service/messaging/nats'], reason: 'only messaging/nats talks to NATS' },
     {
       what: /^@modelcontextprotocol\//,
       only: ['cli/commands/mcp', 'service/mcp'],
-      reason: 'only the rooms of tools for models speak their protocol',
+      reason: 'only the MCP folders import the MCP SDK',
     },
-    { what: /^prom-client$/, only: ['service/operator/metrics'], reason: 'only operator/metrics counts' },
+    { what: /^prom-client$/, only: ['service/operator/metrics'], reason: 'only operator/metrics keeps metrics' },
     { what: /^@?fastify(\/|$)/, only: ['service'], reason: 'only service answers HTTP' },
     {
       what: /^zod\/mini$/,
       only: ['wire/schemas', 'client', 'agent', 'cli', 'service'],
-      reason: 'the facts of the contract load no package',
+      reason: 'src/wire itself loads no package; schemas go to src/wire/schemas',
     },
-    { what: /^zod$/, only: ['service'], reason: 'what the program loads at its start imports zod/mini' },
+    { what: /^zod$/, only: ['service'], reason: 'only the service may load all of zod; elsewhere import zod/mini' },
   ],
 
   names: [
@@ -95,9 +95,9 @@ const HOUSE: HouseRules = {
       what: /^(Date\.now|new Date\(\)|Math\.random|performance\.now|crypto\.(randomUUID|\*))$/,
       // Page scripts run in a browser, where nothing injects a clock.
       only: ['cli', 'main', 'start', 'kit', 'service/web/assets'],
-      reason: 'time and chance are injected (Clock, Ids, Random)',
+      reason: 'inject time and randomness (Clock, Ids, Random)',
     },
-    { what: /^as unknown as$/, only: [], reason: 'a cast through unknown believes anything' },
+    { what: /^as unknown as$/, only: [], reason: 'a cast through unknown hides type errors' },
   ],
 
   starter: 'src/start.ts',
@@ -106,7 +106,7 @@ const HOUSE: HouseRules = {
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-function readHouse(): VirtualFiles {
+function readProject(): VirtualFiles {
   const folders = ['src', 'test', 'bench', 'scripts'];
   const present = readdirSync(ROOT).filter((entry) => folders.includes(entry));
   const paths = present.flatMap((folder) =>
@@ -116,7 +116,7 @@ function readHouse(): VirtualFiles {
   return new Map(sources.map((path) => [path, readFileSync(`${ROOT}${path}`, 'utf8')]));
 }
 
-const check = (files: Record<string, string>): string[] => findViolations(HOUSE, new Map(Object.entries(files)));
+const check = (files: Record<string, string>): string[] => findViolations(RULES, new Map(Object.entries(files)));
 
 /** Lists exports without a comment at their first declaration. A type shares the name and the comment of its schema. */
 function nameUndocumented([path, text]: [string, string]): string[] {
@@ -132,7 +132,7 @@ function nameUndocumented([path, text]: [string, string]): string[] {
 
 describe('The architecture', () => {
   it('keeps its rules', () => {
-    expect(findViolations(HOUSE, readHouse())).toEqual([]);
+    expect(findViolations(RULES, readProject())).toEqual([]);
   });
 
   it('keeps its rules while it is empty', () => {
@@ -140,7 +140,7 @@ describe('The architecture', () => {
   });
 
   it('has five classes of errors; callers distinguish errors by code', () => {
-    const classes = [...readHouse()]
+    const classes = [...readProject()]
       .filter(([path]) => path.startsWith('src/'))
       .flatMap(([, text]) => [...text.matchAll(/^\s*(?:export )?class (\w+) extends \w*Error\b/gm)])
       .map(([, name]) => name);
@@ -148,14 +148,14 @@ describe('The architecture', () => {
   });
 
   it('documents every name that wire, client, agent, library, kit and testing export', () => {
-    const undocumented = [...readHouse()]
+    const undocumented = [...readProject()]
       .filter(([path]) => /^src\/(wire|client|agent|library|kit|testing)\//.test(path))
       .flatMap(nameUndocumented);
     expect(undocumented).toEqual([]);
   });
 
-  it('names every room once', () => {
-    const names = HOUSE.rooms.map(({ room }) => room);
+  it('names every part once', () => {
+    const names = RULES.parts.map(({ part }) => part);
     expect(new Set(names).size).toBe(names.length);
   });
 });
@@ -168,7 +168,7 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
   ],
   'the service imports a type of the client': [
     { 'src/service/http/x.ts': "import type { Y } from '../../client/rest/y.js';" },
-    `src/service/http/x.ts imports src/client/rest/y.ts: service/http may import only ${[...SERVICE, 'http'].map((room) => `service/${room}`).join(', ')}, wire, kit`,
+    `src/service/http/x.ts imports src/client/rest/y.ts: service/http may import only ${[...SERVICE, 'http'].map((part) => `service/${part}`).join(', ')}, wire, kit`,
   ],
   'a command imports the service dynamically': [
     { 'src/cli/commands/send.ts': "const s = await import('../../service/service.js');" },
@@ -182,7 +182,7 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
       .concat(CLI_FILES)
       .join(', ')}, agent, client, wire, kit`,
   ],
-  'a re-export crosses a wall': [
+  'a re-export breaks a rule': [
     { 'src/client/x.ts': "export * from '../cli/run.js';" },
     'src/client/x.ts imports src/cli/run.ts: client may import only client, wire, kit',
   ],
@@ -196,13 +196,13 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
   ],
   'an import is computed': [
     { 'src/client/x.ts': 'const y = await import(process.argv[2]);' },
-    'src/client/x.ts:1 imports something computed: name it',
+    'src/client/x.ts:1 imports a computed name: write the path',
   ],
   'the contract imports the kit': [
     { 'src/wire/x.ts': "import { y } from '../kit/y.js';", ...usersOfKit('y') },
     'src/wire/x.ts imports src/kit/y.ts: wire may import only wire',
   ],
-  'the store imports what stands above it': [
+  'the store imports a later folder': [
     { 'src/service/store/x.ts': "import { y } from '../messaging/y.js';" },
     'src/service/store/x.ts imports src/service/messaging/y.ts: service/store may import only service/core, service/store, wire, kit',
   ],
@@ -212,7 +212,7 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
       'src/client/client.ts': "export * from './parts.js';",
       'src/client/parts.ts': "await import('./rest/y.js');",
     },
-    'src/client/realtime/x.ts imports src/client/client.ts, which needs src/client/rest/y.ts: parents know children, children never parents',
+    'src/client/realtime/x.ts imports src/client/client.ts, which needs src/client/rest/y.ts: a folder may import from the folders in it, not the other way around',
   ],
   'someone imports main': [
     { 'src/cli/x.ts': "import '../main.js';" },
@@ -222,14 +222,14 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
     { 'src/cli/x.ts': "import '../../test/support/y.js';" },
     'src/cli/x.ts imports test/support/y.ts: src imports nothing from outside src',
   ],
-  'a file stands in the street': [{ 'src/x.ts': '' }, 'src/x.ts stands in no room of the house'],
-  'a folder is no room': [
+  'a file is in no folder': [{ 'src/x.ts': '' }, 'src/x.ts belongs to no part of the project'],
+  'a folder is not in the table': [
     { 'src/client/cache/x.ts': '' },
-    'src/client/cache/x.ts stands in no room of the house: client/cache is not in the table',
+    'src/client/cache/x.ts belongs to no part of the project: add client/cache to test/architecture.test.ts',
   ],
   'ws is imported elsewhere': [
     { 'src/client/http/x.ts': "import { WebSocket } from 'ws';" },
-    'src/client/http/x.ts imports ws: only the realtime rooms import ws',
+    'src/client/http/x.ts imports ws: only the files for live events import ws',
   ],
   'a database driver is imported elsewhere': [
     { 'src/service/messaging/x.ts': "const { DatabaseSync } = await import('node:sqlite');" },
@@ -243,31 +243,31 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
     { 'src/cli/commands/x.ts': "import keytar from 'keytar';" },
     'src/cli/commands/x.ts imports keytar: only client/credentials opens the keychain',
   ],
-  'the client parses words': [
+  'the client parses arguments': [
     { 'src/client/x.ts': "import { Command } from 'commander';" },
-    'src/client/x.ts imports commander: only cli knows words',
+    'src/client/x.ts imports commander: only cli parses arguments',
   ],
-  'a command colours': [
+  'a command prints colors': [
     { 'src/cli/commands/x.ts': "import chalk from 'chalk';" },
-    'src/cli/commands/x.ts imports chalk: only cli/terminal speaks to a terminal',
+    'src/cli/commands/x.ts imports chalk: only cli/terminal talks to a terminal',
   ],
-  'the client serves': [
+  'the client answers HTTP': [
     { 'src/client/x.ts': "import multipart from '@fastify/multipart';" },
     'src/client/x.ts imports @fastify/multipart: only service answers HTTP',
   ],
   'a fact of the contract loads a schema library': [
     { 'src/wire/x.ts': "import * as z from 'zod/mini';" },
-    'src/wire/x.ts imports zod/mini: the facts of the contract load no package',
+    'src/wire/x.ts imports zod/mini: src/wire itself loads no package; schemas go to src/wire/schemas',
   ],
   'the contract loads all of zod': [
     { 'src/wire/x.ts': "import * as z from 'zod';" },
-    'src/wire/x.ts imports zod: what the program loads at its start imports zod/mini',
+    'src/wire/x.ts imports zod: only the service may load all of zod; elsewhere import zod/mini',
   ],
   'a command writes to stdout': [
     { 'src/cli/commands/x.ts': "\nprocess.stdout.write('x');" },
     'src/cli/commands/x.ts (line 2) uses process.stdout: only cli/terminal and main touch the output streams',
   ],
-  'stderr is reached sideways': [
+  'stderr is reached through globalThis': [
     { 'src/client/x.ts': "const { stderr } = globalThis['process'];" },
     'src/client/x.ts (line 1) uses process.stderr: only cli/terminal and main touch the output streams',
   ],
@@ -289,25 +289,25 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
   ],
   'the service reads the clock': [
     { 'src/service/x.ts': 'const now = Date.now();' },
-    'src/service/x.ts (line 1) uses Date.now: time and chance are injected (Clock, Ids, Random)',
+    'src/service/x.ts (line 1) uses Date.now: inject time and randomness (Clock, Ids, Random)',
   ],
   'the client reads the clock': [
     { 'src/client/x.ts': 'const now = new Date();' },
-    'src/client/x.ts (line 1) uses new Date(): time and chance are injected (Clock, Ids, Random)',
+    'src/client/x.ts (line 1) uses new Date(): inject time and randomness (Clock, Ids, Random)',
   ],
-  'the client rolls dice': [
+  'the client calls Math.random': [
     { 'src/client/x.ts': 'const jitter = Math.random();' },
-    'src/client/x.ts (line 1) uses Math.random: time and chance are injected (Clock, Ids, Random)',
+    'src/client/x.ts (line 1) uses Math.random: inject time and randomness (Clock, Ids, Random)',
   ],
-  'the service makes up an id': [
+  'the service creates an id directly': [
     { 'src/service/x.ts': "import { randomUUID } from 'node:crypto';" },
-    'src/service/x.ts (line 1) uses crypto.randomUUID: time and chance are injected (Clock, Ids, Random)',
+    'src/service/x.ts (line 1) uses crypto.randomUUID: inject time and randomness (Clock, Ids, Random)',
   ],
-  'a cast believes anything': [
+  'a cast goes through unknown': [
     { 'src/cli/x.ts': 'const one = 1 as unknown as string;' },
-    'src/cli/x.ts (line 1) uses as unknown as: a cast through unknown believes anything',
+    'src/cli/x.ts (line 1) uses as unknown as: a cast through unknown hides type errors',
   ],
-  'conformance peeks': [
+  'a conformance test imports src': [
     { 'test/conformance/x.test.ts': "import { y } from '../../src/wire/y.js';" },
     'test/conformance/x.test.ts imports src/wire/y.ts: conformance is a black box and imports nothing from src',
   ],
@@ -318,7 +318,7 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
       'src/client/y.ts': "import '../kit/x.js';",
       'test/y.test.ts': "import '../src/kit/x.js';",
     },
-    'src/kit/x.ts has 1 users: a file of kit has at least two',
+    'src/kit/x.ts has 1 user: a file of kit needs at least two',
   ],
   'kit imports the project': [
     { 'src/kit/x.ts': "import '../wire/y.js';", ...usersOfKit('x') },
@@ -326,10 +326,10 @@ const PLANTED: Record<string, [files: Record<string, string>, sentence: string]>
   ],
   'files import each other': [
     { 'src/wire/x.ts': "import './y.js';", 'src/wire/y.ts': "import './x.js';" },
-    'src/wire/x.ts → src/wire/y.ts → src/wire/x.ts: files import each other in a circle',
+    'src/wire/x.ts → src/wire/y.ts → src/wire/x.ts: a circular import',
   ],
   'a name is in camel case': [{ 'src/wire/someFile.ts': '' }, 'src/wire/someFile.ts: someFile is not kebab-case'],
-  'a folder says nothing': [{ 'test/utils/x.ts': '' }, 'test/utils/x.ts: nothing is called utils, which says nothing'],
+  'a folder has a vague name': [{ 'test/utils/x.ts': '' }, 'test/utils/x.ts: choose a name that says more than utils'],
   'a file does not parse': [{ 'src/wire/x.ts': 'const = ;' }, 'src/wire/x.ts does not parse: Unexpected token'],
 };
 
@@ -351,17 +351,17 @@ const ALLOWED: Record<string, Record<string, string>> = {
     'src/cli/commands/serve/agent-add.ts': "import { x } from '../../../service/agents/x.js';",
     'src/cli/commands/demo.ts': "import { startService } from '../../service/service.js';",
   },
-  'a folder uses the files that stand beside it': {
+  'a folder uses the files next to it': {
     'src/cli/command.ts': "import type { Style } from './terminal/style.js';",
     'src/cli/profile/x.ts': "import type { Command } from '../command.js';",
     'src/cli/context/y.ts': "import { CliError } from '../errors.js';",
   },
-  'types go round in a circle': {
+  'types import each other': {
     'src/wire/x.ts': "import type { Y } from './y.js';",
     'src/wire/y.ts': "import { type X } from './x.js';",
   },
   'a given time becomes a date': { 'src/service/x.ts': 'const at = new Date(clock.now()).toISOString();' },
-  'names stand in comments and strings': { 'src/client/x.ts': "// process.stdout\nconst x = 'Date.now()';" },
+  'names are in comments and strings': { 'src/client/x.ts': "// process.stdout\nconst x = 'Date.now()';" },
 };
 
 describe('The checker allows', () => {

@@ -11,6 +11,7 @@ import { ENVIRONMENT_VARIABLES, TOPICS } from '../src/cli/commands/help/topics.j
 import { ENVIRONMENT_PREFIX, SETTING_NAMES } from '../src/cli/commands/serve/settings.js';
 import { everyOption } from '../src/cli/options.js';
 import { PROGRAM } from '../src/cli/program.js';
+import { ENDPOINT } from '../src/wire/endpoint.js';
 
 const { commands: COMMANDS } = await loadCommands(PROGRAM);
 
@@ -92,10 +93,18 @@ describe('The pages and help mention', () => {
     for (const command of COMMANDS) {
       expect(
         listSpellings(command, PROGRAM).some((spelling) => reference.includes(`### asp ${spelling}\n`)),
-        command.path,
+        `asp ${command.path} is missing: npm run generate`,
       ).toBe(true);
       for (const { flags, isHidden } of everyOption(command))
         if (isHidden !== true) expect(reference, `${command.path} ${flags}`).toContain(`--${optionName(flags).long}`);
+    }
+  });
+
+  it('every endpoint, in the contract', () => {
+    const contract = read('docs/contract.md');
+    for (const { method, path } of Object.values(ENDPOINT)) {
+      const noun = path.split('/').findLast((segment) => segment !== '' && !segment.startsWith('{'));
+      expect(contract, `describe ${method} ${path} in docs/contract.md`).toMatch(new RegExp(`/${noun}\\b`));
     }
   });
 
