@@ -1,6 +1,6 @@
 import type { Client } from '../client/client.js';
 import { RequestError } from '../client/client.js';
-import { stableKey } from '../kit/stable-key.js';
+import { stableKey } from '../kit/random.js';
 import { isMessageEvent } from '../wire/event.js';
 import {
   ENDS_SESSION,

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 
 /** Randomness, injected so that tests control it. */
 export interface Random {
@@ -44,10 +44,19 @@ export function randomUuid(random: Random): string {
 }
 
 /** The first 16 bytes in the form of a version 4 UUID (RFC 9562 §5.4). */
-export function toUuid(bytes: Uint8Array): string {
+function toUuid(bytes: Uint8Array): string {
   const marked = Buffer.from(bytes.subarray(0, 16));
   marked[6] = ((marked[6] ?? 0) & 0x0f) | 0x40;
   marked[8] = ((marked[8] ?? 0) & 0x3f) | 0x80;
   const hex = marked.toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** A key in the form of a UUID that is the same whenever agent, endpoint and name are. */
+export function stableKey(handle: string, endpoint: string, name: string): string {
+  return toUuid(
+    createHash('sha256')
+      .update(JSON.stringify([handle, endpoint, name]))
+      .digest(),
+  );
 }

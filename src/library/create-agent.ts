@@ -13,7 +13,7 @@ import { abortion } from '../client/http/request-error.js';
 import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
 import { readMs } from '../kit/duration.js';
 import { joinSignals } from '../kit/join-signals.js';
-import { stableKey } from '../kit/stable-key.js';
+import { stableKey } from '../kit/random.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';

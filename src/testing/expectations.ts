@@ -2,10 +2,10 @@ import { systemClock } from '../kit/clock.js';
 import { readMs } from '../kit/duration.js';
 import { requireKnownOptions } from '../kit/suggest.js';
 import { isEvent, isMessageEvent } from '../wire/event.js';
+import { isHandle, toHandle } from '../wire/handle.js';
 import { textPartsOf } from '../wire/message.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Message } from '../wire/schemas/message.js';
-import { readHandle } from './values.js';
 
 /** A message that an agent of the service has sent. */
 export type TestMessage = Message & {
@@ -197,4 +197,11 @@ function matches(matching: NonNullable<MessageExpectation['matching']>, message:
   if (typeof matching === 'function') return matching(message);
   // A pattern with the flag g or y would remember where it stopped.
   return typeof matching === 'string' ? message.text.includes(matching) : message.text.search(matching) >= 0;
+}
+
+/** A handle with its `@`. */
+export function readHandle(text: string): string {
+  const handle = toHandle(text);
+  if (isHandle(handle)) return handle;
+  throw new TypeError(`'${text}' is not a handle: write the owner and the name in lower case, such as alice.bot.`);
 }

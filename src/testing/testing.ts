@@ -29,8 +29,7 @@ import { endpointRow, type Operation } from '../wire/endpoint.js';
 import { ErrorEnvelope } from '../wire/schemas/base.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import { OPERATOR_ENDPOINT } from '../wire/schemas/operator.js';
-import { createExpectations, type MessageExpectation, type TestMessage } from './expectations.js';
-import { readHandle } from './values.js';
+import { createExpectations, type MessageExpectation, readHandle, type TestMessage } from './expectations.js';
 
 export type { MessageExpectation, TestMessage } from './expectations.js';
 

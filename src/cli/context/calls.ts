@@ -1,5 +1,5 @@
 import type { CallInput, CallResult } from '../../client/client.js';
-import { stableKey } from '../../kit/stable-key.js';
+import { stableKey } from '../../kit/random.js';
 import type { Operation, PathOf } from '../../wire/endpoint.js';
 import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import type { AnswerOf, BodyOf } from '../../wire/schemas/endpoint.js';

@@ -196,7 +196,6 @@ export interface Output {
   /** A line of `--debug`, redacted by its author. */
   trace(entry: { readonly kind: string; readonly text: string }): Promise<void>;
   style(): Promise<Style>;
-  errorStyle(): Promise<Style>;
 }
 
 /** The value with every string made safe for a human view. */
@@ -282,7 +281,6 @@ export function createOutput(streams: Streams, settings: OutputSettings): Output
   return {
     format,
     style,
-    errorStyle,
     async document(value, human) {
       if (format !== 'human') return print(toJsonLine(chosen(value)));
       const text = endLine(human(sanitizeDeep(value), await style()));

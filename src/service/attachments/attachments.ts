@@ -7,8 +7,10 @@ import type { AgentActor, Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { AccountView } from '../messaging/events.js';
+import { type AgentRow, updatePicture } from '../store/agents.js';
 import {
   type AttachmentRow,
+  claimAttachmentRow,
   deletePendingAttachment,
   type ExpiredAttachment,
   findAttachment,
@@ -17,6 +19,7 @@ import {
   insertAttachment,
   listExpiredAttachments,
   listKnownAttachments,
+  releasePictures,
 } from '../store/attachments.js';
 import { listEventsAboutAgentsOf } from '../store/events.js';
 import { isSeal, seal } from '../store/keys.js';
@@ -28,7 +31,7 @@ export const DOWNLOAD_PATH = '/attachments';
 const EXPIRES = /^[1-9]\d{12,14}$/;
 
 /** Anyone who has the address may read the file until it expires (wire: Content and attachments). */
-export async function signDownload(
+async function signDownload(
   context: Pick<ServiceContext, 'clock' | 'settings'>,
   query: Query,
   attachmentId: string,
@@ -205,4 +208,33 @@ async function emptyTrash({ clock, database, files, log }: SweepContext): Promis
   );
   for (const { id } of due) await (known.has(id) ? files.restore(id) : files.removeFromTrash(id));
   if (due.length > 0) log.info('attachment_trash_emptied', { removed: due.length - known.size, restored: known.size });
+}
+
+/**
+ * Gives an agent a picture, or takes it away: an attachment that belongs to the agent in place of a session, so no one
+ * gets it as an attachment. The one before is swept like one that no message refers to.
+ */
+export async function changePicture(
+  context: Pick<ServiceContext, 'clock' | 'meter' | 'settings'>,
+  transaction: Transaction,
+  { id: agentId, account_id: accountId }: Pick<AgentRow, 'id' | 'account_id'>,
+  staged: StagedUpload | undefined,
+): Promise<void> {
+  await releasePictures(transaction, agentId);
+  if (staged !== undefined) {
+    await uploadAttachment(context, { agentId, accountId }, staged, transaction);
+    await claimAttachmentRow(transaction, { id: staged.id, agentId, sessionId: agentId, sequence: 0, expiredAt: 0 });
+  }
+  await updatePicture(transaction, agentId, staged?.id ?? null, context.clock.now());
+}
+
+/** A signed address of the picture, below the web origin. */
+export async function signPicture(
+  context: Pick<ServiceContext, 'clock' | 'settings'>,
+  query: Query,
+  { image_url: pictureId }: Pick<AgentRow, 'image_url'>,
+): Promise<string> {
+  if (pictureId === null) throw new ServiceError('NOT_FOUND');
+  const { pathname, search } = new URL((await signDownload(context, query, pictureId)).url);
+  return `${pathname}${search}`;
 }

@@ -19,7 +19,7 @@ import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { findLastVisible, readVisibleRows, toEnvelope } from '../messaging/events.js';
 import { viewSessions } from '../messaging/list-sessions.js';
-import { relateTo } from '../messaging/relations.js';
+import { relateTo } from '../messaging/trust-gate.js';
 import { countPending, listPending, type PendingRow } from '../store/inboxes.js';
 import { findParticipation, type ParticipationRow } from '../store/participants.js';
 import type { News } from './news.js';

@@ -9,7 +9,7 @@ import { ServiceError } from '../core/errors.js';
 import type { Meter } from '../core/meter.js';
 import type { Budget } from '../core/rate-limits.js';
 import { listClaims, listOwnAndClaims } from '../store/events.js';
-import { relateTo } from './relations.js';
+import { relateTo } from './trust-gate.js';
 
 const SESSIONS_MAX = 10_000;
 const PAGE_ROWS = 100;

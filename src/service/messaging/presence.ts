@@ -24,6 +24,7 @@ import {
   insertSocket,
   listProcessRows,
   listSocketsOf,
+  markSocketsRevoked,
   type ProcessRow,
   type SocketOfAgent,
 } from '../store/processes.js';
@@ -372,4 +373,17 @@ function createRollCall(processId: string) {
     );
     return others.filter(({ id, seen_at }) => seen_at === 0 || (known.get(id)?.looks ?? 0) >= SILENT_LOOKS_MAX);
   };
+}
+
+/** Closes everything that was opened with these grants, wherever it is, once this is durable (spec: POST /revoke). */
+export async function closeSockets(
+  { clock, bus }: Pick<ServiceContext, 'clock' | 'bus'>,
+  transaction: Transaction,
+  grantIds: readonly string[],
+): Promise<void> {
+  const now = clock.now();
+  for (const grantId of grantIds) await markSocketsRevoked(transaction, grantId, now);
+  transaction.afterCommit(() => {
+    for (const grantId of grantIds) bus.notify({ kind: 'revoked', grantId });
+  });
 }

@@ -17,7 +17,7 @@ import { deletePasskeysOfAccount } from '../store/passkeys.js';
 import { clearPushQueue, deleteNotified } from '../store/push.js';
 import { deleteShareLinksOfAccount } from '../store/share-links.js';
 import { deleteWebhook } from '../store/webhooks.js';
-import { closeSockets } from './close-sockets.js';
+import { closeSockets } from './presence.js';
 import { removeParticipant } from './sessions.js';
 
 export const removeAgent: Handler<'removeAgent'> = async (context, actor, input, transaction) => {

@@ -1,9 +1,10 @@
 import { type Handle, splitHandle, toOwnerGlob } from '../../wire/handle.js';
+import { type Relation, relateHandles } from '../../wire/relation.js';
 import type { AgentActor, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import type { RefusalReason } from '../core/refusals.js';
-import { type GateRow, weighHandles } from '../store/allowlists.js';
+import { findDecided, type GateRow, weighHandles } from '../store/allowlists.js';
 import { agentLock } from '../store/lock-names.js';
 
 /** An agent that may be invited. */
@@ -174,4 +175,17 @@ async function takeStrangersShare(
     if (!(error instanceof ServiceError)) throw error;
     return !counts;
   }
+}
+
+/** The relation of each of these agents to the acting one. */
+export async function relateTo(
+  query: Query,
+  { agentId, handle: me }: AgentActor,
+  handles: readonly string[],
+): Promise<Readonly<Record<string, Relation>>> {
+  const others = handles.filter((handle) => relateHandles(me, handle) === undefined);
+  const decided = others.length === 0 ? undefined : await findDecided(query, agentId, others);
+  const relate = (handle: string): Relation =>
+    relateHandles(me, handle) ?? (decided?.get(handle)?.isListed === true ? 'on your allowlist' : 'anyone');
+  return Object.fromEntries(handles.map((handle) => [handle, relate(handle)]));
 }

@@ -3,7 +3,7 @@ import { ID_PREFIX } from '../../wire/id.js';
 import type { Scope } from '../../wire/scope.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
-import { closeSockets } from '../messaging/close-sockets.js';
+import { closeSockets } from '../messaging/presence.js';
 import {
   insertOAuthClient,
   markOAuthClientRevoked,

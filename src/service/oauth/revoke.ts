@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
-import { closeSockets } from '../messaging/close-sockets.js';
+import { closeSockets } from '../messaging/presence.js';
 import { findRefreshToken, revokeRefreshFamily } from '../store/authorizations.js';
 import { readPresentedClient } from './clients.js';
 import { getBody, OAuthError, type Parameters, readParameters } from './parameters.js';

@@ -1,6 +1,9 @@
 import type { Query, Transaction } from '../core/database.js';
 import { insertRow } from './sql.js';
 
+/** Of one account. */
+export const PASSKEYS_MAX = 20;
+
 /** A key pair of an account. The private half never leaves the device that made it. */
 export interface PasskeyRow {
   readonly id: string;
@@ -39,8 +42,9 @@ export function findPasskey(query: Query, credentialId: string): Promise<Passkey
 }
 
 /** In the order in which they were added. */
-export function listPasskeys(query: Query, accountId: string, limit: number): Promise<PasskeyRow[]> {
-  return query.all<PasskeyRow>('SELECT * FROM passkey WHERE account_id = $1 ORDER BY id LIMIT $2', accountId, limit);
+export function listPasskeys(query: Query, accountId: string): Promise<PasskeyRow[]> {
+  const sql = 'SELECT * FROM passkey WHERE account_id = $1 ORDER BY id LIMIT $2';
+  return query.all<PasskeyRow>(sql, accountId, PASSKEYS_MAX);
 }
 
 /** False if it was removed, or if its counter is too low, which means that it was copied. */

@@ -20,6 +20,7 @@ import {
   listPasskeys,
   markChallengeUsed,
   markPasskeyUsed,
+  PASSKEYS_MAX,
   type PasskeyRow,
 } from '../store/passkeys.js';
 import type { Browser } from './browser.js';
@@ -48,7 +49,6 @@ export function findRelyingParty(webUrl: string): RelyingParty {
 
 /** EdDSA, ES256 and RS256: every authenticator has one of them. */
 const ALGORITHMS = [-8, -7, -257];
-export const PASSKEYS_MAX = 20;
 export const PASSKEY_NAME_MAX_LENGTH = 60;
 
 type Purpose = 'create' | 'sign-in' | 'confirm';
@@ -288,7 +288,7 @@ export async function addPasskey(
     // A new password may have signed this browser out since.
     const current = await findSignedInAccount(transaction, browser.hash, context.clock.now());
     if (current?.id !== account.id) return 'expired';
-    if ((await listPasskeys(transaction, account.id, PASSKEYS_MAX)).length >= PASSKEYS_MAX) return 'full';
+    if ((await listPasskeys(transaction, account.id)).length >= PASSKEYS_MAX) return 'full';
     const isNew = await insertPasskey(transaction, {
       id: context.ids.ulid(),
       credential_id: made.id,
@@ -313,7 +313,7 @@ export async function removePasskey(
   return database.write(async (transaction) => {
     await transaction.lock([accountLock(accountId)]);
     const account = await findAccountById(transaction, accountId);
-    const others = (await listPasskeys(transaction, accountId, PASSKEYS_MAX)).filter((one) => one.id !== id);
+    const others = (await listPasskeys(transaction, accountId)).filter((one) => one.id !== id);
     // The operator's own command can sign in as a local account.
     if (account?.password_hash === null && account.is_local === 0 && others.length === 0) return false;
     await deletePasskey(transaction, accountId, id);

@@ -6,7 +6,7 @@ import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
 import { hasCode } from '../core/errors.js';
 import { createSemaphore } from '../core/semaphore.js';
-import { closeSockets } from '../messaging/close-sockets.js';
+import { closeSockets } from '../messaging/presence.js';
 import { attempt, toNetwork, toWiderNetwork, UNCOUNTED } from '../oauth/attempts.js';
 import { hashSecret } from '../oauth/secret.js';
 import type { AuthorizationServer } from '../oauth/server.js';

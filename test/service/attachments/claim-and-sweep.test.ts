@@ -1,7 +1,11 @@
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { changePicture } from '../../../src/service/attachments/agent-picture.js';
-import { discardOrphans, getAttachment, sweepAttachments } from '../../../src/service/attachments/attachments.js';
+import {
+  changePicture,
+  discardOrphans,
+  getAttachment,
+  sweepAttachments,
+} from '../../../src/service/attachments/attachments.js';
 import { receiveFile } from '../../../src/service/attachments/receive-upload.js';
 import type { AgentActor } from '../../../src/service/core/context.js';
 import { removeAgent } from '../../../src/service/messaging/remove-agent.js';

@@ -306,7 +306,6 @@ function captureOutput(notes: Output): CapturedOutput {
     detail: (text) => notes.detail(text),
     trace: (entry) => notes.trace(entry),
     style,
-    errorStyle: style,
   };
 }
 

@@ -16,7 +16,7 @@ import { durationMs } from '../../../kit/duration.js';
 import { toWords } from '../../../kit/format.js';
 import { isObject } from '../../../kit/parse-json.js';
 import { bounded, toPattern } from '../../../kit/pattern.js';
-import { stableKey } from '../../../kit/stable-key.js';
+import { stableKey } from '../../../kit/random.js';
 import { findActor } from '../../../wire/event.js';
 import {
   CHOICES,

@@ -6,7 +6,7 @@ import { persist } from '../../../agent/persist.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import type { Upload } from '../../../client/client.js';
 import { parseIfJson } from '../../../kit/parse-json.js';
-import { stableKey } from '../../../kit/stable-key.js';
+import { stableKey } from '../../../kit/random.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import {
   ATTACHMENT_MAX_BYTES,

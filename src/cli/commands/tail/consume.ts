@@ -1,6 +1,6 @@
 import type { TakenReports } from '../../../agent/taken-reports.js';
 import { RequestError } from '../../../client/http/request-error.js';
-import { wait } from '../../../kit/clock.js';
+import { backoffMs, wait } from '../../../kit/clock.js';
 import { toJsonLine } from '../../../kit/json-line.js';
 import { sanitize, sanitizeLine } from '../../../kit/sanitize.js';
 import { signWebhook } from '../../../kit/webhook.js';
@@ -159,7 +159,7 @@ export function createCommandRunner(
           isRetryable: true,
         });
       await output.note(`${prefix} Trying again.`);
-      await wait(clock, FIRST_WAIT_MS * 2 ** (attempt - 1), signal);
+      await wait(clock, backoffMs(FIRST_WAIT_MS, attempt - 1), signal);
     }
   };
 }
@@ -223,7 +223,7 @@ export async function createForwarder(
         });
       }
       await context.output.note(`${message} Trying again.`);
-      await wait(context.clock, FIRST_WAIT_MS * 2 ** (attempt - 1), context.signal);
+      await wait(context.clock, backoffMs(FIRST_WAIT_MS, attempt - 1), context.signal);
     }
   };
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { encode } from 'uqr';
 import { isHandle } from '../../../wire/handle.js';
 import { getPublicPath, parseSkills } from '../../agents/agents.js';
-import { signPicture } from '../../attachments/agent-picture.js';
+import { signPicture } from '../../attachments/attachments.js';
 import type { Addresses, ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
 import { GET_AND_HEAD } from '../../http/answers.js';

@@ -1,7 +1,7 @@
 import { REFRESH_TOKEN_IDLE_LIFETIME_S } from '../../../wire/limit.js';
 import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
-import { closeSockets } from '../../messaging/close-sockets.js';
+import { closeSockets } from '../../messaging/presence.js';
 import { parseScopes } from '../../oauth/metadata.js';
 import { revokeFamily } from '../../oauth/revoke.js';
 import {

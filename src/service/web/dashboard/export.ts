@@ -24,7 +24,6 @@ import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
 import { listPushSubscriptions, type PushSubscriptionRow } from '../../store/push.js';
 import { listShareLinksOfAccount, type ShareLinkRow } from '../../store/share-links.js';
 import { strangersLines, untrustedText } from '../html.js';
-import { PASSKEYS_MAX } from '../passkeys.js';
 import { describeInText } from './entries.js';
 import { findSeenSession, readAgent, requireSeen } from './transcript.js';
 import type { DashboardAnswer, Visit } from './visit.js';
@@ -85,7 +84,7 @@ export async function* writeExport(source: ExportSource): Text {
     return listAccountSessions(query, id, now, position, ROWS_PER_QUERY);
   });
   yield* writeList('signed_in_browsers', browsers, asJson(toBrowser));
-  const passkeys = await source.read((query) => listPasskeys(query, id, PASSKEYS_MAX));
+  const passkeys = await source.read((query) => listPasskeys(query, id));
   yield `,\n"passkeys":${JSON.stringify(passkeys.map(toPasskey))}`;
   const pushed = await source.read((query) => listPushSubscriptions(query, id));
   yield `,\n"push_notifications":${JSON.stringify(pushed.map(toPushed))}`;

@@ -3,7 +3,7 @@ import type { Query } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import { markConfirmed, wasConfirmedSince } from '../../store/browser-sessions.js';
-import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
+import { listPasskeys, PASSKEYS_MAX, type PasskeyRow } from '../../store/passkeys.js';
 import { PASSKEY_SCRIPT } from '../assets.js';
 import { type Field, hidden, type Mistake, renderField, renderMistakes, toTitle } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
@@ -12,7 +12,6 @@ import {
   createChallenge,
   findRelyingParty,
   PASSKEY_NAME_MAX_LENGTH,
-  PASSKEYS_MAX,
   type PasskeyAddition,
   removePasskey,
   renderPasskeyForm,
@@ -84,7 +83,7 @@ ${content}</div>`,
   if (relyingParty.kind === 'unusable') return toView(html`<p class="card">${relyingParty.why}</p>`);
   const { isConfirmed, passkeys } = await context.database.read(async (query) => ({
     isConfirmed: await isConfirmedNow(visit, query),
-    passkeys: await listPasskeys(query, account.id, PASSKEYS_MAX),
+    passkeys: await listPasskeys(query, account.id),
   }));
   if (!isConfirmed) return toView(renderConfirmation(visit, relyingParty, passkeys, mistakes), PASSKEY_SCRIPT);
   const form = renderPasskeyForm({
@@ -205,7 +204,7 @@ export async function actRemovePasskey(visit: Visit): Promise<DashboardAnswer> {
 }
 
 async function findOwn({ context, account, part }: Visit): Promise<PasskeyRow> {
-  const own = await context.database.read((query) => listPasskeys(query, account.id, PASSKEYS_MAX));
+  const own = await context.database.read((query) => listPasskeys(query, account.id));
   const found = own.find(({ id }) => id === part('id'));
   if (found === undefined) throw new ServiceError('NOT_FOUND');
   return found;

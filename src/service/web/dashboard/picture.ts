@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { changePicture, signPicture } from '../../attachments/agent-picture.js';
+import { changePicture, signPicture } from '../../attachments/attachments.js';
 import { cleanPicture, PICTURE_MAX_BYTES, PICTURE_SIDE_MAX } from '../../attachments/clean-picture.js';
 import { receiveFile, type UploadPart } from '../../attachments/receive-upload.js';
 import { agentLock } from '../../store/lock-names.js';

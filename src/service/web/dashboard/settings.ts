@@ -19,7 +19,7 @@ import { DENSITIES, HOURS, type Preferences, preferencesCookie, readPreferences,
 import { type Field, hidden, type Mistake, renderField, renderMistakes, renderTick, toTitle } from '../form.js';
 import { type Html, html, strangersText } from '../html.js';
 import { layOut, readLook } from '../layout.js';
-import { findRelyingParty, PASSKEYS_MAX } from '../passkeys.js';
+import { findRelyingParty } from '../passkeys.js';
 import { findPasswordMistake, hashPassword, setPassword } from '../passwords.js';
 import { CURRENT_PASSWORD, DISPLAY_NAME_MAX_LENGTH } from '../sign-in.js';
 import { renderTime } from '../time.js';
@@ -69,7 +69,7 @@ async function settingsView(visit: Visit, form: SentForm): Promise<View> {
   const now = context.clock.now();
   const relyingParty = findRelyingParty(context.settings.addresses.webUrl);
   const { passkeys, push, browsers } = await context.database.read(async (view) => ({
-    passkeys: await listPasskeys(view, account.id, PASSKEYS_MAX),
+    passkeys: await listPasskeys(view, account.id),
     push: await readPush(visit, view),
     browsers: await readListed(visit, {
       scope: ['signed-in browsers', account.id],
