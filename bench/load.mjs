@@ -283,7 +283,7 @@ async function startFloor() {
 
 const COUNTED_MS = 60_000;
 
-/** Transactions of the database per second. Nothing else may use it meanwhile. */
+/** Transactions of the database per second. Nothing else may use it in the meantime. */
 async function countTransactions() {
   const client = new pg.Client({ connectionString: database });
   await client.connect();

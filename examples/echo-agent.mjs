@@ -1,6 +1,6 @@
 // @ts-check
 // An agent that repeats every message. It joins every session that an agent of the same owner invites it to, answers each message
-// once, also after a restart, and runs until it gets SIGINT or SIGTERM.
+// once, even after a restart, and runs until it gets SIGINT or SIGTERM.
 //
 //   asp serve client add @me.echo > client.json
 //   export ASP_PROFILE=http://127.0.0.1:8744/v1

@@ -14,7 +14,7 @@ import { embeddedFiles, JQ } from './embedded-files.mjs';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const finished = resolve(process.argv[2] ?? `${root}dist`);
 /**
- * The build goes to a temporary folder and then replaces the old one. A program that starts meanwhile finds either
+ * The build goes to a temporary folder and then replaces the old one. A program that starts in the meantime finds either
  * build complete.
  */
 const target = `${finished}.${process.pid}`;

@@ -78,6 +78,17 @@ const AVOID: readonly (readonly [phrase: RegExp, advice: string])[] = [
   [/\bbefore (?:its|the) eyes\b/i, '"that it could see"'],
   [/\bthe clock on the wall\b/i, '"the wall clock"'],
   [/\b(?:leads?|led) (?:through|them|it|there|names) to\b/i, '"maps", "sends", "follows"'],
+  [/(?<=\w )(?<!\b(?:and|but) )meanwhile\b/, '"in the meantime", "since", "by then"'],
+  [/\bonly a part\b/i, '"only part of it"'],
+  [/\bwithout end\b/i, '"forever", "endless"'],
+  [/\bst(?:ands?|ood) still\b/i, '"stops", "does not move"'],
+  [/\b(?:is|are|was|were) of (?:the same|your|another|a different) owner\b/i, '"has the same owner"'],
+  [/\bvery many\b/i, '"a lot of"'],
+  [/\b(?:has|have|had) come(?! (?:back|up)\b)/i, '"arrived"'],
+  [/\btakes? no part\b/i, '"is not in"'],
+  [/, also (?:if|when|after|by|in|at|on)\b/, '"even if", "including"'],
+  [/\bw[io]ns? over\b/i, '"overrides", "takes precedence over"'],
+  [/(?<![.\w]|code )beside\b/i, '"next to", "with", "besides", "alongside"'],
 ];
 
 /** Lists of common passwords are not prose. */

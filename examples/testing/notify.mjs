@@ -1,5 +1,5 @@
 // @ts-check
-// The program that the tests beside this file test: it tells an agent something and says where.
+// The program that the tests next to this file test: it tells an agent something and says where.
 
 /**
  * @param {import('asp-cli').Client} client

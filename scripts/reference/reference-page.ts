@@ -126,7 +126,7 @@ export function referencePage(): string {
       ['Variable', 'Meaning'],
       ENVIRONMENT_VARIABLES.map(({ names, about }) => [names.map(code).join(', '), plain(sentence(about))]),
     ),
-    `Each setting of \`asp serve\` has a variable: ${SETTING_NAMES.map((name) => `\`${toVariable(name)}\``).join(', ')}. A flag wins over a variable, a variable over the configuration file.`,
+    `Each setting of \`asp serve\` has a variable: ${SETTING_NAMES.map((name) => `\`${toVariable(name)}\``).join(', ')}. A flag overrides a variable, and a variable overrides the configuration file.`,
     '## Configuration keys',
     'For `asp config get`, `set` and `unset`; `asp config path` names the file.',
     table(

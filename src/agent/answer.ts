@@ -29,7 +29,7 @@ export type Produced = { readonly exitCode: number | null; readonly tries: numbe
       readonly text: string;
       /** Sent instead of the text if the reply has parts or files. */
       readonly content?: Content | undefined;
-      /** Of the reply, beside what names the message that it answers. */
+      /** Of the reply, besides what names the message that it answers. */
       readonly metadata?: JsonObject | undefined;
       /** Whether the session ends after this reply, even if the agent does not end each of them. */
       readonly ends?: boolean | undefined;

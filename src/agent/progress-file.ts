@@ -36,7 +36,7 @@ export interface ProgressFile extends Progress {
   /** There is a file, but no earlier run wrote it. */
   readonly isNew: boolean;
   /**
-   * Records, before a message is given to a handler, that it was. Returns how many times it was, also by earlier runs
+   * Records, before a message is given to a handler, that it was. Returns how many times it was, including by earlier runs
    * that were killed or stopped; the record is on disk then.
    */
   begin(event: Pick<EventEnvelope, 'session_id' | 'event_id'>): Promise<number>;

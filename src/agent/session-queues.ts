@@ -1,7 +1,7 @@
 /** Work in a session that must follow the earlier work there. */
 export type Work = () => Promise<void>;
 
-/** Asked before work begins. If the work has to wait, resolves to how long; other sessions continue meanwhile. */
+/** Asked before work begins. If the work has to wait, resolves to how long; other sessions continue in the meantime. */
 export type Gate = () => Promise<{ readonly over: Promise<void> } | undefined>;
 
 /** How much work happens at a time. */

@@ -307,7 +307,7 @@ export class EventTaker {
     await progress.written();
   }
 
-  /** The session may have ended meanwhile; not an error. */
+  /** The session may have ended in the meantime; not an error. */
   async #joinIfInvited(event: EventEnvelope, epoch: string | undefined): Promise<void> {
     const { context, client, me, options, points, admits, soft: signal } = this.#parts;
     const { session_id: sessionId, payload } = event;

@@ -54,7 +54,7 @@ export async function run(
   } catch (error) {
     const { signal, environment } = surroundings;
     const code = error instanceof CliError ? error.code : undefined;
-    // A reader that leaves has read enough. A change of which only a part was made is still not done.
+    // A reader that leaves has read enough. A change that was made only in part is still not done.
     const isHalfDone = code === 'ASP_PARTIAL' && progress.command?.effect === 'write';
     if (isReaderGone(error) || (isReaderGone(signal.reason) && !isHalfDone)) return 0;
     const isOutputLost = signal.reason instanceof CliError;

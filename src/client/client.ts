@@ -80,7 +80,7 @@ export interface Client {
   pages<Name extends PagedOperation>(operation: Name, ...input: CallArguments<Name>): AsyncIterable<AnswerOf<Name>>;
   /**
    * Uploads a file, so that a message can refer to it: `{ type: 'file', attachment_id: reply.id }`.
-   * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`, `ASP_USAGE` for a file that changes meanwhile. A file that cannot be read throws the error of Node.js.
+   * @throws RequestError `ASP_FILE_TYPE`, `ASP_FILE_TOO_LARGE`, `ASP_USAGE` for a file that changes in the meantime. A file that cannot be read throws the error of Node.js.
    */
   upload(file: UploadSource, options?: UploadOptions): Promise<CallResult<Attachment>>;
   /**

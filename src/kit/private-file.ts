@@ -116,7 +116,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
 }
 
 /**
- * Replaces a file atomically: writes a new file beside it, flushes it, renames it, and flushes the directory. The name
+ * Replaces a file atomically: writes a new file next to it, flushes it, renames it, and flushes the directory. The name
  * of the new file cannot be guessed, since others may write in the directory. A link at `path` is replaced, never
  * followed. Creates the directory (0700) if it is missing. If `isDurable` is false, nothing waits for the disk, so a
  * power loss may bring back the old file.

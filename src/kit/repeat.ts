@@ -32,7 +32,7 @@ export function repeat(
 
 /**
  * Runs `beat` every `pauseMs` in the background; the returned function stops it. The next beat is scheduled only in
- * the next turn of the event loop, so events that arrived meanwhile come first, and a process that was frozen beats once
+ * the next turn of the event loop, so events that arrived in the meantime come first, and a process that was frozen beats once
  * for all that time.
  */
 export function beatEvery(clock: Clock, pauseMs: number, beat: () => void): () => void {
@@ -65,7 +65,7 @@ export interface Throttle {
 }
 
 /**
- * Runs `work` at once, and then not until `pauseMs` after it has ended: any number of calls meanwhile lead to one more
+ * Runs `work` at once, and then not until `pauseMs` after it has ended: any number of calls in the meantime lead to one more
  * run. There is no pause if `work` returns undefined because there was nothing to do. `onFault` gets what it throws.
  */
 export function createThrottle(

@@ -101,7 +101,7 @@ export interface AgentSession {
   /** Aborts when the call takes too long or the agent stops. */
   readonly signal: AbortSignal;
   readonly client: Client;
-  /** The messages among the last `events` events (default: 50), oldest first; some may have come after this message. */
+  /** The messages among the last `events` events (default: 50), oldest first; some may have arrived after this message. */
   history(events?: number): Promise<IncomingMessage[]>;
   /**
    * Sends a message before the reply. If the handler is called again, its nth message is not sent again. A sender that
@@ -300,7 +300,7 @@ interface Run {
   readonly onReady: () => void;
 }
 
-/** Opens the progress file, which no other process may use meanwhile, and answers messages with the handler. */
+/** Opens the progress file, which no other process may use in the meantime, and answers messages with the handler. */
 async function openAndAnswer(run: Run, { soft, hard }: Stops, answerAll: AnswerAll): Promise<void> {
   const { context, settings, callbacks, identity, onReady } = run;
   const client = await waitForService(context, soft, () => identity.client());

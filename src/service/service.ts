@@ -223,7 +223,7 @@ export interface RunningService extends Addresses {
   reset(): Promise<void>;
   /** Fails readiness from now on, and ends connections that have had their answer; everything else continues. */
   drain(): void;
-  /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets meanwhile, then the data. */
+  /** Refuses new requests, finishes open ones for up to 10 s, closes the sockets in the meantime, then the data. */
   stop(): Promise<void>;
 }
 

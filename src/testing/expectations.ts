@@ -100,7 +100,7 @@ export function createExpectations(): Expectations {
   };
 
   const clear = (reason: string): void => {
-    for (const each of [...waiting]) each.fail(`had come when ${reason}. ${whatCame()}`);
+    for (const each of [...waiting]) each.fail(`had arrived when ${reason}. ${whatCame()}`);
     events = [];
     sent = [];
     members.clear();
@@ -144,7 +144,7 @@ export function createExpectations(): Expectations {
         if (sent.some(one.accepts)) return;
         waiting.add(one);
         const late = systemClock.schedule(timeoutMs, () =>
-          one.fail(`came within ${timeoutMs / 1000} s. ${whatCame()}`),
+          one.fail(`arrived within ${timeoutMs / 1000} s. ${whatCame()}`),
         );
         cancel = () => {
           waiting.delete(one);

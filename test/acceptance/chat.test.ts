@@ -91,7 +91,7 @@ describe('asp chat in a pipe', () => {
     expect(jsonLines(stdout)[0]).toMatchObject({ type: 'session.message', payload: { content: 'hello' } });
   });
 
-  it('survives a restart of the service: a line typed meanwhile is sent once', async () => {
+  it('survives a restart of the service: a line typed in the meantime is sent once', async () => {
     const id = await openSession();
     const chat = home.start(['chat', id, '-a', 'demo.you'], { input: { isOpen: true } });
     await chat.until('stdout', /@alice\.bot joined/);

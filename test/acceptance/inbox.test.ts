@@ -54,7 +54,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp inbox at a terminal', () => 
       expect(text).toMatch(/^@alice\.bot +1 +The buil/m);
       expect(text).toMatch(/^@bob\.bot +invited +lunch/m);
       expect(text).toContain(id);
-      // The heading and two rows, whose ids take a line each if there is no room beside them, and the exit code.
+      // The heading and two rows, whose ids take a line each if there is no room next to them, and the exit code.
       expect(text.trimEnd().split('\n')).toHaveLength(width < 70 ? 6 : 4);
       expect(raw.includes(COLOR)).toBe(variables === '');
     });

@@ -19,7 +19,7 @@ import { createHome, type Home, json, type ServiceProcess, startServe } from './
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = join(ROOT, 'examples');
 
-/** `.ci/run` installs Jest beside the coding agents, because it brings 278 packages. */
+/** `.ci/run` installs Jest along with the coding agents, because it brings 278 packages. */
 const JEST = join(process.env['ASP_TEST_AGENTS'] ?? 'nowhere', 'jest/bin/jest.js');
 
 /** The runtimes besides Node.js, and the commands with which they run a program. */

@@ -419,7 +419,7 @@ describe('asp run --acp', () => {
       expect(await askedStates()).not.toContain('active');
     });
 
-    it('refuses after kill -9: the next run ends the question, and an answer that came meanwhile has no effect', async () => {
+    it('refuses after kill -9: the next run ends the question, and an answer that came in the meantime has no effect', async () => {
       const { program, noted } = polite();
       const agent = await start(program, ['--ask', ASKED]);
       const sid = await say(BOT, `request ${JSON.stringify({ toolCall: TOOL_CALL })}`, two);

@@ -509,7 +509,7 @@ describe('asp run', () => {
     await home.run(['session', 'end', ofStranger, '-a', '@bob.bot']);
   });
 
-  it('Ctrl-C lets a running command finish, says so, and sends its reply; what came meanwhile is answered by the next run', async () => {
+  it('Ctrl-C lets a running command finish, says so, and sends its reply; what came in the meantime is answered by the next run', async () => {
     const gate = script(
       'gate.sh',
       `text=$(${SAID}); touch begun; [ "$text" != wait ] || until [ -e gate ] || [ ! -d "$HOME" ]; do sleep 0.05; done; echo "$text!"`,

@@ -228,7 +228,7 @@ describe('asp run --shared', () => {
     expect(await answers(sid)).toHaveLength(4);
   });
 
-  it('does not call a message failed that another run has answered meanwhile', async () => {
+  it('does not call a message failed that another run has answered in the meantime', async () => {
     const one = await start('one');
     const sid = await open();
     writeFileSync(join(home.directory, 'hold'), '');

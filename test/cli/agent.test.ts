@@ -124,7 +124,7 @@ describe('An account', () => {
     const { err } = await home.run('agent create ann.second --json');
     const { next } = (JSON.parse(err) as { error: { next: string[] } }).error;
     expect(next).toEqual([...ACCOUNT_LOGIN, '-p', service.baseUrl]);
-    // Another one has started meanwhile.
+    // Another one has started in the meantime.
     writeFileSync(file, JSON.stringify({ ...other, earlier: [record] }), { mode: 0o600 });
     const fresh = [...next.slice(1), '--yes'];
     expect((await home.run(fresh)).err).toContain(`Signed in at ${service.baseUrl}.`);

@@ -164,7 +164,7 @@ describe('config edit', () => {
     expect(readFileSync(file, 'utf8')).toBe(before);
   });
 
-  it('keeps both texts when the file changed meanwhile', async () => {
+  it('keeps both texts when the file changed in the meantime', async () => {
     const { asp, edit, file } = editing(`echo '{}' > "$2"; echo '{"settings":{"local_agent":"@b.bot"}}' > "$1"`);
     await asp('config set local_agent a.bot');
     const { err } = await edit();

@@ -100,7 +100,7 @@ describe('asp ask', () => {
     expect(err).toMatch(/^=== (\S{16}) begin untrusted message .* ===\none\ntwo\n=== \1 end untrusted message ===$/m);
   });
 
-  it('--fence wins over ASP_FORMAT when a choice is printed, as options do', async () => {
+  it('--fence overrides ASP_FORMAT when a choice is printed, as options do', async () => {
     const { ended, session } = await ask('--choices', 'yes,no', '--fence', { ASP_FORMAT: 'json' });
     await bob.mustSend(session, 'yes');
     expect((await ended).out).toBe('yes\n');

@@ -118,7 +118,7 @@ describe('A saved file', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('does not replace a file that appears meanwhile', async () => {
+  it('does not replace a file that appears in the meantime', async () => {
     const path = join(folderOf(), 'a');
     const slow = async function* (): AsyncGenerator<Uint8Array> {
       writeFileSync(path, 'someone else');

@@ -266,7 +266,7 @@ describe('asp mock', () => {
     expect(one.err()).toContain('careless: its pattern took longer than a second');
   });
 
-  it('does not answer beside an asp run of the same agent', async () => {
+  it('does not answer alongside an asp run of the same agent', async () => {
     await play([{ do: [] }]);
     const second = begin([{ do: [] }]);
     expect(await second.ended).toMatchObject({ code: 6, err: expect.stringContaining('ASP_ALREADY_RUNNING') });
@@ -292,7 +292,7 @@ describe('asp mock', () => {
 
 describe('a script with a mistake', () => {
   const refusals: readonly (readonly [string, string])[] = [
-    ['', '1 cannot be parsed as JSON: there is nothing in it.'],
+    ['', '1 cannot be parsed as JSON: it is empty.'],
     ['{\n  "rules": [\n    { "do": [] }\n    { "do": [] }\n  ]\n}', '4 cannot be parsed as JSON: comma expected.'],
     ['[]', '1: the script must be an object with rules.'],
     ['{}', '1: rules is missing.'],

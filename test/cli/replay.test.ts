@@ -191,7 +191,7 @@ describe('asp replay of a file', () => {
     const silent = new Recorder().says(YOU, 'x');
     expect(await replayFile(fileOf(silent.events), 'true')).toMatchObject({
       code: 2,
-      err: expect.stringContaining('no part'),
+      err: expect.stringContaining('is not in this recording'),
     });
     silent.add('session.joined', { agent: ME });
     expect(await verdicts(silent, 'true')).toEqual([0, 'same']);
@@ -360,9 +360,7 @@ describe('a recording with a mistake', () => {
 
   it('is refused without an agent and a command', async () => {
     const path = fileOf([event]);
-    expect((await runWords(['replay', path, '--exec', 'true'])).err).toContain(
-      'Nothing says whose replies are compared.',
-    );
+    expect((await runWords(['replay', path, '--exec', 'true'])).err).toContain('Whose replies should be compared?');
     expect((await runWords(['replay', path])).err).toContain('There is no command to run.');
   });
 });

@@ -22,7 +22,7 @@ beforeEach(() => {
 });
 afterEach(() => home.dispose());
 
-/** As where there is no XDG_RUNTIME_DIR, and the folder is beside those of all other users. */
+/** As where there is no XDG_RUNTIME_DIR, and the folder is next to those of all other users. */
 const shared = () => ({ environment: { XDG_RUNTIME_DIR: '', TMPDIR: join(stolen, '..') } });
 
 describe.each([

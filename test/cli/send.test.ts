@@ -84,7 +84,7 @@ describe('A sent message', () => {
       [{ content: 'hi', metadata: { a: '1', b: '' } }],
     ],
     [
-      '--data stands beside the text',
+      '--data is next to the text',
       ['send', SESSION, 'hi', '--data', '{"a":[1]}'],
       [SENT],
       [

@@ -184,7 +184,7 @@ describe('a session that is read', () => {
     expect(error).toMatchObject({ outcome: 'applied', hint: expect.stringContaining('already exists') });
   });
 
-  it('--fence wins over ASP_FORMAT, as options do', async () => {
+  it('--fence overrides ASP_FORMAT, as options do', async () => {
     const environment = { ASP_FORMAT: 'json' };
     const FENCED = /^=== \S{16} begin untrusted /;
     for (const words of [

@@ -194,7 +194,7 @@ describe('asp tail --for-agent', () => {
     expect(tail.lines()).toHaveLength(2);
   });
 
-  it('prints one line per two seconds, and folds what comes meanwhile', async () => {
+  it('prints one line per two seconds, and folds what comes in the meantime', async () => {
     const bob = await service.createAgent('bob');
     const [id, other] = [await openSession(alice, bob), await openSession(carol, bob)];
     const tail = await startTail(bob);

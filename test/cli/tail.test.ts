@@ -327,7 +327,7 @@ describe('new events', () => {
     expect(err).toContain(`error: Cannot read ${tmpdir()}.\n  why:  it is a folder (EISDIR).`);
   });
 
-  it('--cursor-file does not write through a link placed beside it', async () => {
+  it('--cursor-file does not write through a link placed next to it', async () => {
     const path = join(folder, 'shared-cursors.json');
     const victim = join(folder, 'victim.txt');
     writeFileSync(victim, 'precious');

@@ -86,7 +86,7 @@ describe('tables', () => {
     expect(tableText(items, withTwo, PLAIN, 46)).toBe(tableText(items, columns, PLAIN, 46));
   });
 
-  it('put under each row, whole, what is to move below if it does not fit beside', () => {
+  it('put under each row, whole, what is to move below if it does not fit next to it', () => {
     const session = { title: 'session', value: () => 's'.repeat(31), isOptional: 'below' as const };
     const why = { title: 'why', value: ({ text }: { text: string }) => text, isOptional: 'below' as const };
     const items = [

@@ -394,7 +394,7 @@ describe('live at a service whose events name no agent', () => {
   afterAll(() => home.dispose());
   const as = (actor: Actor) => ({ environment: environmentOf(actor) });
 
-  it('asp tail prints each event once, also after a cut, and ends when its agent leaves', async () => {
+  it('asp tail prints each event once, even after a cut, and ends when its agent leaves', async () => {
     const id = await openSession();
     const tail = home.start(['tail', id, '--after', '0', '--control'], as(alice));
     await tail.until('stdout', /"type":"asp.ready"/);

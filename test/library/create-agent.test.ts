@@ -137,7 +137,7 @@ describe('an agent of the library', () => {
     ]);
   });
 
-  it('answers each message once when it starts again, and answers what came meanwhile', async () => {
+  it('answers each message once when it starts again, and answers what came in the meantime', async () => {
     let calls = 0;
     const answering = (): Agent =>
       create().onMessage(() => {

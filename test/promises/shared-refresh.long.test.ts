@@ -102,7 +102,7 @@ describe(`${PROCESSES} programs that share one login`, () => {
   it.runIf(process.platform === 'linux')(
     `lose nothing when the refreshing one stops for ${STILL_MS / 1000} s: ${STILL_ROUNDS} rounds`,
     async () => {
-      const tally = createTally('programs that share one login, one of which stands still while it refreshes');
+      const tally = createTally('programs that share one login, one of which is stopped while it refreshes');
       const counts = { ok: 0, failed: 0, indeterminate: 0 };
       for (let round = 0; round < STILL_ROUNDS; round += 1) {
         const before = countTokens();

@@ -118,7 +118,7 @@ describe('a service does not start', () => {
     const count = (kind: string): number => process.getActiveResourcesInfo().filter((name) => name === kind).length;
     const [servers, timers] = [count('TCPServerWrap'), count('Timeout')];
     expect(String(await failure(late))).toContain('no keys');
-    // Those of earlier tests in this process may end meanwhile.
+    // Those of earlier tests in this process may end in the meantime.
     await until(
       'all ports and timers are gone',
       async () => count('TCPServerWrap') <= servers && count('Timeout') <= timers,

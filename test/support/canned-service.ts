@@ -59,7 +59,7 @@ const OPERATOR = (
   Object.entries(OPERATOR_ENDPOINT) as [OperatorOperation, (typeof OPERATOR_ENDPOINT)[OperatorOperation]][]
 ).map(([name, { method, path }]) => ({ name, method, pattern: patternOf(path) }));
 
-/** Finds the operation of a request. A literal path wins over one with a parameter. */
+/** Finds the operation of a request. A literal path takes precedence over one with a parameter. */
 function findOperation(method: string, path: string): Operation | undefined {
   const found = API.filter(({ row, pattern }) => row.method === method && pattern.test(path));
   return (found.find(({ row }) => !row.path.includes('{')) ?? found[0])?.name;

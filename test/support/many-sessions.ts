@@ -43,7 +43,7 @@ const linesOf = (tails: readonly Running[]): number =>
 
 /**
  * Runs `asp tail` of every session with a cursor file. Sessions begin and grow while its connection breaks. Halfway,
- * the tail stops, and the next one prints what was sent meanwhile.
+ * the tail stops, and the next one prints what was sent in the meantime.
  */
 export async function tailCrowd({ sessions: count, messagesEach, cuts }: Crowd): Promise<Printed> {
   const home = createHome();

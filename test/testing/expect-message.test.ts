@@ -77,7 +77,7 @@ describe('expectMessage', () => {
   it('that is not fulfilled lists what came instead, at the line of the test', async () => {
     const service = await start();
     const empty = await failureOf(service.expectMessage({ timeout: '10ms' }));
-    expect(empty.message).toBe('No message came within 0.01 s. No message was sent at all.');
+    expect(empty.message).toBe('No message arrived within 0.01 s. No message was sent at all.');
     const alice = service.client('@alice.bot');
     const session = await ask(alice, ['@bob.bot', '@carol.bot'], 'hello');
     await service.expectMessage();
@@ -87,7 +87,7 @@ describe('expectMessage', () => {
     );
     expect(failure.message).toBe(
       [
-        'No message from @bob.bot to @alice.bot with "HELLO" came within 0.01 s. These messages were sent:',
+        'No message from @bob.bot to @alice.bot with "HELLO" arrived within 0.01 s. These messages were sent:',
         `  @alice.bot → @bob.bot, @carol.bot in ${session}: "hello" (an earlier expectMessage returned it)`,
         `  @bob.bot → no one in ${alone}: "a \\"${'b'.repeat(197)}…"`,
       ].join('\n'),
@@ -95,7 +95,7 @@ describe('expectMessage', () => {
     expect(failure.stack?.split('\n    at ')[1]).toContain('expect-message.test.ts');
     for (let count = 0; count < 11; count += 1) await ask(alice, ['@bob.bot'], `number ${count}`);
     const { message } = await failureOf(service.expectMessage({ matching: /x/, timeout: 0 }));
-    expect(message).toContain('No message that matches /x/ came within 0 s.');
+    expect(message).toContain('No message that matches /x/ arrived within 0 s.');
     expect(message.split('\n')).toHaveLength(12);
     expect(message).toMatch(/"number 10"\n {2}… and 3 before them$/);
   });
@@ -112,10 +112,12 @@ describe('expectMessage', () => {
     expect((await first).message).toBe('oops');
     const reset = failureOf(service.expectMessage({ from: '@bob.bot' }));
     await service.reset();
-    expect((await reset).message).toContain('No message from @bob.bot had come when the service was reset. ');
+    expect((await reset).message).toContain('No message from @bob.bot had arrived when the service was reset. ');
     const closed = failureOf(service.expectMessage());
     await service.close();
-    expect((await closed).message).toBe('No message had come when the service was closed. No message was sent at all.');
+    expect((await closed).message).toBe(
+      'No message had arrived when the service was closed. No message was sent at all.',
+    );
     const after = await failureOf(service.expectMessage({ from: '@me.bot', timeout: '1h' }));
     expect(after.message).toBe('No message from @me.bot can come: this service was closed.');
     const misspelled = { form: '@bob.bot' } as object;

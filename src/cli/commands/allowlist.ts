@@ -247,7 +247,7 @@ const NO_KNOCKS = { messages: { ASP_NOT_OFFERED: 'The service does not keep the 
 
 export const knockList = command({
   path: 'knock list',
-  summary: 'list strangers refused under the policy hold, latest first',
+  summary: 'list strangers refused while the policy is hold, latest first',
   details:
     'To them, hold looks like allowlist. asp allowlist add lets one in, and asp block add keeps it out for good; both take it off this list. The texts come from strangers.',
   examples: [
@@ -267,7 +267,7 @@ export const knockList = command({
       { title: 'text', value: ({ text }) => text ?? '', isFlexible: true },
     ]);
     if (items.length === 0)
-      await context.output.note('No one is waiting. Only an agent with the policy hold remembers strangers.');
+      await context.output.note('No one is waiting. Only an agent whose policy is hold remembers strangers.');
   },
 });
 

@@ -58,7 +58,7 @@ export async function write<Name extends JsonOperation>(
 }
 
 /** The details of a command that uses `changeEach`. */
-export const MAY_BE_PARTIAL = 'Exit 10 means that only a part was done.';
+export const MAY_BE_PARTIAL = 'Exit 10 means that only part of it was done.';
 
 /** The objects of a command that changes one after the other, and how it says so. */
 interface Changing<Item> {
@@ -69,7 +69,7 @@ interface Changing<Item> {
 }
 
 /**
- * Changes one object after the other, and prints the results of the changes, also if a later one fails.
+ * Changes one object after the other, and prints the results of the changes, even if a later one fails.
  * @throws CliError `ASP_PARTIAL` for a failure after the first change, or the failure itself if the command was stopped
  */
 export async function changeEach<Item>(

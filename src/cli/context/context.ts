@@ -77,7 +77,7 @@ export interface Context extends Surroundings {
   readonly prompts: Prompts;
   config(): Promise<Config>;
   /**
-   * Replaces the settings with what `change` makes of those that are stored now. No other command changes them meanwhile.
+   * Replaces the settings with what `change` makes of those that are stored now. No other command changes them in the meantime.
    * @throws CliError `ASP_CONFIG`
    */
   changeConfig(change: ConfigChange): Promise<{ readonly before: Config; readonly next: Config }>;

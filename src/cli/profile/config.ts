@@ -60,7 +60,7 @@ const program = (name: string) => ({
   },
 });
 
-/** The settings of a machine. Options and environment variables win over them. */
+/** The settings of a machine. Options and environment variables override them. */
 export const SETTINGS = {
   [LOCAL_AGENT_SETTING]: { about: 'the agent to act as at the local service', check: readHandle },
   timeout: {

@@ -18,7 +18,7 @@ export function childEnvironment(environment: Environment, more: Environment = {
 
 /**
  * Starts a program through code that passes on this process's own environment: our secrets are removed from it
- * meanwhile.
+ * in the meantime.
  */
 export async function withoutSecrets<Value>(start: () => Promise<Value>): Promise<Value> {
   const kept = SECRETS.flatMap((name): [string, string][] => {

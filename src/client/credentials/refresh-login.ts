@@ -92,7 +92,7 @@ export interface Refreshed {
 }
 
 /**
- * Renews an access token of a login: one process at a time, and only if no other process has done it meanwhile. The new
+ * Renews an access token of a login: one process at a time, and only if no other process has done it in the meantime. The new
  * refresh token is stored before anything is used. If a refresh token is refused, it is compared with the store again
  * before the login is declared ended; that is recorded, so that no later command asks again.
  * @throws RequestError `ASP_NO_CREDENTIAL`, `ASP_LOGIN_ENDED`, `ASP_STORE_…`, `ASP_DISCOVERY`, or a network error.

@@ -404,8 +404,8 @@ export type TailItem =
       readonly event: EventEnvelope;
       readonly isReplay: boolean;
       /**
-       * Names the stretch of the data's history that the event belongs to. Keep it beside the sequence and pass it back
-       * as `epoch`: then the tail can tell whether the service's data was restored meanwhile.
+       * Names the stretch of the data's history that the event belongs to. Store it with the sequence and pass it back
+       * as `epoch`: then the tail can tell whether the service's data was restored in the meantime.
        */
       readonly epoch?: string | undefined;
     }

@@ -313,7 +313,7 @@ export type ConnectionItem =
   | {
       readonly kind: 'open';
       readonly socket: LiveSocket;
-      /** Reports that a request beside the socket failed; the next connection takes it into account. */
+      /** Reports that a request outside the socket failed; the next connection takes it into account. */
       fail(error: RequestError): void;
     }
   | { readonly kind: 'reconnecting'; readonly attempt: number; readonly delayMs: number; readonly reason: string };
@@ -324,7 +324,7 @@ interface Failure {
 }
 
 /**
- * Connections to the event stream, one after the other, without end: request the next one when the last has ended. It
+ * Connections to the event stream, one after the other, forever: request the next one when the last has ended. It
  * waits for an unavailable service, at the start and later. Each connection has its own token; a token that the
  * service refused or ended is renewed. Between connections is a random delay, up to 1 s at first and up to 30 s after
  * repeated failures.

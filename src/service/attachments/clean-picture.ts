@@ -16,7 +16,7 @@ const PNG_SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex');
 const PNG_CHUNKS = new Set(['IHDR', 'PLTE', 'tRNS', 'gAMA', 'cHRM', 'sRGB', 'IDAT', 'IEND']);
 
 /**
- * A whole PNG or JPEG without what a camera or a program wrote beside the picture, such as places and names, except how
+ * A whole PNG or JPEG without what a camera or a program added to the picture, such as places and names, except how
  * the camera was held, and without anything after its end. Undefined: it is something else, damaged, or too large.
  */
 export function cleanPicture(bytes: Buffer): CleanPicture | undefined {

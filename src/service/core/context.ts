@@ -161,7 +161,7 @@ export interface ServiceContext {
   readonly meter: Meter;
   /** Undefined: no traces are exported. */
   readonly tracer?: Tracer | undefined;
-  /** Undefined: programs may write to each other without end. */
+  /** Undefined: programs may write to each other forever. */
   readonly loopGuard?: LoopGuard | undefined;
   /** What each message counts toward in addition, if a model sends it. */
   readonly messageBudget?: Budget | undefined;

@@ -163,7 +163,7 @@ export interface Calls {
 
 /** The current epoch of the data. */
 export interface Epoch {
-  /** The token that clients keep beside their cursors and send back. Opaque to them. */
+  /** The token that clients keep next to their cursors and send back. Opaque to them. */
   readonly token: string;
   /** When the data was last restored; 0 if never. */
   readonly restoredAt: number;

@@ -119,7 +119,7 @@ export interface Line {
   readonly turnsAhead: number;
 }
 
-/** A younger queue does not show how fast it moves: many calls may have come at once. */
+/** A younger queue does not show how fast it moves: many calls may have arrived at once. */
 const TELLS_AFTER_MS = 250;
 
 /** How long a call that comes now will wait, if the queue keeps moving as fast as it did for the first call in it. */

@@ -64,7 +64,7 @@ export const OPERATION_TEXT: Readonly<Record<Operation, OperationText>> = {
   listAllowlist: text('trust', 'Read the allowlist'),
   addToAllowlist: text('trust', 'Add to the allowlist'),
   removeFromAllowlist: text('trust', 'Remove from the allowlist'),
-  listKnocks: text('trust', 'List the strangers that were refused, under the policy hold'),
+  listKnocks: text('trust', 'List the strangers that were refused while the policy was hold'),
   dismissKnock: text('trust', 'Dismiss a refused stranger'),
   listBlocks: text('trust', 'List the agents that the acting agent blocks'),
   blockAgent: text('trust', 'Block an agent'),

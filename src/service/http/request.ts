@@ -264,7 +264,7 @@ export async function readBytes(request: IncomingMessage): Promise<Buffer> {
   const tooLarge = (): ServiceError =>
     new ServiceError('VALIDATION_ERROR', `The body is larger than ${MESSAGE_BODY_MAX_BYTES} bytes.`, { status: 413 });
   if (Number(request.headers['content-length'] ?? 0) > MESSAGE_BODY_MAX_BYTES) throw tooLarge();
-  // It may have waited for its turn, and if the body broke off meanwhile, no event would report its end.
+  // It may have waited for its turn, and if the body broke off in the meantime, no event would report its end.
   if (request.destroyed) throw incomplete();
   return await new Promise<Buffer>((resolve, reject) => {
     // Each chunk is part of a larger buffer of its connection, which a slow body would keep. Unwritten memory costs

@@ -381,7 +381,7 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     title: 'Read events',
     description:
       'Reads events (messages, invitations, joins, ends) of one session after a cursor, or of the next session with events that this agent has not received. ' +
-      'Returns them with next_cursor: pass it as after of the next read, also to confirm that they have arrived; has_more says that there are more now. Long messages are truncated and say how to get the rest. With wait_s it waits for new events.',
+      'Returns them with next_cursor: pass it as after to the next read, which also confirms that they have arrived; has_more says that there are more now. Long messages are truncated and say how to get the rest. With wait_s it waits for new events.',
     effect: 'reads',
     input: READ_INPUT,
     output: EventPage,

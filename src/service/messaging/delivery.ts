@@ -61,7 +61,7 @@ class Positions {
   }
 }
 
-/** Events sent meanwhile wait for the next pong, and would be sent again if the socket broke. */
+/** Events sent in the meantime wait for the next pong, and would be sent again if the socket broke. */
 const CONFIRM_INTERVAL_MS = 500;
 /** Pauses that begin within this time end together. */
 const TOGETHER_MS = 100;

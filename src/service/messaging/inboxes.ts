@@ -25,7 +25,7 @@ const RETRY_MS = 1_000;
 /** For each row of a page. Other writes wait for a transaction, so it changes no more than necessary. */
 const INBOXES_PER_ROW = 2.5;
 
-/** How many inboxes one statement changes. On SQLite the event loop stands still meanwhile. */
+/** How many inboxes one statement changes. On SQLite it blocks the event loop. */
 function inboxesPerStep({ isExclusive, pageRows }: Database): number {
   return isExclusive ? pageRows : pageRows * INBOXES_PER_ROW;
 }
@@ -257,7 +257,7 @@ interface Ahead {
 /**
  * Distributes the next events of large sessions in steps, each in its own transaction, before the transaction that takes
  * these events. They are read once, so new events of a session that never pauses do not put off the end, and all its
- * members get as far. An agent that joins or leaves meanwhile does so in a later event. If the process dies, the next
+ * members get as far. An agent that joins or leaves in the meantime does so in a later event. If the process dies, the next
  * one starts over.
  */
 async function spreadAhead(database: Database, limit: number): Promise<Ahead> {

@@ -352,7 +352,7 @@ function createBeat({ clock, database }: ServiceContext, processId: string, { so
 /**
  * Finds dead processes: those that were checked often enough without a new heartbeat. It counts checks instead of
  * comparing times, because the clocks of others may differ, and because a process that was itself frozen has not heard
- * from them meanwhile. A check counts only if this process has written a heartbeat since the last one: otherwise the
+ * from them in the meantime. A check counts only if this process has written a heartbeat since the last one: otherwise the
  * others may be unable to write theirs, too.
  */
 function createRollCall(processId: string) {

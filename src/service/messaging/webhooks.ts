@@ -50,7 +50,7 @@ export function refuseUrl({ settings }: WebhooksContext, url: string): string | 
 /**
  * Sets the webhook of an agent. Nothing but a test is sent until its receiver has answered one. Throws VALIDATION_ERROR
  * for an address or a secret that cannot be used, and FEATURE_NOT_AVAILABLE if the service calls no webhooks. The caller
- * holds the lock of the agent, so that it is not removed meanwhile.
+ * holds the lock of the agent, so that it is not removed in the meantime.
  */
 export async function putWebhookOf(
   context: WebhooksContext,

@@ -121,7 +121,7 @@ export function createTokenVerifier(context: VerifierContext, keys: SigningKeys)
     putLast(cache, cacheKey, cached, CACHE_MAX_SIZE);
     return cached;
   };
-  /** Calls that bring the same token meanwhile share the check of its signature. */
+  /** Calls that bring the same token in the meantime share the check of its signature. */
   const check = (cacheKey: string, token: string, expected: Expected): Promise<CachedToken> => {
     const known = checking.get(cacheKey);
     if (known !== undefined) return known;

@@ -26,7 +26,7 @@ export interface PresentedClient {
 
 /**
  * Reads the client from HTTP Basic or from the form (RFC 6749 §2.3.1). Two methods at once are a malformed request. A
- * `client_id` in the form beside Basic is not a method, and many libraries send it.
+ * `client_id` in the form in addition to Basic is not a method, and many libraries send it.
  */
 export function readPresentedClient(authorization: string | undefined, parameters: Parameters): PresentedClient {
   const id = parameters.one('client_id');

@@ -27,7 +27,7 @@ export function isForAccount(scopes: readonly Scope[]): boolean {
 }
 
 /**
- * The scopes of an authorization request that a person is asked for. Unknown ones are dropped, and account scopes beside
+ * The scopes of an authorization request that a person is asked for. Unknown ones are dropped, and account scopes along with
  * an agent's, because many clients ask for every scope they find in the metadata. Without any, the client's agent scopes.
  */
 export function chooseScopes(requested: string | undefined, registered: readonly Scope[]): readonly Scope[] {

@@ -302,7 +302,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   const familyId = createFamilyId(context);
   // Another use would have waited for the lock, so the code was removed, as by a change of the password.
   if (!(await useAuthorizationCode(transaction, code.code_hash, now, familyId)))
-    throw invalidGrant('removed meanwhile');
+    throw invalidGrant('removed in the meantime');
   const refreshToken = await startFamily(context, transaction, familyId, {
     ...code,
     ...from,
@@ -378,9 +378,10 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   if (grantee === undefined) throw invalidRefresh('account or agent was removed, or is suspended');
   await takeFromLimit(context, client, family.account_id);
 
-  if (!(await markRefreshTokenRotated(transaction, family.token_hash, now))) throw invalidRefresh('removed meanwhile');
+  if (!(await markRefreshTokenRotated(transaction, family.token_hash, now)))
+    throw invalidRefresh('removed in the meantime');
   if (!(await markRefreshFamilyUsed(transaction, family.id, now, from)))
-    throw invalidRefresh('family was revoked meanwhile');
+    throw invalidRefresh('family was revoked in the meantime');
   return {
     kind: 'granted',
     granted: {

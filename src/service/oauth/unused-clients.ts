@@ -9,7 +9,7 @@ export const UNUSED_CLIENT_KEPT_MS = 30 * 24 * 60 * 60 * 1000;
  * have many.
  */
 const UNUSED_CLIENTS_MAX = 10_000;
-/** How long a person surely has to approve a new client. */
+/** A person has at least this long to approve a new client. */
 const UNUSED_CLIENT_SAFE_MS = 60 * 60 * 1000;
 const ROOM = 100;
 

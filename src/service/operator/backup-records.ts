@@ -20,7 +20,7 @@ export async function readBackupRecords(directory: string): Promise<readonly Bac
 }
 
 /**
- * Remembers a backup beside the data, because a program that makes one cannot write to the database of a service that
+ * Remembers a backup next to the data, because a program that makes one cannot write to the database of a service that
  * is running, and works without a service too. Two at the same moment may leave one record: they are equally old.
  */
 export async function recordBackup(directory: string, record: BackupRecord): Promise<void> {

@@ -44,7 +44,7 @@ export interface Backup {
 
 type Archive = Omit<Backup, 'isRecorded'>;
 
-/** Saves the data, and remembers beside them that it did, or failed. */
+/** Saves the data, and records next to it that it did, or failed. */
 export async function createBackup(options: BackupOptions): Promise<Backup> {
   const record = async (outcome: string, made?: Archive): Promise<boolean> => {
     if (!(await exists(join(options.directory, DATABASE_FILE)))) return false;
@@ -66,7 +66,7 @@ export async function createBackup(options: BackupOptions): Promise<Backup> {
 /**
  * Writes a tar archive with a snapshot of the data: the database, then its attachments, which never change. The archive
  * is complete and on disk before it gets its name (D-64). Everything is written with `writeFile`: `write` may write only
- * a part and not fail, for example the last that fits on a disk.
+ * part of it and not fail, for example the last that fits on a disk.
  */
 async function makeArchive(options: BackupOptions): Promise<Archive> {
   const file = resolve(options.file);
@@ -110,7 +110,7 @@ const LEFTOVER_AFTER_MS = 60 * 60_000;
 const RANDOM_LENGTH = 6;
 
 /**
- * Removes what killed backups to the same file left beside it: a nightly one would otherwise fill the disk. Nothing in
+ * Removes what killed backups to the same file left next to it: a nightly one would otherwise fill the disk. Nothing in
  * such a folder has changed since `beforeMs`.
  */
 async function removeLeftovers(folder: string, prefix: string, beforeMs: number): Promise<void> {
@@ -207,7 +207,7 @@ export interface Restored {
 }
 
 /**
- * Restores a backup into `directory`, which must be empty and is created if necessary. The data is unpacked beside it
+ * Restores a backup into `directory`, which must be empty and is created if necessary. The data is unpacked next to it
  * and checked there: the database for integrity and version, each attachment against its row.
  */
 export async function restoreBackup(file: string, directory: string): Promise<Restored> {

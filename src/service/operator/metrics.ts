@@ -264,7 +264,7 @@ function createLook(
   const size = gauge('asp_database_bytes', 'Size of the database.');
   const waiting = gauge('asp_database_waiting', 'Calls that wait for a connection, or for their turn to commit.');
   const connections = gauge('asp_database_connections', 'Connections to PostgreSQL.', ['pool', 'state']);
-  const most = gauge('asp_database_connections_max', 'The most connections to PostgreSQL.', ['pool']);
+  const most = gauge('asp_database_connections_max', 'Maximum number of connections to PostgreSQL.', ['pool']);
   const line = gauge('asp_bus_connected', 'Whether the connection for notifications is up.', ['bus']);
   const behind = gauge('asp_backlog_events', 'Events that are not in inboxes or the search index yet.', ['queue']);
   const age = gauge('asp_backlog_oldest_seconds', 'Age of the oldest of them. 0: there are none.', ['queue']);

@@ -19,7 +19,7 @@ export interface MigrationPlan {
   readonly inTheWay: number;
 }
 
-/** Lists the steps that the data lacks. Changes nothing, and may run beside a service. */
+/** Lists the steps that the data lacks. Changes nothing, and may run while a service does. */
 export async function planMigration(location: DataLocation, migrations = MIGRATIONS): Promise<MigrationPlan> {
   const target = versionAfter(migrations);
   const none = { version: undefined, target, steps: [], inTheWay: 0 };

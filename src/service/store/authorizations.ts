@@ -231,7 +231,7 @@ export async function markRefreshFamilyUsed(
 
 /**
  * Removes the successor and makes its parent valid again, unless the successor was used or the family revoked
- * meanwhile.
+ * in the meantime.
  */
 export async function undoRotation(
   transaction: Transaction,

@@ -41,7 +41,7 @@ export function decodeCursor<const Start extends Position>(
   const isIntact =
     decoded.toString('base64url') === cursor && text.slice(0, CHECK_LENGTH) === computeCheck(scope, position);
   const read = isIntact ? parseIfJson(position) : undefined;
-  if (!isAlike(read, start)) throw new ServiceError('VALIDATION_ERROR', 'The cursor is not one of this list.');
+  if (!isAlike(read, start)) throw new ServiceError('VALIDATION_ERROR', 'The cursor does not belong to this list.');
   return read;
 }
 

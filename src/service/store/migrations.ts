@@ -27,7 +27,7 @@ export type Step = {
       readonly columns: string;
     }
   | {
-      /** Changes rows in the order of this key, a page at a time. Rows that services write meanwhile may be left. */
+      /** Changes rows in the order of this key, a page at a time. Rows that services write in the meantime may be left. */
       readonly kind: 'fill';
       readonly key: string;
       /** `day = created_at / 86400000` */

@@ -415,7 +415,7 @@ export async function restartAbsences(transaction: Transaction, agentId: string,
   await transaction.run('UPDATE absence SET since = $2 WHERE agent_id = $1', agentId, since);
 }
 
-/** False: another service has handled it, or it began again meanwhile. */
+/** False: another service has handled it, or it began again in the meantime. */
 export async function deleteAbsence(
   transaction: Transaction,
   { agent_id: agentId, session_id: sessionId, since }: AbsenceRow,

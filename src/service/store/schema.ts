@@ -264,7 +264,7 @@ const SCHEMA: readonly Statement[] = [
   `CREATE INDEX inbox_by_state ON inbox (agent_id, session_state, changed_at, session_id)`,
   `CREATE INDEX inbox_pending ON inbox (agent_id, session_id) WHERE is_pending = 1`,
 
-  // A position is never used again, also when the last event is deleted.
+  // A position is never used again, even when the last event is deleted.
   eventTable({
     sqlite: 'INTEGER PRIMARY KEY AUTOINCREMENT',
     postgres: 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY',

@@ -265,7 +265,7 @@ function rollBack(prepared: PreparedConnection): void {
   try {
     if (prepared.connection.isTransaction) prepared.prepare('ROLLBACK').run();
   } catch {
-    // BEGIN of the next group fails while this transaction is open, so nothing is acknowledged or read meanwhile.
+    // BEGIN of the next group fails while this transaction is open, so nothing is acknowledged or read in the meantime.
   }
 }
 
@@ -404,7 +404,7 @@ export async function openSqlite(
   }
 }
 
-/** SQLite keeps both files beside a database in use: if a killed process left one of them, it also left the other. */
+/** SQLite keeps both files next to a database in use: if a killed process left one of them, it also left the other. */
 function refuseMissingLog(path: string): void {
   const [log, index] = [`${path}-wal`, `${path}-shm`];
   if (!existsSync(path) || existsSync(log) || !existsSync(index)) return;
@@ -519,7 +519,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
 }
 
 /**
- * Reads that wait for their turn share one snapshot, which begins after all of them have come: to begin and end one
+ * Reads that wait for their turn share one snapshot, which begins after all of them have arrived: to begin and end one
  * costs as much as a small read.
  */
 function createSharedReads({ prepared, turns }: Lane): Work['read'] {

@@ -179,7 +179,7 @@ export type WebhookResult = Pick<
   'is_test_due' | 'next_at' | 'failures' | 'failing_since' | 'failure' | 'answered_at' | 'off_at'
 >;
 
-/** Ends a claim, and lets the owner be notified if the webhook is off. If the owner has changed the webhook meanwhile, only the claim ends, and the change is tried at once. */
+/** Ends a claim, and lets the owner be notified if the webhook is off. If the owner has changed the webhook in the meantime, only the claim ends, and the change is tried at once. */
 export async function releaseWebhook(
   transaction: Transaction,
   claim: ClaimedWebhook,

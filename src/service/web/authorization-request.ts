@@ -70,7 +70,7 @@ export async function readAuthorizationRequest(
   }
 }
 
-/** Checked again when a person has answered: the client may have been removed meanwhile. */
+/** Checked again when a person has answered: the client may have been removed in the meantime. */
 export async function requireClient(query: Query, clientId: string | undefined): Promise<OAuthClientRow> {
   const client = clientId === undefined ? undefined : await findOAuthClient(query, clientId);
   if (client === undefined) {
@@ -116,7 +116,7 @@ const CHECKS: readonly Check[] = [
       !CODE_CHALLENGE.test(challenge) ||
       parameters.one('code_challenge_method') !== 'S256'
     ) {
-      throw new OAuthError('invalid_request', 'An S256 code_challenge is needed.');
+      throw new OAuthError('invalid_request', 'An S256 code_challenge is required.');
     }
   },
 ];

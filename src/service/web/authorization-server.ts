@@ -233,6 +233,6 @@ export async function sweep(context: ServiceContext): Promise<void> {
     await deleteShareLinksExpiredBefore(transaction, now);
     await deleteRefreshFamiliesUnusedSince(transaction, now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000 - DAY_MS);
   });
-  // In pages: nothing else can write meanwhile.
+  // In pages: nothing else can write in the meantime.
   while ((await deletePage(context, now)) === UNUSED_CLIENT_PAGE);
 }

@@ -13,7 +13,7 @@ export interface Graph {
   readonly series: readonly Series[];
   /** A value, for people. */
   readonly format: (value: number) => string;
-  /** Beside the title. */
+  /** Next to the title. */
   readonly remark?: Html | string | undefined;
   /** When the first value begins, and which time the latest one stands for. */
   readonly since: string;

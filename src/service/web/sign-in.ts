@@ -436,7 +436,7 @@ async function enter(
 ): Promise<FastifyReply> {
   if (await enterAs(server, reply, sent.browser, account, passkeyName))
     return goOn(reply, sent, readReturnAddress(sent.form.one('return_to')));
-  const message = 'This account has changed while you signed in. Sign in again.';
+  const message = 'This account changed while you were signing in. Sign in again.';
   return showAgain(server, reply.code(403), sent, {
     form: 'sign-in',
     mistakes: [{ message }],

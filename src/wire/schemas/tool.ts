@@ -241,7 +241,7 @@ export const MESSAGE_CHARS_DEFAULT = 8_000;
 /** Enough for the largest message. */
 const MESSAGE_CHARS_MAX = 300_000;
 
-/** What a tool that reads events takes, beside a session and a cursor. */
+/** What a tool that reads events takes, besides a session and a cursor. */
 export const READ_MEMBERS = {
   limit: z.optional(z.int().check(z.minimum(1), z.maximum(READ_LIMIT_MAX))),
   others_only: z.optional(z.boolean().check(about('leave out events of this agent itself'))),

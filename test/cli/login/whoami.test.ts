@@ -83,7 +83,7 @@ describe('The acting agent, its source, and its token', () => {
     expect(chosen(layers)).toEqual(['local service', 'profile local', 'stored login']);
   });
 
-  it('whoami --explain: a flag wins over the environment, the folder, and the profile, in this order', async () => {
+  it('whoami --explain: a flag overrides the environment, which overrides the folder, which overrides the profile', async () => {
     const folder = join(home.directory, 'project');
     mkdirSync(folder);
     writeFileSync(join(folder, '.asp.json'), '{"profile":"local","agent":"@alice.bot"}');

@@ -23,7 +23,7 @@ describe('asp serve migrate', () => {
     expect(existsSync(data)).toBe(false);
   });
 
-  it('finds nothing to do in data of its own version; --plan also does beside a running service', async () => {
+  it('finds nothing to do in data of its own version; --plan also does while a service is running', async () => {
     const service = await startServe(home);
     const plan = await home.asp(['serve', 'migrate', '--plan', '--data', data, '--json']);
     expect(json(plan.stdout), plan.stderr).toEqual({ data, ...facts, is_plan: true });

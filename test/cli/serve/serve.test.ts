@@ -203,7 +203,7 @@ describe('asp serve starts', () => {
     ['ends', 'SIGINT'],
     ['is killed', 'SIGKILL'],
   ] as const)(
-    'a second service is "local" until it %s, and meanwhile the first one is still found by its address',
+    'a second service is "local" until it %s, and in the meantime the first one is still found by its address',
     async (_, signal) => {
       const first = serve('--seed', 'a.one');
       const [, url = ''] = await first.until('stdout', /^(http:\S+)$/m);

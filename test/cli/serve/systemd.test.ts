@@ -57,7 +57,7 @@ describe.skipIf(!hasSystemd)('asp serve under systemd', () => {
 
   it('notifies the watchdog at least twice per interval until it stops', async () => {
     const running = serve({ NOTIFY_SOCKET: notifySocket, WATCHDOG_USEC: '400000' });
-    await until('three reports have come', async () => lines().length >= 4);
+    await until('three reports have arrived', async () => lines().length >= 4);
     running.kill('SIGTERM');
     await running.ended;
     const [first, ...rest] = lines();
@@ -104,7 +104,7 @@ describe.skipIf(!hasSystemd)('asp run under systemd', () => {
     await running.until('stderr', /Waiting until it runs|Retrying until it works/);
     expect(lines()).toEqual([]);
     const again = await startServe(home, [], service.url);
-    await until('two reports have come', async () => lines().length >= 3, 60_000);
+    await until('two reports have arrived', async () => lines().length >= 3, 60_000);
     running.kill('SIGTERM');
     expect(await running.ended).toMatchObject({ status: 0 });
     const [first, ...rest] = lines();

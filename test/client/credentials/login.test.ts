@@ -196,7 +196,7 @@ describe('the refresh token of a login', () => {
 
 // test/acceptance/refresh.test.ts does the same with 20 real programs.
 describe('six processes with one login', () => {
-  it('send exactly one token request, also after it is refused, and all succeed', async () => {
+  it('send exactly one token request, even after it is refused, and all succeed', async () => {
     await signIn(service, place.context, HANDLE);
     const program = await bundleProgram('test/support/programs/use-login.ts');
     for (let round = 0, rejected = ''; round < 2; round += 1) {

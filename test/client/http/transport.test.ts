@@ -56,7 +56,7 @@ const LATE_SERVER = `
 `;
 
 describe('a program that was suspended', () => {
-  it('accepts an answer that arrived meanwhile, no matter how late', async () => {
+  it('accepts an answer that arrived in the meantime, no matter how late', async () => {
     const shared = new Int32Array(new SharedArrayBuffer(8));
     const late = new Worker(LATE_SERVER, { eval: true, workerData: shared });
     try {

@@ -51,12 +51,12 @@ describe.skipIf(reason !== undefined)('a failover that loses the last acknowledg
         item.kind === 'event' && item.event.type === 'session.message' ? [field(item.event, 'payload.content')] : [],
       );
     const { sequence: kept } = await alice.mustSend(session, 'kept');
-    await until('the first has come', async () => contents().includes('kept'));
+    await until('the first has arrived', async () => contents().includes('kept'));
 
     // From here on, the standby receives nothing.
     await standby.crash();
     for (let i = 1; i <= 5; i += 1) await alice.mustSend(session, `lost ${i}`);
-    await until('they have come', async () => contents().includes('lost 5'));
+    await until('they have arrived', async () => contents().includes('lost 5'));
     await primary.crash();
     await standby.restartImmediately();
     await standby.promote();
@@ -67,7 +67,7 @@ describe.skipIf(reason !== undefined)('a failover that loses the last acknowledg
     await until('it writes again', () => send('new 1'), PATIENCE_MS);
     expect(await send('new 2')).toBe(true);
 
-    await until('what is new has come', async () => contents().includes('new 2'), PATIENCE_MS);
+    await until('the new lines have arrived', async () => contents().includes('new 2'), PATIENCE_MS);
     expect(contents()).toEqual(['kept', ...[1, 2, 3, 4, 5].map((i) => `lost ${i}`), 'new 1', 'new 2']);
     expect(items).toContainEqual(
       expect.objectContaining({ kind: 'restored', sessionId: session, after: kept, from: kept + 5 }),

@@ -151,7 +151,7 @@ export class SessionLog {
     return part !== undefined && (sequence <= part.sawThrough || part.sawAlone.has(sequence));
   }
 
-  /** Returns what this agent may see now (the eligibility table), or undefined if it takes no part in the session. */
+  /** Returns what this agent may see now (the eligibility table), or undefined if it is not in the session. */
   visibleTo(handle: string): number[] | undefined {
     const part = this.parts.get(handle);
     if (part === undefined) return undefined;

@@ -517,10 +517,10 @@ describe('Search › messages of an account', () => {
       await stage.create(bob, { invite: [alice.handle], initial_message: { content: 'heron before' } }),
     ).session_id;
     await say(bob, apart, 'heron apart');
-    await say(bob, asked, 'heron meanwhile');
+    await say(bob, asked, 'heron in the meantime');
     await expectBoth('heron', []);
     must(await stage.join(alice, asked));
-    await expectBoth('heron', ['heron meanwhile', 'heron before']);
+    await expectBoth('heron', ['heron in the meantime', 'heron before']);
   });
 
   it('finds what an agent saw before it left or was blocked, and nothing later', async () => {

@@ -250,7 +250,7 @@ describe('POST /revoke', () => {
     expect(outcome(await rotate(refreshToken))).toEqual([200, 'ok']);
   });
 
-  it('leaves no token of the family valid, no matter what is refreshed meanwhile', async () => {
+  it('leaves no token of the family valid, no matter what is refreshed in the meantime', async () => {
     for (let round = 0; round < 20; round += 1) {
       const { refreshToken } = await desk.login(desk.clientId);
       const [refreshed] = await Promise.all([rotate(refreshToken), revoke(desk.place, desk.clientId, refreshToken)]);

@@ -356,7 +356,7 @@ describe.skipIf(reason !== undefined)(`of an agent with a socket at each service
     cutter.targetPort = 1;
     cutter.cutAll('reset');
     await until('the service has noticed', async () => said[1].count('bus_down') > downs);
-    // Other events are committed meanwhile, and the polls of the second service find them.
+    // Other events are committed in the meantime, and the polls of the second service find them.
     for (const startedAt = performance.now(); performance.now() - startedAt < HELD_UP_MS; ) {
       await alice.mustSend(heard, 'meanwhile');
       clockOfTwo.advance(1_000);

@@ -338,7 +338,7 @@ describe('A connected application', () => {
     await proxied.close();
   });
 
-  it('says from which network and with which program it last got a token, also in the export', async () => {
+  it('says from which network and with which program it last got a token, and so does the export', async () => {
     const uma = await stage.enter('uma');
     const { clientId, refreshToken } = await stage.connect(uma, 'laptop');
     const { tokenUrl: url, baseUrl: resource } = stage.desk.place;

@@ -219,16 +219,16 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
       const isOut = page.locator('#live[data-state="signed-out"]');
       await page.context().clearCookies();
       await page.locator('#text').fill('a draft');
-      await bob.mustSend(session, 'said meanwhile');
+      await bob.mustSend(session, 'said in the meantime');
       await isOut.waitFor();
       await signIn(bob);
       // The first answer may have been on its way before.
       for (let answers = 0; answers < 2; answers += 1)
         await page.waitForResponse((answer) => answer.url().includes('/live?account') && answer.status() === 401);
-      expect([await page.getByText('said meanwhile').count(), await isOut.count()]).toEqual([0, 1]);
+      expect([await page.getByText('said in the meantime').count(), await isOut.count()]).toEqual([0, 1]);
       await page.context().clearCookies();
       await signIn(alice);
-      await untilSaid(page, 'said meanwhile');
+      await untilSaid(page, 'said in the meantime');
       await page.locator('#live[data-state="on"]').waitFor();
       await bob.mustSend(session, 'said later');
       await untilSaid(page, 'said later');
@@ -703,7 +703,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
         const more = await sequencesOn(page);
         expect(more[0]).toBeGreaterThan(1);
         expect(more).toEqual(upTo(more.at(-1) ?? 0).slice((more[0] ?? 0) - 1));
-        // The reader is still where the page stopped, not at what has come since.
+        // The reader is still where the page stopped, not at later messages.
         expect(await isLastVisible(page)).toBe(false);
 
         await until(

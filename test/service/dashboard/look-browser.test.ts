@@ -134,7 +134,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await alice.post(`/agents/${alice.owner}/${alice.name}/allowlist`, { entries: [bob.handle] });
     const invited = await bob.mustCreate({ invite: [alice.handle], topic: 'An invitation' });
     const owner = await stage.enterLocally(alice.owner);
-    // Nothing calls it: the clock of the stage stands still.
+    // Nothing calls it: the clock of the stage does not move.
     await owner.press(`/dashboard/agents/${alice.name}/webhook`, /^set webhook$/i, {
       url: `https://hooks.example/${'w'.repeat(600)}`,
     });

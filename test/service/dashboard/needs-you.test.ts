@@ -536,7 +536,7 @@ describe('A question on the Needs you page', () => {
     expect((await pressOn(owner, joined, /^yes/i)).text).toContain('Your answer was sent.');
   });
 
-  it('stays text with its topic and choices, also in the list of sessions, a search, a printed and a shared session', async () => {
+  it('stays text with its topic and choices, even in the list of sessions, a search, a printed and a shared session', async () => {
     const attacks = [
       '<script>alert(1)</script>',
       '"><img src=x onerror=alert(1)>',

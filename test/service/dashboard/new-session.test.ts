@@ -159,7 +159,7 @@ describe('The download of a session', () => {
     expect([text.includes('for all'), text.includes('after it left')]).toEqual([true, false]);
   });
 
-  it('has what the page that leads to it shows, also if that is the view of one agent', async () => {
+  it('has what the page that leads to it shows, even if that is the view of one agent', async () => {
     const session = await bob.mustCreate({ invite: [mine.handle] });
     await mine.mustJoin(session);
     const sister = await createActor(stage.desk.place, stage.operator, 'sister', { owner: mine.owner });

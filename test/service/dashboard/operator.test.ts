@@ -312,14 +312,14 @@ describe('The overview', () => {
     const socket = await other.mustConnect();
     for (let count = 0; count < 3; count += 1) await one.mustSend(session, [{ type: 'text', text: 'x' }]);
     await expect
-      .poll(async () => numbersOf(await graph('Events sent over sockets a minute'))[0], { timeout: 20_000 })
+      .poll(async () => numbersOf(await graph('Events sent over sockets per minute'))[0], { timeout: 20_000 })
       .toBeGreaterThanOrEqual(3);
     expect(numbersOf(await graph('Open sockets'))[0]).toBe(1);
     expect(numbersOf(await graph('Requests a minute'))[0]).toBeGreaterThanOrEqual(4);
     expect((await olga.open(AREA)).text).toMatch(/Processes \w{26} 1 socket\b.* This one/);
     const browser = openBrowser();
     await signIn(browser, await browser.open(`${stage.web}/oauth/sign-in`), { ...eve, password: 'not the password' });
-    expect(numbersOf(await graph('Failed sign-ins a minute'))[0]).toBe(1);
+    expect(numbersOf(await graph('Failed sign-ins per minute'))[0]).toBe(1);
     await socket.close();
   });
 });

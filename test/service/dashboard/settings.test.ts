@@ -267,8 +267,8 @@ describe('Downloading all data', () => {
       return startPost(`${stage.web}${SETTINGS}/export`, { cookie }, formBody({ csrf }));
     };
     const [slow, cut] = [await download(), await download()];
-    await main.mustSend(session, 'said meanwhile');
-    expect(JSON.parse(await textOf(slow)).sessions[0].events.at(-1).payload.content).toBe('said meanwhile');
+    await main.mustSend(session, 'said in the meantime');
+    expect(JSON.parse(await textOf(slow)).sessions[0].events.at(-1).payload.content).toBe('said in the meantime');
     await ada.press('/dashboard/agents', /^sign out$/i);
     await expect(textOf(cut)).rejects.toThrow();
   });

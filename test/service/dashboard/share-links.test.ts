@@ -367,7 +367,7 @@ describe('A link to a session', () => {
     expect(text).not.toContain(link.slice(-43));
   });
 
-  it('can be made a hundred times by an account, also if forms arrive at once', async () => {
+  it('can be made a hundred times by an account, even if forms arrive at once', async () => {
     const session = await openSession();
     const csrf = await csrfOf(ada);
     for (let made = 0; made < 98; made += 1) {

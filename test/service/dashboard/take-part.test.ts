@@ -124,7 +124,7 @@ describe('A person who writes in a session', () => {
     expect(await messagesOf(session)).toHaveLength(60);
   });
 
-  it('keeps the text when their agent has left meanwhile', async () => {
+  it('keeps the text when their agent has left in the meantime', async () => {
     const session = await openSession();
     const page = await ada.open(at(session));
     await mine.mustEnd(session);

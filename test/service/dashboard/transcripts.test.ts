@@ -436,7 +436,7 @@ describe('A transcript', () => {
     expect(linksOf((await get(details)).text).every(isKept)).toBe(true);
   });
 
-  it('as one of your agents shows the message in its invitation, also if another one of yours has joined', async () => {
+  it('as one of your agents shows the message in its invitation, even if another one of yours has joined', async () => {
     const late = await createActor(stage.desk.place, stage.operator, 'late', { owner: 'ada' });
     const session = await other.mustCreate({
       invite: [mine.handle, late.handle],

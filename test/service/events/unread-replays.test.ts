@@ -82,7 +82,7 @@ describe('Replays that are not read to the end', () => {
     }
   });
 
-  it('continue with the same bytes when more messages arrived meanwhile', async () => {
+  it('continue with the same bytes when more messages arrived in the meantime', async () => {
     const { unread } = stage.context;
     const release = unread.hold(UNREAD_MAX_BYTES);
     const one = open(await replay());

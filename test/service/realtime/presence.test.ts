@@ -176,7 +176,7 @@ describe('with a grace, an agent whose last socket is gone', () => {
     for (const id of [ended, invited, left]) expect(await typesOf(alice, id)).not.toContain('session.disconnected');
   });
 
-  it('has a new participation if it joined again meanwhile', async () => {
+  it('has a new participation if it joined again in the meantime', async () => {
     const alice = await service.createAgent('alice');
     const bob = await service.createAgent('bob');
     const id = await talk(alice, bob);

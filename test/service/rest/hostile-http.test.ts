@@ -80,7 +80,7 @@ const MALFORMED: [what: string, bytes: () => string, status?: number][] = [
     400,
   ],
   ['an unknown coding', () => `POST /v1/sessions HTTP/1.1\r\nhost: ${host()}\r\ntransfer-encoding: gzip\r\n\r\n`, 400],
-  ['headers without end', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\n${'x: y\r\n'.repeat(10_000)}\r\n`, 431],
+  ['endless headers', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\n${'x: y\r\n'.repeat(10_000)}\r\n`, 431],
   ['a header of 32 KiB', () => `GET /health HTTP/1.1\r\nhost: ${host()}\r\nx: ${'y'.repeat(32_768)}\r\n\r\n`, 431],
   ['a path of 32 KiB', () => `GET /${'x'.repeat(32_768)} HTTP/1.1\r\nhost: ${host()}\r\n\r\n`, 431],
   [

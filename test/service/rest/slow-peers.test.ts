@@ -101,12 +101,12 @@ describe('An unread answer', () => {
     for (let step = 0; step < 40 && !slow.text().includes('"next_cursor"'); step += 1) {
       const before = slow.text().length;
       slow.socket.resume();
-      await until('some of it has come', async () => slow.text().length > before);
+      await until('some of it has arrived', async () => slow.text().length > before);
       slow.socket.pause();
       await passSeconds(25);
     }
     slow.socket.resume();
-    await until('all of it has come', async () => slow.text().includes('"next_cursor"'));
+    await until('all of it has arrived', async () => slow.text().includes('"next_cursor"'));
     const { json } = await alice.get(`/sessions/${id}/events?limit=1000`);
     expect(list(json, 'events')).toHaveLength(17);
     expect(field(json, 'next_cursor')).toBe('17');

@@ -75,7 +75,7 @@ describe('A claim of a session', () => {
     expect(await claim('two')).toMatchObject({ is_yours: true, is_done: false, attempt: 1 });
   });
 
-  it('records a message as done if its worker lost the claim meanwhile, and leaves the claim of the other one', async () => {
+  it('records a message as done if its worker lost the claim in the meantime, and leaves the claim of the other one', async () => {
     const next = await say('and?');
     await claim('one');
     stage.clock.advance(15_000);

@@ -57,6 +57,6 @@ it('finds what is sent from then on once it is on again', async () => {
   while (await indexMessages(context));
   const { messages } = await search(context);
   expect(messages[0]?.content).toBe('a third heron');
-  // SQLite reads the log from where it stopped; PostgreSQL has a queue, which nothing joined meanwhile.
+  // SQLite reads the log from where it stopped; PostgreSQL has a queue, which nothing joined in the meantime.
   expect(messages).toHaveLength(stage.database.isExclusive ? 3 : 1);
 });

@@ -381,7 +381,7 @@ describe('sessions', () => {
         ),
       );
 
-    it('a page ends before its limit if its sessions have very many participants, and says that more follow', async () => {
+    it('a page ends before its limit if its sessions have a lot of participants, and says that more follow', async () => {
       const account = await stage.addAccount('many');
       const host = await stage.addAgent(account, 'host');
       const handles: string[] = [];

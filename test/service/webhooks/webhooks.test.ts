@@ -164,7 +164,7 @@ describe('A webhook', () => {
     await socket.close();
   });
 
-  it('is tried again with growing pauses, and turned off after a day; setting it again sends what waited', async () => {
+  it('is tried again after longer and longer pauses, and turned off after a day; setting it again sends what waited', async () => {
     const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
     await set(bob, path);
     await becomes(bob, 'on');

@@ -71,7 +71,7 @@ function check(
 }
 
 /**
- * Writes bytes to `path`: first to a new file beside it, ignoring links, then atomically under its name. An existing
+ * Writes bytes to `path`: first to a new file next to it, ignoring links, then atomically under its name. An existing
  * file stays unless `isForced`; a link with that name is replaced, never followed.
  */
 export async function saveFile(

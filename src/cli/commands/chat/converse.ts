@@ -262,7 +262,7 @@ function toMessage({ isWithPerson }: Conversation, line: string): { content: str
 const describeUnsent = (count: number): string =>
   `Your last ${count === 1 ? 'line' : `${count} lines`} may not have been sent.`;
 
-/** If the person gives up meanwhile, says how much of what they typed may be lost. */
+/** If the person gives up in the meantime, says how much of what they typed may be lost. */
 async function whileSending<Result>(chat: Chat, signal: AbortSignal, sending: Promise<Result>): Promise<Result> {
   const { context, conversation } = chat;
   chat.isSending = true;

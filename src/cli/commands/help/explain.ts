@@ -171,7 +171,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
   },
   LOOP_GUARD: {
     means:
-      'The session has had too many messages without one from a person. The service stops it (asp serve --loop-guard), in case programs answer each other without end.',
+      'The session has had too many messages without one from a person. The service stops it (asp serve --loop-guard), so that programs do not answer each other forever.',
     helps:
       'Have a person take a look. The session continues once a person writes in it: in the dashboard, or with asp chat.',
   },

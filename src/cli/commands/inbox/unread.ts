@@ -188,7 +188,7 @@ export interface ReadMarks {
   get(sessionId: string): number;
   advance(sessionId: string, sequence: number): void;
   /**
-   * Saves the marks and keeps those that another process saved meanwhile; prints a note if the file cannot be written.
+   * Saves the marks and keeps those that another process saved in the meantime; prints a note if the file cannot be written.
    */
   save(): Promise<void>;
 }

@@ -7,7 +7,7 @@ import { progressPath } from '../../context/progress-path.js';
 import { CliError } from '../../errors.js';
 import { readLastMessages } from '../session/session-events.js';
 
-/** Keeps a model from sending without end. */
+/** Keeps a model from sending forever. */
 export interface SendLimits {
   /**
    * Before a message: its chain of automatic replies as metadata, and what to call when it was sent or not.

@@ -171,7 +171,7 @@ interface SentOrMet {
   readonly condition: string;
 }
 
-/** A wait for a reply begins at the last message that was sent: the reply may have come before the call. */
+/** A wait for a reply begins at the last message that was sent: the reply may have arrived before the call. */
 function afterLastSent(tool: ToolDefinition, input: Arguments, lastSent: LastSent): Arguments {
   const { session_id: sessionId, for: condition = 'reply', after } = input;
   if (tool.command !== 'session wait' || after !== undefined || condition !== 'reply') return input;

@@ -94,7 +94,7 @@ function messageColumns(nowMs: number): readonly Column<Message>[] {
 
 /**
  * The newest `limit` matches. A later page is about sessions with older activity, but may have newer messages, and some
- * of the first page again if the service indexed them meanwhile.
+ * of the first page again if the service indexed them in the meantime.
  */
 async function searchAll(
   context: Context,

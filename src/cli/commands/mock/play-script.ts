@@ -199,7 +199,7 @@ class Actor {
     await this.#report(id, 'a message', await persist(this.#context, signal, send));
   }
 
-  /** A change of the session, which someone else may have made impossible meanwhile. */
+  /** A change of the session, which someone else may have made impossible in the meantime. */
   async #settle(id: string, operation: 'joinSession' | 'leaveSession' | 'endSession'): Promise<void> {
     const { client, hard } = this.#agent;
     const { signal } = hard;
@@ -278,7 +278,7 @@ const Action = z.union(
         ),
         z.refine(
           ({ delay, metadata }) => delay === undefined || metadata === undefined,
-          'must have no metadata beside delay',
+          'must not have metadata with delay',
         ),
       ),
   ],
@@ -346,9 +346,7 @@ async function readScript(context: Context, path: string): Promise<readonly Rule
   const [broken] = errors;
   if (broken !== undefined || tree === undefined) {
     const what =
-      broken === undefined || source.trim() === ''
-        ? 'there is nothing in it'
-        : toWords(printParseErrorCode(broken.error));
+      broken === undefined || source.trim() === '' ? 'it is empty' : toWords(printParseErrorCode(broken.error));
     throw usageError(`${name}:${lineAt(source, broken?.offset ?? 0)} cannot be parsed as JSON: ${what}.`);
   }
   const check = <Schema extends z.ZodMiniType>(schema: Schema, value: unknown, at: Path): z.infer<Schema> => {

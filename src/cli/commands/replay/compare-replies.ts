@@ -232,8 +232,7 @@ interface Turn {
 async function openRecording(context: Context, name: string): Promise<Recording> {
   if (isFile(context, name)) {
     const me = context.globals.as ?? (await context.agent().catch(nothingChosen))?.handle;
-    if (me === undefined)
-      throw usageError('Nothing says whose replies are compared.', { why: 'name the agent with --as.' });
+    if (me === undefined) throw usageError('Whose replies should be compared?', { why: 'name the agent with --as.' });
     return { me, events: readEvents(context, name), isFile: true };
   }
   const sessionId = await findSession(context, readSessionName(name));
@@ -321,7 +320,7 @@ async function* listTurns(
     if (isThere) return;
     const handles = [...seen].slice(0, HANDLES_SHOWN).join(', ');
     if (handles === '') throw usageError('This recording has no messages.');
-    throw usageError(`${me} takes no part in this recording.`, { why: `it has ${handles}: name one with --as.` });
+    throw usageError(`${me} is not in this recording.`, { why: `it has ${handles}: name one with --as.` });
   };
   for await (const event of events) {
     count += 1;

@@ -44,7 +44,7 @@ export interface AcpAgentParts {
   readonly guard: CommandGuard;
   readonly environment: Readonly<Record<string, string>>;
   readonly findRelation: FindRelation;
-  /** Its sessions are kept beside the progress; undefined to keep nothing, and to open none ahead. */
+  /** Its sessions are kept next to the progress; undefined to keep nothing, and to open none ahead. */
   readonly progressPath: string | undefined;
   readonly hops: HopsFile;
   /** Ends the start. */

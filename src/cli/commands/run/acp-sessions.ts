@@ -34,7 +34,7 @@ export interface KeptSessions {
   put(sessionId: string, acpId: string): Promise<void>;
   /** The sessions used lately and their names in the program, latest first. */
   recent(): readonly (readonly [sessionId: string, acpId: string])[];
-  /** How long the program took to open the latest session, also in an earlier run. */
+  /** How long the program took to open the latest session, even in an earlier run. */
   openMs: number | undefined;
   /** What failed when it was opened ahead, or ended the program. Only a message that needs it opens it again. */
   readonly doubtful: Set<string>;

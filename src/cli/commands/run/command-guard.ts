@@ -123,7 +123,7 @@ function sendSignal(target: number, signal: NodeJS.Signals): void {
   try {
     process.kill(target, signal);
   } catch {
-    // It ended on its own meanwhile.
+    // It ended on its own in the meantime.
   }
 }
 

@@ -75,7 +75,7 @@ export interface AskingTurn {
   readonly calls: Map<string, CallFacts>;
   /** Aborts with the turn. */
   readonly signal: AbortSignal;
-  /** The turn's time stands still while another agent is asked. */
+  /** The clock of the turn stops while another agent is asked. */
   readonly limit: { pause(): void; resume(): void };
   allowed: number;
   refused: number;

@@ -17,7 +17,7 @@ import { CliError } from '../../errors.js';
 import { withFileLock } from '../../profile/file-lock.js';
 import { readEventsBack } from '../session/session-events.js';
 
-/** Keeps a coding agent from sending without end. */
+/** Keeps a coding agent from sending forever. */
 export interface AgentLimits {
   /**
    * Before a message; without a session, it begins one.

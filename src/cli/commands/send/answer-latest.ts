@@ -56,7 +56,7 @@ async function wantsToJoin(context: Context, sessionId: string, isConfirmed: boo
 async function findLatest(context: Context, sessionId: string, me: string): Promise<Message> {
   const isOthers = ({ sender }: Message): boolean => sender !== me;
   const { ASP_SESSION_ID: given, ASP_SEQUENCE: number } = context.environment;
-  // In a command of asp run, later messages may have arrived meanwhile. Each of them gets its own answer.
+  // In a command of asp run, later messages may have arrived in the meantime. Each of them gets its own answer.
   if (given === sessionId && number !== undefined && /^[1-9]\d{0,15}$/.test(number))
     for await (const message of readSessionMessages(context, sessionId, Number(number) - 1)) {
       if (message.sequence === Number(number) && isOthers(message)) return message;

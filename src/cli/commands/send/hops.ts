@@ -12,7 +12,7 @@ const HOPS_FILE_VARIABLE = 'ASP_HOPS_FILE';
 export async function findHops({ environment, globals }: Context): Promise<number | undefined> {
   const given = environment[HOPS_VARIABLE];
   const file = environment[HOPS_FILE_VARIABLE] ?? '';
-  // Repeating a command under its name must send the same bytes, also in a later turn.
+  // Repeating a command under its name must send the same bytes, even in a later turn.
   const isNamed = globals.once !== undefined || globals.idempotencyKey !== undefined;
   const isAsked = given === undefined && file !== '' && !isNamed;
   const text = isAsked ? await readIfPresent(file).catch(() => undefined) : given;

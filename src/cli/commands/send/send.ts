@@ -69,7 +69,7 @@ export const messageSend = command({
     'Prints the session id if it created one, otherwise the message id; with --wait, the reply.',
     '',
     'If a coding agent runs the command, the limits of asp reply --for-agent apply: an answer in a session that has had 20',
-    'of its messages without one from a person is refused with exit code 11, and so is its 201st message in an hour.',
+    'of its messages without one from a person is refused with exit code 11, and so is its 201st message within an hour.',
     'Messages in a session in which no one answers do not count, and --lines counts as one message.',
   ].join('\n'),
   arguments: ARGUMENTS,

@@ -294,7 +294,7 @@ export const serveAgentAdd = command({
       about: 'who can reach them (default open)',
       choices: ['open', 'allowlist', 'hold'],
     },
-    { flags: '--display-name <text>', about: 'display name, shown instead of the handle' },
+    { flags: '--display-name <text>', about: 'display name, shown next to the handle' },
   ],
   examples: [
     { line: 'asp serve agent add alice.bot', about: 'an agent that anyone here can reach' },

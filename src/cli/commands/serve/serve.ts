@@ -70,13 +70,13 @@ const OPTIONS = [
   },
   {
     flags: '--account-agents <n>',
-    about: 'maximum number of agents of an account that you do not trust (default 100)',
+    about: 'maximum number of agents for an account that you do not trust (default 100)',
   },
-  { flags: '--account-clients <n>', about: 'maximum number of clients with a secret of such an account (default 50)' },
-  { flags: '--account-storage <size>', about: 'maximum size of all attachments of such an account (default 2G)' },
+  { flags: '--account-clients <n>', about: 'maximum number of clients with a secret for such an account (default 50)' },
+  { flags: '--account-storage <size>', about: 'maximum size of all attachments for such an account (default 2G)' },
   {
     flags: '--account-sessions <n>',
-    about: 'maximum number of new sessions of such an account in an hour (default 300)',
+    about: 'maximum number of new sessions an hour for such an account (default 300)',
   },
   {
     flags: '--max-participants <n>',
@@ -117,7 +117,7 @@ const OPTIONS = [
   },
   {
     flags: '--drain-delay <duration>',
-    about: 'when asked to stop, fail /ready at once and serve this much longer, at most 1h (default 0s)',
+    about: 'when asked to stop, fail /ready at once and keep serving this much longer, at most 1h (default 0s)',
   },
   {
     flags: '--log <errors|text|json>',

@@ -66,14 +66,15 @@ function readFault(source: string, item: string, kind: string, amount: string): 
   if (kind === 'delay') {
     const [duration = '', often] = amount.split('@');
     const delayMs = durationMs(duration);
-    if (delayMs === undefined) throw refuse('a delay looks like delay:200ms, or delay:2s@10% for some of all calls.');
+    if (delayMs === undefined)
+      throw refuse('a delay looks like delay:200ms, or delay:2s@10% for a share of the calls.');
     return { kind, delayMs, rate: often === undefined ? ALWAYS : rate(often) };
   }
   if (kind === 'drop') {
     const afterMs = durationMs(amount);
     if (afterMs !== undefined) return { kind: 'expire', afterMs };
     if (parseRate(amount) === undefined)
-      throw refuse('sockets drop after a time (drop:1m) or after some of all events (drop:5%, drop:1/20).');
+      throw refuse('sockets drop after a time (drop:1m) or after a share of the events (drop:5%, drop:1/20).');
     return { kind, rate: rate(amount) };
   }
   throw refuse(`faults: ${KINDS}, each with a frequency: 429:10%.`);

@@ -70,7 +70,7 @@ async function runEchoAgent(client: Client, handle: string, signal: AbortSignal)
     try {
       await react(client, handle, item.event, signal);
     } catch (error) {
-      // The session may have ended meanwhile, or be at its limit; the next event is answered anyway.
+      // The session may have ended in the meantime, or be at its limit; the next event is answered anyway.
       if (signal.aborted || !(error instanceof RequestError)) throw error;
     }
   }

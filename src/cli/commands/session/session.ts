@@ -309,7 +309,7 @@ function unreachable(handles: readonly string[]): ErrorContext {
   return unreachableAgents(first, named, `Could not reach ${named}.`);
 }
 
-/** A change that needs no body, and how it is reported, also if nothing had to be changed. */
+/** A change that needs no body, and how it is reported, even if nothing had to be changed. */
 interface PlainChange {
   readonly operation: 'joinSession' | 'leaveSession' | 'endSession';
   readonly state: Change['state'];

@@ -169,7 +169,7 @@ export class AgentLines {
     const shown = news.message ?? news.invitation;
     if (shown === undefined) return this.#finish(sessionId, news);
     const relation = await this.findRelation(getHandle(shown));
-    // The agent may have joined meanwhile; the line then includes later events, too.
+    // The agent may have joined in the meantime; the line then includes later events, too.
     if (this.#waiting.get(sessionId) !== news) return;
     this.#waiting.delete(sessionId);
     await this.#print(this.#lineFor(shown, news, relation));

@@ -12,7 +12,7 @@ import { unusableFile } from '../../input.js';
 export interface CursorFile {
   readonly cursors: Readonly<Record<string, Cursor>>;
   /**
-   * Records, before an event is given to a command, that it was. Returns how many times it was, also by earlier tails;
+   * Records, before an event is given to a command, that it was. Returns how many times it was, including by earlier tails;
    * the record is in the file then.
    */
   begin(event: Pick<EventEnvelope, 'session_id' | 'event_id'>): Promise<number>;

@@ -20,7 +20,7 @@ import { type ConsumeEvent, createCommandRunner, createForwarder, createPrinter,
 import { type CursorFile, openCursorFile } from './cursor-file.js';
 import type { EventOptions } from './tail.js';
 
-/** Joins a session; the session may have ended meanwhile, which is not an error. */
+/** Joins a session; the session may have ended in the meantime, which is not an error. */
 async function join(context: Context, sessionId: string): Promise<void> {
   const client = await context.client();
   try {
@@ -216,7 +216,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
   let readyFile: ReadyFile | undefined;
   try {
     const { noteActivity, listen } = timers;
-    // First: what follows may wait for the service, and must not do so beside the file of a killed process.
+    // First: what follows may wait for the service, and must not do so while the file of a killed process is still there.
     readyFile = await openReadyFile(options.readyFile);
     const tail = await beginTail({ context, waiting, inTime, options, waits, readyFile, stop, noteActivity, listen });
     begun = tail;
@@ -238,7 +238,7 @@ async function followToEnd(context: Context, options: FollowOptions): Promise<En
     await readyFile?.remove();
     try {
       await begun?.lines?.close();
-      // Prints the events that it took, also when a signal or --count ends the tail.
+      // Prints the events that it took, even when a signal or --count ends the tail.
       await begun?.printer.flush();
     } finally {
       await begun?.cursorFile?.settle();

@@ -22,7 +22,7 @@ import { isSuccessful, type ReadBackups } from '../backup-records.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
 import { inArea, operatorOf, renderAreaPage } from './area.js';
 
-/** What the overview shows of the running service, beside its data. */
+/** What the overview shows of the running service, besides its data. */
 export interface OverviewSources {
   readonly status: Pick<OperatorStatus, 'version' | 'started_at'>;
   readonly health: { readonly processId: string; requireReady(): Promise<void> };
@@ -188,21 +188,21 @@ function renderRecent({ minutes }: Recent): Html {
     { title: 'Open sockets', about: 'Open sockets', series: usual((minute) => minute.sockets), format: formatCount },
     {
       title: 'Deliveries a minute',
-      about: 'Events sent over sockets a minute',
+      about: 'Events sent over sockets per minute',
       series: usual((minute) => minute.delivered),
       format: formatCount,
       remark: inAll(delivered),
     },
     {
       title: 'Refusals a minute',
-      about: 'Calls refused by a rate limit a minute',
+      about: 'Calls refused by a rate limit per minute',
       series: usual((minute) => minute.refusals),
       format: formatCount,
       remark: inAll(refusals),
     },
     {
-      title: 'Failed sign-ins a minute',
-      about: 'Failed sign-ins a minute',
+      title: 'Failed sign-ins per minute',
+      about: 'Failed sign-ins per minute',
       series: usual((minute) => minute.failedSignIns),
       format: formatCount,
       remark: inAll(signIns),

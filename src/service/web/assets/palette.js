@@ -43,7 +43,7 @@ document.addEventListener('DOMContentLoaded', () => {
     status.textContent = text;
     choose(0);
   };
-  // False if another text was asked for meanwhile, or the palette was closed.
+  // False if another text was asked for in the meantime, or the palette was closed.
   const load = async () => {
     clearTimeout(timer);
     asked?.abort();

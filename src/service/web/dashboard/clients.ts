@@ -322,7 +322,7 @@ export async function showRevokeClient(visit: Visit): Promise<DashboardAnswer> {
     consequences: [
       html`Programs that use it can no longer act as <span class="mono wrap">${handle}</span>. Their connections are closed at once.`,
       'Existing access tokens expire within 15 minutes.',
-      'This cannot be undone. A new API credential has a new id and secret.',
+      'This cannot be undone. A new API credential has a new ID and secret.',
     ],
     path: `${path}/revoke`,
     csrf: visit.csrf,

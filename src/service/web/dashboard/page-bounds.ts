@@ -16,7 +16,7 @@ type StrangerLimit = Extract<OwnRateLimitName, 'viewAgentPage' | 'viewSharedSess
 
 /**
  * Limits what one viewer may have rendered. A page of strangers' Markdown and code takes a hundred times as long as
- * reading its data, and everyone else waits meanwhile.
+ * reading its data, and everyone else waits in the meantime.
  */
 export interface PageBounds {
   /** Reads and renders a page for an account. */

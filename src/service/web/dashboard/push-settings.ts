@@ -137,7 +137,7 @@ export function createPushTestRow(getSender: () => Pick<WebPush, 'sendTest'> | u
   };
 }
 
-/** It is not an error if they were turned off meanwhile. */
+/** It is not an error if they were turned off in the meantime. */
 export async function actPushOff(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const id = form.one('id') ?? '';
@@ -147,7 +147,7 @@ export async function actPushOff(visit: Visit, form: Parameters): Promise<Dashbo
 
 const refusal = (message: string): ServiceError => new ServiceError('FEATURE_NOT_AVAILABLE', message);
 
-/** For everyone: browsers fetch it again on their own, also after signing out. */
+/** For everyone: browsers fetch it again on their own, even after signing out. */
 export function sendWorker({ context }: AuthorizationServer, reply: FastifyReply): FastifyReply {
   if (context.settings.webPush === undefined) throw new ServiceError('NOT_FOUND');
   return reply

@@ -81,7 +81,7 @@ function search({ context, account }: Visit, q: string): Promise<Found> {
   });
 }
 
-const PARTIAL = html`Your agents have very many sessions, so only the latest ones were searched. <code class="wrap">asp message search</code> looks in every session that one agent has joined.`;
+const PARTIAL = html`Your agents have a lot of sessions, so only the latest ones were searched. <code class="wrap">asp message search</code> looks in every session that one agent has joined.`;
 
 function renderFound(q: string, { messages, isPartial, sessions, ownAgents, agents }: Found, now: number): Html {
   const handle = q.trim().toLowerCase();

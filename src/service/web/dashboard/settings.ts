@@ -240,7 +240,7 @@ const typedNameIn = (form: Parameters): string => (form.one('display_name') ?? '
 
 /**
  * Signs out one of the account's browsers, possibly this one. It is not an error if that browser was signed out
- * meanwhile.
+ * in the meantime.
  */
 export async function actEndBrowser(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, account } = visit;

@@ -255,7 +255,7 @@ export async function showLinks(visit: Visit): Promise<DashboardAnswer> {
   return page({ title: 'Shared sessions', section: 'settings', main });
 }
 
-/** It is not an error if the link was revoked meanwhile, or has expired. */
+/** It is not an error if the link was revoked in the meantime, or has expired. */
 export async function actRevokeLink(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, account } = visit;
   const sessionId = await context.database.write((transaction) =>

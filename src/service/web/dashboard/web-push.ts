@@ -33,7 +33,7 @@ import { isCut, listNeeds, type Need } from './needs-you.js';
 
 /** How often the service looks for accounts to notify. */
 const LOOK_MS = 1_000;
-/** An account is notified at most once in this time. One message is about everything that comes up meanwhile. */
+/** An account is notified at most once in this time. One message is about everything that comes up in the meantime. */
 const PAUSE_MS = 10_000;
 /** Rows of other processes, with their clocks, may appear this much later than their time says. */
 const LATE_MAX_MS = 60_000;
@@ -91,7 +91,7 @@ export function subscribe(
     await holdPush(transaction, accountId);
     const now = context.clock.now();
     const signedIn = await findSignedInAccount(transaction, row.session_hash, now);
-    // It was signed out meanwhile.
+    // It was signed out in the meantime.
     if (signedIn?.id !== accountId) throw new ServiceError('FORBIDDEN');
     const others = (await listPushSubscriptions(transaction, accountId)).filter(
       (one) => one.session_hash !== row.session_hash && one.endpoint !== row.endpoint,

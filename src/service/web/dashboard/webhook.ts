@@ -112,7 +112,7 @@ function renderWebhook(
   const { status, url } = toWebhook(row);
   const { badge, label } = STATUS[status];
   const path = getAddress(visit);
-  // If the webhook was removed meanwhile, the key makes the secret of a new one.
+  // If the webhook was removed in the meantime, the key makes the secret of a new one.
   const values = { url, key: createFormKey(context) };
   const button = isCalled && renderButton({ path, csrf, label, values, kind: status === 'off' ? 'primary' : 'plain' });
   const now = context.clock.now();
@@ -289,7 +289,7 @@ export async function showRemoveWebhook(visit: Visit): Promise<DashboardAnswer> 
   return page({ title: `Remove the webhook of ${handle}?`, section: 'agents', main });
 }
 
-/** It is not an error if it was removed meanwhile. */
+/** It is not an error if it was removed in the meantime. */
 export async function actRemoveWebhook(visit: Visit): Promise<DashboardAnswer> {
   const { context } = visit;
   const isCalled = context.settings.webhooks !== undefined;

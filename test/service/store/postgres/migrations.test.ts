@@ -187,7 +187,7 @@ describe('the data in PostgreSQL', () => {
     await expectMigrated();
   });
 
-  it('is migrated after a transaction that holds a table, and requests do not wait for it meanwhile', async () => {
+  it('is migrated after a transaction that holds a table, and requests do not wait for it in the meantime', async () => {
     const { alice, sessionId } = await start();
     await client.query('BEGIN; LOCK TABLE event IN ROW EXCLUSIVE MODE');
     const run = migrate(place(), () => {}, [NEXT]);

@@ -26,7 +26,7 @@ vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
 let schema: Schema;
 /** Between the first service and the database. */
 let cutter: SocketCutter;
-/** Each service has a separate clock. A service whose clock stops stands still. */
+/** Each service has a separate clock. A service whose clock stops is stopped. */
 let clocks: readonly [TestClock, TestClock];
 let one: TestService;
 let two: TestService;
@@ -88,7 +88,7 @@ const stopInTime = async (): Promise<void> => {
 /** Keeps the first service silent until the second considers it dead and closes its records. */
 const standStill = async (): Promise<void> => {
   await until('bob is online', isOnline);
-  await goOnUntil('the one that stands still is taken for gone', clocks[1], async () => !(await isOnline()));
+  await goOnUntil('the stopped one is considered gone', clocks[1], async () => !(await isOnline()));
   clocks[0].advance(90 * SECOND_MS);
 };
 /** Advances the service's clock until it closes the socket. Returns the close code. */
@@ -101,7 +101,7 @@ const closedWith = async (socket: LiveSocket): Promise<number | undefined> => {
   return code;
 };
 
-describe('A service that stood still until the others considered it dead', () => {
+describe('A service that was stopped until the others considered it dead', () => {
   it('closes its old sockets with 1013 once it resumes; agents that come back are online, and stay so', async () => {
     const socket = await bob.mustConnect();
     await standStill();
@@ -118,7 +118,7 @@ describe('A service that stood still until the others considered it dead', () =>
     expect(await isOnline()).toBe(true);
   });
 
-  it('closes the sockets of a grant that was revoked meanwhile', async () => {
+  it('closes the sockets of a grant that was revoked in the meantime', async () => {
     const grant = await mustGrant(one.place, one.operator, bob.handle, { resource: one.place.wsUrl });
     const socket = await bob.mustConnect(grant.accessToken);
     await standStill();
@@ -172,7 +172,7 @@ describe('a service that loses its database', () => {
     },
   );
 
-  it('does not keep an agent online forever that disconnected meanwhile', async () => {
+  it('does not keep an agent online forever that disconnected in the meantime', async () => {
     const socket = await bob.mustConnect();
     await until('bob is online', isOnline);
     CUTS.refused();
