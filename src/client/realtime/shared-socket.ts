@@ -1,5 +1,5 @@
 import { type AsyncQueue, createAsyncQueue } from '../../kit/async-queue.js';
-import { orAborted } from '../../kit/clock.js';
+import { type Clock, orAborted } from '../../kit/clock.js';
 import type { EventEnvelope } from '../../wire/schemas/event.js';
 import { abortion } from '../http/request-error.js';
 import { type LiveSocket, type OpenSocket, openSocket, type SocketOptions, WAITING_MAX } from './socket.js';
@@ -16,14 +16,22 @@ export function createSharedSocket(): OpenSocket {
   };
 }
 
+interface Reader {
+  readonly queue: AsyncQueue<EventEnvelope>;
+  hasDelivered: boolean;
+}
+
 class SharedSocket {
+  readonly #clock: Clock;
   readonly #opening: Promise<LiveSocket>;
-  readonly #readers = new Set<AsyncQueue<EventEnvelope>>();
+  readonly #readers = new Set<Reader>();
+  /** One reader's signal must not end it for the others. */
+  readonly #life = new AbortController();
   isOver = false;
 
   constructor(options: SocketOptions) {
-    // One reader's signal must not end it for the others.
-    this.#opening = openSocket({ ...options, signal: undefined });
+    this.#clock = options.transport.clock;
+    this.#opening = openSocket({ ...options, signal: this.#life.signal });
     this.#opening
       .then((socket) => this.#passOn(socket))
       .catch(() => {})
@@ -31,12 +39,12 @@ class SharedSocket {
   }
 
   async join(signal: AbortSignal | undefined): Promise<LiveSocket> {
-    const queue = createAsyncQueue<EventEnvelope>();
-    this.#readers.add(queue);
+    const reader: Reader = { queue: createAsyncQueue<EventEnvelope>(), hasDelivered: false };
+    this.#readers.add(reader);
     const close = (): void => {
       signal?.removeEventListener('abort', close);
-      queue.end();
-      this.#readers.delete(queue);
+      reader.queue.end();
+      this.#readers.delete(reader);
       if (this.#readers.size === 0) this.#close();
     };
     signal?.addEventListener('abort', close, { once: true });
@@ -51,36 +59,36 @@ class SharedSocket {
       throw error;
     });
     return {
-      events: queue,
+      events: reader.queue,
       get closure() {
         return socket.closure;
       },
       get hasDelivered() {
-        return socket.hasDelivered;
+        return reader.hasDelivered;
       },
       epoch: socket.epoch,
-      openedAtMs: socket.openedAtMs,
+      // For this reader: how long another one had it says nothing about its own failures.
+      openedAtMs: this.#clock.monotonic(),
       close,
     };
   }
 
   async #passOn(socket: LiveSocket): Promise<void> {
     for await (const event of socket.events)
-      for (const queue of this.#readers)
-        if (queue.size < WAITING_MAX) queue.push(event);
-        else queue.end();
+      for (const reader of this.#readers)
+        if (reader.queue.size < WAITING_MAX) {
+          reader.queue.push(event);
+          reader.hasDelivered = true;
+        } else reader.queue.end();
   }
 
   #close(): void {
     this.isOver = true;
-    this.#opening.then(
-      (socket) => socket.close(),
-      () => {},
-    );
+    this.#life.abort();
   }
 
   #end(): void {
     this.isOver = true;
-    for (const queue of this.#readers) queue.end();
+    for (const { queue } of this.#readers) queue.end();
   }
 }
