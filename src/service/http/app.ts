@@ -190,7 +190,7 @@ const HEADERS_MAX_BYTES = 16 * 1024;
 const CONNECTIONS_MAX = 10_000;
 /** Of these, connections that have not sent the head of a request yet. */
 const NEW_CONNECTIONS_MAX = 1_000;
-/** Open files of the process that are not connections to this server. */
+/** Open files of the process that are neither connections to this server nor their attachments. */
 const OTHER_FILES_MAX = 256;
 const REQUESTS_PER_CONNECTION_MAX = 100_000;
 
@@ -200,10 +200,13 @@ const PARSER_STATUS: Record<string, number> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 };
 
-/** Connections are open files, too: with as many as the process may have, nothing else could be opened. */
+/**
+ * Connections are open files, too, and each may send or receive an attachment, which is another one: with as many as the
+ * process may have, nothing else could be opened.
+ */
 function connectionsMax(): number {
   const files = openFilesMax();
-  return Math.min(CONNECTIONS_MAX, Math.max(files - OTHER_FILES_MAX, Math.floor(files / 2)));
+  return Math.min(CONNECTIONS_MAX, Math.max(Math.floor((files - OTHER_FILES_MAX) / 2), Math.floor(files / 3)));
 }
 
 /** Only Linux says how many files a process may open without a slow report; elsewhere it is a lot. */
