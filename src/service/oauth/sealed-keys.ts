@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { OperatorError } from '../core/errors.js';
+import { SEALED_PREFIX } from '../store/keys.js';
 
 const CIPHER = 'aes-256-gcm';
-const PREFIX = 'sealed-1:';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
@@ -22,7 +22,7 @@ export function createKeySeal(secrets: readonly Buffer[]): KeySeal {
   return {
     close: (kid, text) => (current === undefined ? text : seal(current, kid, text)),
     open(kid, stored) {
-      if (!stored.startsWith(PREFIX)) return stored;
+      if (!stored.startsWith(SEALED_PREFIX)) return stored;
       for (const secret of secrets) {
         const text = unseal(secret, kid, stored);
         if (text !== undefined) return text;
@@ -50,13 +50,13 @@ function seal(secret: Buffer, kid: string, text: string): string {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, secret, nonce).setAAD(boundTo(kid));
   const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-  return PREFIX + Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
+  return SEALED_PREFIX + Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
 }
 
 /** Undefined: it was not sealed with this secret for this key. */
 function unseal(secret: Buffer, kid: string, stored: string): string | undefined {
-  if (!stored.startsWith(PREFIX)) return undefined;
-  const bytes = Buffer.from(stored.slice(PREFIX.length), 'base64url');
+  if (!stored.startsWith(SEALED_PREFIX)) return undefined;
+  const bytes = Buffer.from(stored.slice(SEALED_PREFIX.length), 'base64url');
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
   const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
   const decipher = createDecipheriv(CIPHER, secret, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });

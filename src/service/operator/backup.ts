@@ -204,6 +204,8 @@ function inTheWay(file: string): OperatorError {
 export interface Restored {
   readonly attachments: number;
   readonly schemaVersion: number;
+  /** The service needs its key file to start. */
+  readonly areKeysSealed: boolean;
 }
 
 /**
@@ -228,7 +230,8 @@ export async function restoreBackup(file: string, directory: string): Promise<Re
       const snapshot = await check(work);
       requireAttachments(snapshot, hashes);
       await putInPlace(work, directory);
-      return { attachments: hashes.size, schemaVersion: snapshot.schemaVersion };
+      const { schemaVersion, areKeysSealed } = snapshot;
+      return { attachments: hashes.size, schemaVersion, areKeysSealed };
     } catch (error) {
       throw asErrorOf(directory, work, error);
     } finally {
@@ -310,7 +313,7 @@ async function extract(archive: FileHandle, { offset, size }: FoundEntry, path: 
   return hash.digest('hex');
 }
 
-async function check(work: string): Promise<Snapshot> {
+async function check(work: string): ReturnType<typeof checkDatabase> {
   try {
     return await checkDatabase(join(work, DATABASE_FILE));
   } catch (error) {

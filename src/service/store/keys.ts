@@ -2,6 +2,9 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Query, Transaction } from '../core/database.js';
 import { SIGNING_KEYS_LOCK } from './lock-names.js';
 
+/** Sealed keys begin with this; those in the clear are JSON. */
+export const SEALED_PREFIX = 'sealed-1:';
+
 export interface SigningKeyRow {
   readonly kid: string;
   /** A JSON Web Key (RFC 7517) as JSON, sealed if the service has a key file. */

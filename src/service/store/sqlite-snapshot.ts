@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { OperatorError } from '../core/errors.js';
 import { DATABASE_FILE } from './data-directory.js';
+import { SEALED_PREFIX, type SigningKeyRow } from './keys.js';
 import { listPending, VERSION_QUERY, type VersionRow } from './migrations.js';
 import { isDamage, loadSqlite, type SqliteConnection, withFile } from './sqlite-driver.js';
 
@@ -19,6 +20,11 @@ interface SnapshotAttachment {
 export interface Snapshot {
   readonly schemaVersion: number;
   readonly attachments: readonly SnapshotAttachment[];
+}
+
+interface CheckedDatabase extends Snapshot {
+  /** The service needs its key file to start with it. */
+  readonly areKeysSealed: boolean;
 }
 
 /**
@@ -52,12 +58,17 @@ export async function takeSnapshot(directory: string, file: string, withKeys: bo
 }
 
 /** Checks a database that nothing uses. Throws if it is damaged, or of a version that this program cannot use. */
-export async function checkDatabase(file: string): Promise<Snapshot> {
+export async function checkDatabase(file: string): Promise<CheckedDatabase> {
   const open = await loadSqlite();
   return using(open(file), (connection) => {
     const snapshot = whole(connection);
     listPending(findVersion(connection) ?? { version: 0 });
-    return snapshot;
+    const keys = connection.prepare('SELECT private_jwk FROM signing_key').all() as Pick<
+      SigningKeyRow,
+      'private_jwk'
+    >[];
+    const areKeysSealed = keys.some(({ private_jwk: key }) => key.startsWith(SEALED_PREFIX));
+    return { ...snapshot, areKeysSealed };
   });
 }
 

@@ -41,4 +41,22 @@ describe('asp serve --key-file', () => {
       expect(err).toMatch(reason);
     }
   });
+
+  it('a restored service whose keys are sealed is started with it, as asp serve restore says', async () => {
+    const restore = async (keySecrets: Buffer[], words: string): Promise<string> => {
+      const name = `saved ${keySecrets.length}${words}`.replaceAll(/\W/g, '-');
+      const [from, file, to] = [join(home, name), join(home, `${name}.tar`), join(home, `${name}-again`)];
+      await (await startTestService({ data: { directory: from }, keySecrets })).stop();
+      expect(await runWords(`serve backup ${file} --data ${from} ${words}`)).toMatchObject({ code: 0 });
+      const { code, err } = await runWords(`serve restore ${file} --data ${to}`);
+      expect(code).toBe(0);
+      return err.replace(to, 'DIR');
+    };
+    const key = Buffer.alloc(32, 7);
+    expect(await restore([key], '--with-keys')).toBe(
+      'Restored. The signing keys are sealed: name the file with their key. Start it with: asp serve --data DIR --key-file <path>\n',
+    );
+    const plain = 'Restored. Start it with: asp serve --data DIR\n';
+    expect([await restore([key], ''), await restore([], '--with-keys')]).toEqual([plain, plain]);
+  });
 });

@@ -9,6 +9,7 @@ import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { localServiceFile } from '../../profile/paths.js';
+import { quoteArgs } from '../../terminal/failure.js';
 import { dataDirectory } from './data-directory.js';
 
 export const serveReset = command({
@@ -166,10 +167,16 @@ export const serveRestore = command({
     const directory = dataDirectory(context, data);
     const file = resolve(context.machine.workingDirectory, named);
     const { restoreBackup } = await import('../../../service/operator/backup.js');
-    const { attachments, schemaVersion } = await restoreBackup(file, directory).catch(async (error: unknown) => {
+    const restored = await restoreBackup(file, directory).catch(async (error: unknown) => {
       throw await translateBackupError(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']);
     });
-    await context.output.note(`Restored. Start it with: asp serve --data ${directory}`);
+    const { attachments, schemaVersion, areKeysSealed } = restored;
+    const start = `Start it with: ${quoteArgs(['asp', 'serve', '--data', directory])}`;
+    await context.output.note(
+      areKeysSealed
+        ? `Restored. The signing keys are sealed: name the file with their key. ${start} --key-file <path>`
+        : `Restored. ${start}`,
+    );
     const facts = { file, data: directory, attachments, schema_version: schemaVersion };
     await context.output.document(facts, (safe) => safe.data);
   },
