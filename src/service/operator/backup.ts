@@ -38,27 +38,27 @@ export interface Backup {
   readonly attachments: number;
   readonly bytes: number;
   readonly schemaVersion: number;
-  /** False: the service will not know of it, because the data folder cannot be written to. */
-  readonly isRecorded: boolean;
+  /** Why the service will not know of it, and in which file that would be; undefined: it does. */
+  readonly unrecorded: { readonly path: string; readonly error: unknown } | undefined;
 }
 
-type Archive = Omit<Backup, 'isRecorded'>;
+type Archive = Omit<Backup, 'unrecorded'>;
 
 /** Saves the data, and records next to it that it did, or failed. */
 export async function createBackup(options: BackupOptions): Promise<Backup> {
-  const record = async (outcome: string, made?: Archive): Promise<boolean> => {
-    if (!(await exists(join(options.directory, DATABASE_FILE)))) return false;
+  const record = async (outcome: string, made?: Archive): Promise<Backup['unrecorded']> => {
     const facts = { bytes: made?.bytes ?? null, attachments: made?.attachments ?? null };
     return recordBackup(options.directory, { began_at: options.now, outcome, ...facts }).then(
-      () => true,
-      () => false,
+      () => undefined,
+      (error: unknown) => ({ path: join(options.directory, BACKUPS_FILE), error }),
     );
   };
   try {
     const made = await makeArchive(options);
-    return { ...made, isRecorded: await record('done', made) };
+    return { ...made, unrecorded: await record('done', made) };
   } catch (error) {
-    await record(isBackupError(error) ? error.code : 'failed');
+    if (await exists(join(options.directory, DATABASE_FILE)))
+      await record(isBackupError(error) ? error.code : 'failed');
     throw error;
   }
 }

@@ -125,7 +125,7 @@ describe('a backup', () => {
     const [failed, succeeded] = await readBackupRecords(data);
     expect(failed).toMatchObject({ outcome: 'EXISTS', bytes: null });
     expect(succeeded).toMatchObject({ outcome: 'done', bytes: made.bytes, attachments: made.attachments });
-    expect([made.isRecorded, modeOf(join(data, 'backups.json'))]).toEqual([true, '600']);
+    expect([made.unrecorded, modeOf(join(data, 'backups.json'))]).toEqual([undefined, '600']);
     for (let count = 0; count < 20; count += 1) await expect(backUp('remembered.tar')).rejects.toThrow('exists');
     expect((await readBackupRecords(data)).map(({ outcome }) => outcome)).toEqual(Array(20).fill('EXISTS'));
   });
@@ -135,7 +135,7 @@ describe('a backup', () => {
     const before = readFileSync(file);
     await rm(file);
     mkdirSync(file);
-    expect(await backUp('unremembered.tar')).toMatchObject({ isRecorded: false });
+    expect(await backUp('unremembered.tar')).toMatchObject({ unrecorded: { path: file, error: { code: 'EISDIR' } } });
     expect(await readBackupRecords(data)).toEqual([]);
     await rm(file, { recursive: true });
     writeFileSync(file, before, { mode: 0o600 });

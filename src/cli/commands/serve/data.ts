@@ -1,6 +1,6 @@
 import { promises } from 'node:fs';
 import { resolve } from 'node:path';
-import { formatBytes, formatQuantity } from '../../../kit/format.js';
+import { formatBytes, formatQuantity, messageOf } from '../../../kit/format.js';
 import { fileFault, isFileError } from '../../../kit/private-file.js';
 import type { HeldData } from '../../../service/operator/backup.js';
 import type { MigrationPlan } from '../../../service/operator/migrate.js';
@@ -136,9 +136,13 @@ export const serveBackup = command({
     const made = await createBackup({ directory, file, isForced, withKeys, now }).catch(async (error: unknown) => {
       throw await translateBackupError(error, ['asp', 'serve', 'backup', named, '--force']);
     });
-    const { attachments, bytes, schemaVersion, isRecorded } = made;
-    if (!isRecorded)
-      await context.output.note(`The service will not show this backup: this user cannot write to ${directory}.`);
+    const { attachments, bytes, schemaVersion, unrecorded } = made;
+    if (unrecorded !== undefined) {
+      const why = fileFault(unrecorded.error) ?? messageOf(unrecorded.error);
+      await context.output.note(
+        `The service will not show this backup, because ${unrecorded.path} could not be written: ${why}.`,
+      );
+    }
     if (!withKeys)
       await context.output.note('The backup has no signing keys: after a restore, older access tokens are invalid.');
     const facts = { file, data: directory, bytes, attachments, schema_version: schemaVersion, with_keys: withKeys };
