@@ -23,6 +23,8 @@ export interface Health {
   readonly processId: string;
   /** False: work that depends on the time must wait. */
   readonly isClockRight: boolean;
+  /** Why the process is not ready; undefined: it is. */
+  findFault(): Promise<unknown>;
   /** Throws a 503 while the process is not ready. */
   requireReady(): Promise<void>;
   start(): Promise<void>;
@@ -62,7 +64,7 @@ export function createHealth(context: HealthContext): Health {
     else if (database.writeFault() !== undefined) await put(before);
     beatAtMs = clock.monotonic();
   };
-  const findFault = (): unknown => {
+  const lookForFault = (): unknown => {
     if (database.writeFault() !== undefined) return database.writeFault();
     if (clock.monotonic() - beatAtMs > SILENT_MAX_MS)
       return new Error('The service has not written a heartbeat recently.');
@@ -77,7 +79,7 @@ export function createHealth(context: HealthContext): Health {
     arm();
   };
   const arm = (): void => {
-    const isWell = findFault() === undefined;
+    const isWell = lookForFault() === undefined;
     meter.readiness(isWell && !isDraining);
     if (isStopped) return;
     const start = (): void => {
@@ -86,21 +88,21 @@ export function createHealth(context: HealthContext): Health {
     cancel = clock.schedule(isWell ? HEARTBEAT_MS : QUICK_HEARTBEAT_MS, start, true);
   };
 
+  const findFault = async (): Promise<unknown> =>
+    lookForFault() ?? (database.isExclusive ? mustAnswer(context).catch((error: unknown) => error) : undefined);
+
   return {
     processId,
     get isClockRight() {
       return watch.isRight;
     },
+    findFault: async () => (isDraining ? shuttingDown() : findFault()),
     async requireReady() {
       if (isDraining) throw shuttingDown();
-      try {
-        const fault = findFault();
-        if (fault !== undefined) throw fault;
-        if (database.isExclusive) await mustAnswer(context);
-      } catch (error) {
-        log.error('not_ready', error);
-        throw new ServiceError('INTERNAL_ERROR', 'The service is not ready.', { status: 503, retryAfterS: 1 });
-      }
+      const fault = await findFault();
+      if (fault === undefined) return;
+      log.error('not_ready', fault);
+      throw new ServiceError('INTERNAL_ERROR', 'The service is not ready.', { status: 503, retryAfterS: 1 });
     },
     async start() {
       await put(clock.now());

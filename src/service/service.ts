@@ -461,6 +461,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
     keys,
     signIn: { links, seeds },
     status,
+    health,
     rehearsal,
     connections: {
       closeSocketsOf: (agentId, code) => realtime?.closeSocketsOf(agentId, code) ?? 0,

@@ -74,8 +74,15 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     expect(refusals).toBe(3);
     const ready = async () => (await request(`${new URL(service.url).origin}/ready`)).status;
     expect(await ready()).toBe(503);
+    const status = async (): Promise<string> => (await mustRunIn(home, ['serve', 'status'])).stdout;
+    expect(await status()).toMatch(/^running at http.*\nready {4}no: .*disk is full\n/);
+    const { stderr } = await mustRunIn(home, ['serve', 'backup', 'saved.tar']);
+    expect(stderr).toContain(
+      `The service will not show this backup, because ${disk}/backups.json could not be written: the disk is full (ENOSPC).`,
+    );
     rmSync(filler);
     await until('it is ready without a write of anybody else', async () => (await ready()) === 200);
+    expect(await status()).not.toContain('ready');
     expect(await send('after')).toBe(0);
     const replayed = await home.asp(['session', 'events', sid, '--after', '0', '--type', 'session.message']);
     const texts = jsonLines<{ payload: { content: string } }>(replayed.stdout).map(({ payload }) => payload.content);
@@ -103,6 +110,12 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     expect(await install()).toMatchObject({ status: 0 });
   });
 });
+
+async function mustRunIn(home: Home, words: readonly string[]) {
+  const ended = await home.asp([...words]);
+  expect(ended, ended.stderr).toMatchObject({ status: 0 });
+  return ended;
+}
 
 function mountReadOnly(home: Home): void {
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', home.directory]);

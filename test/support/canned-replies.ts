@@ -260,6 +260,7 @@ export const OPERATOR_REPLY: Readonly<Record<OperatorOperation, (wording: Wordin
     agents: 2,
     sessions: 3,
     sockets: 0,
+    not_ready: null,
     sign_up: 'open',
     quota: null,
   }),

@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type * as z from 'zod/mini';
+import { messageOf } from '../../kit/format.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { isSameSecret } from '../../kit/same-secret.js';
 import { isHandle } from '../../wire/handle.js';
@@ -167,6 +168,13 @@ async function listOperatorKeys(keys: SigningKeys): Promise<OperatorKey[]> {
   }));
 }
 
+/** In one line, with what caused it. */
+function describeFault(fault: unknown): string | null {
+  if (fault === undefined) return null;
+  const cause = fault instanceof Error && fault.cause !== undefined ? ` ${describeFault(fault.cause)}` : '';
+  return `${messageOf(fault)}${cause}`;
+}
+
 async function holdByHandle(transaction: Transaction, handle: string): Promise<AgentRecordRow> {
   if (!isHandle(handle)) throw new ServiceError('INVALID_HANDLE');
   await transaction.lock([agentLock(handle)]);
@@ -190,6 +198,7 @@ export interface OperatorOptions {
   readonly keys: SigningKeys;
   readonly signIn: SignInLinkParts;
   readonly status: Pick<OperatorStatus, 'version' | 'pid' | 'started_at'>;
+  readonly health: { findFault(): Promise<unknown> };
   readonly rehearsal: Rehearsal;
   readonly connections: Connections;
   /** The operator has asked the service to stop. */
@@ -224,6 +233,7 @@ function registerOperator(
   const handlers: Handlers = {
     readStatus: async () => ({
       ...options.status,
+      not_ready: describeFault(await options.health.findFault()),
       ...(await context.database.read(countAll)),
       sign_up: settings.accountPolicy.signUp,
       quota: settings.areLimitsOn ? toOperatorQuota(settings.accountPolicy.quota) : null,

@@ -44,6 +44,8 @@ export const OperatorStatus = z.looseObject({
   version: z.string(),
   pid: z.int(),
   started_at: EpochMs,
+  /** Why `/ready` answers with 503; null: it does not. */
+  not_ready: z.nullable(z.string()),
   accounts: z.int(),
   agents: z.int(),
   sessions: z.int(),

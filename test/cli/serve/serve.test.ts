@@ -411,6 +411,7 @@ describe('the agents and clients of a local service', () => {
       url: service.url,
       pid: service.running.pid,
       agents: expect.any(Number),
+      not_ready: null,
       sign_up: 'open',
       quota: { agents: 100, clients: 50, attachment_bytes: 2 * 1024 ** 3, sessions_per_hour: 300 },
     });

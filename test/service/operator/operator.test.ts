@@ -96,7 +96,12 @@ describe('the operator endpoints', () => {
     const alice = await service.createAgent('alice');
     const socket = await alice.mustConnect();
     const status = await operate(service.operator, 'GET', '/status');
-    expect(status).toMatchObject({ version: '1.2.3', pid: process.pid, started_at: service.startedAt });
+    expect(status).toMatchObject({
+      version: '1.2.3',
+      pid: process.pid,
+      started_at: service.startedAt,
+      not_ready: null,
+    });
     expect(field(status, 'agents')).toBeGreaterThan(0);
     expect(field(status, 'sockets')).toBe(1);
     await socket.close();

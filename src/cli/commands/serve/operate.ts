@@ -56,6 +56,7 @@ export const serveStatus = command({
     await context.output.document({ ...addresses, url: where.url, data: where.data, ...status }, (safe, style) =>
       [
         `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
+        ...(safe.not_ready === null ? [] : [`ready    no: ${safe.not_ready}`]),
         ...(safe.data === undefined ? [] : [`data     ${safe.data}`]),
         `holds    ${formatQuantity(safe.accounts, 'account')}, ${formatQuantity(safe.agents, 'agent')}, ${formatQuantity(safe.sessions, 'session')}`,
         `sockets  ${safe.sockets}`,
