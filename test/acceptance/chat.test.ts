@@ -122,6 +122,22 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     return terminal;
   }
 
+  it('says that a person typed a line, unless a coding agent has the terminal', async () => {
+    const id = await openSession();
+    for (const environment of [{}, { CLAUDECODE: '1' }]) {
+      const terminal = await openTerminal(80, ['chat', id, '-a', 'demo.you'], environment);
+      await terminal.shows(/\n>/);
+      await terminal.type('-l', 'typed');
+      await terminal.type('Enter');
+      await terminal.type('C-d');
+      await terminal.shows(/exit 0/);
+      await close();
+    }
+    const { stdout } = await as('demo.you', 'session', 'events', id, '--after', '0', '--type', 'session.message');
+    const messages = jsonLines<{ payload: { metadata?: object } }>(stdout).map(({ payload }) => payload.metadata);
+    expect(messages).toEqual([{ sent_by: 'chat' }, undefined]);
+  });
+
   it.each([80, 40])('the typed line stays intact while messages arrive, at %i columns', async (width) => {
     const id = await openSession();
     const terminal = await openTerminal(width, ['chat', id, '-a', 'demo.you']);

@@ -107,6 +107,25 @@ describe('what a coding agent sends', () => {
     expect((await run(['send', alice.handle, 'hello', '--end'])).code).toBe(0);
   });
 
+  it('also counts if it begins or reopens a session with a message', async () => {
+    const run = runsAs(bob, { CLAUDECODE: '1' });
+    const ended = await openSession();
+    await bob.post(`/sessions/${ended}/end`);
+    for (let sent = 0; sent < 200; sent += 1)
+      expect((await run(['session', 'create', alice.handle, '-m', 'hello'])).code).toBe(0);
+    for (const words of [
+      ['send', alice.handle, 'hello'],
+      ['session', 'create', alice.handle, '-m', 'hello'],
+      ['session', 'reopen', ended, '-m', 'hello'],
+    ]) {
+      const { code, err } = await run(words);
+      expect({ code, err }).toMatchObject({ code: 11 });
+      expect(err).toContain('the limit max_replies_per_hour for a coding agent is reached.');
+    }
+    expect((await run(['session', 'create', alice.handle])).code).toBe(0);
+    expect((await run(['session', 'reopen', ended])).code).toBe(0);
+  });
+
   it('counts the lines of --lines as one message, because a program writes them', async () => {
     const run = runsAs(bob, { CLAUDECODE: '1' });
     const lines = Array.from({ length: 205 }, (_, at) => `line ${at}\n`).join('');

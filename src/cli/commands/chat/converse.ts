@@ -8,6 +8,7 @@ import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { CHAT, SENT_BY } from '../../../wire/message.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { JsonObject } from '../../../wire/schemas/requests.js';
+import { isAgentCalling } from '../../context/agent-hint.js';
 import { write } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { explain, notFound, withContext } from '../../context/explain.js';
@@ -237,10 +238,10 @@ async function startSession(
   { name, topic }: ChatOptions,
   line: string,
 ): Promise<{ sessionId: string; sequence: number }> {
-  const { context, sent, conversation } = chat;
+  const { context, sent } = chat;
   const body = {
     invite: [name],
-    initial_message: toMessage(conversation, line),
+    initial_message: toMessage(chat, line),
     ...(topic !== undefined && { topic }),
   };
   const creating = write(
@@ -254,9 +255,13 @@ async function startSession(
   return { sessionId: reply.session_id, sequence: reply.sequence ?? 0 };
 }
 
-/** Says that a person typed the line, unless it came from a pipe (wire: Content and attachments, replies). */
-function toMessage({ isWithPerson }: Conversation, line: string): { content: string; metadata?: JsonObject } {
-  return { content: line, ...(isWithPerson && { metadata: { [SENT_BY]: CHAT } }) };
+/**
+ * Says that a person typed the line, unless it came from a pipe, or from a coding agent, which may have a terminal for
+ * its commands (wire: Content and attachments, replies).
+ */
+function toMessage({ context, conversation }: Chat, line: string): { content: string; metadata?: JsonObject } {
+  const isFromPerson = conversation.isWithPerson && !isAgentCalling(context.environment);
+  return { content: line, ...(isFromPerson && { metadata: { [SENT_BY]: CHAT } }) };
 }
 
 const describeUnsent = (count: number): string =>
@@ -279,11 +284,11 @@ async function whileSending<Result>(chat: Chat, signal: AbortSignal, sending: Pr
 
 /** Sends a line with one key for all attempts, and waits for a service that is down. */
 async function sendLine(chat: Chat, sessionId: string, line: string, signal: AbortSignal): Promise<void> {
-  const { context, client, sent, conversation } = chat;
+  const { context, client, sent } = chat;
   const path = { session_id: sessionId };
   const idempotencyKey = randomUuid(context.random);
   const sending = persist(context, signal, () =>
-    client.call('sendMessage', { path, body: toMessage(conversation, line), idempotencyKey, signal }),
+    client.call('sendMessage', { path, body: toMessage(chat, line), idempotencyKey, signal }),
   ).then((settled) => {
     if (settled.kind === 'done') sent.add(settled.reply.reply.message_id);
     return settled;

@@ -7,7 +7,6 @@ import { findOpenSessions } from '../../../wire/open-session.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
-import { isAgentCalling } from '../../context/agent-hint.js';
 import { printRequest, read, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
@@ -24,6 +23,7 @@ import { explainRefusal, isNotFound, lookAtSession } from '../session/refusal.js
 import type { AgentLimits } from './agent-limits.js';
 import type { AskOptions } from './ask.js';
 import { buildContent, readLines } from './content.js';
+import { findAgentLimits } from './find-agent-limits.js';
 import { findHops } from './hops.js';
 import type { SendOptions, Target } from './send.js';
 import {
@@ -164,7 +164,7 @@ type Sending = Omit<SendOptions, 'metadata'> & {
 };
 
 export async function send(outer: Context, named: Sending): Promise<void> {
-  const options = { ...named, target: await findTarget(outer, named), limits: await findLimits(outer, named) };
+  const options = { ...named, target: await findTarget(outer, named), limits: await findAgentLimits(outer, named) };
   if (options.isByLines) return sendLines(outer, options);
   if (options.waits || options.waitsFor !== undefined) await refuseSelf(outer, options.target);
   // Afterwards, no one could tell whether it arrived.
@@ -186,12 +186,6 @@ export async function send(outer: Context, named: Sending): Promise<void> {
     await printSent(context, shown);
   }
   if (options.isStrict) refuseOmissions(sent.omitted, 'The message was sent.');
-}
-
-/** The limits for a coding agent; a person and a person's scripts have none. */
-async function findLimits(context: Context, { isAnswer, isForAgent }: Sending): Promise<AgentLimits | undefined> {
-  if (isForAgent !== true && !isAgentCalling(context.environment)) return undefined;
-  return (await import('./agent-limits.js')).openAgentLimits(context, isAnswer === true);
 }
 
 /** Waits for the reply, and prints it even if the session cannot be ended then. */

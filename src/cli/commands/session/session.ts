@@ -15,6 +15,7 @@ import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.
 import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
 import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
+import { findAgentLimits } from '../send/find-agent-limits.js';
 import { participantNames, readInvited, refuseOmissions, unreachableAgents, unseenSession } from './facts.js';
 import { findSession } from './find-session.js';
 import type { Seen } from './refusal.js';
@@ -279,6 +280,8 @@ export const sessionCreate = command({
       ...(topic !== undefined && { topic }),
       ...(message !== undefined && { initial_message: { content: message } }),
     };
+    const limits = message === undefined ? undefined : await findAgentLimits(context);
+    await limits?.check({ content: message ?? '' }, undefined);
     if (context.globals.isDryRun) return printRequest(context, 'createSession', { body });
     const { reply, idempotencyKey } = await write(
       context,
@@ -286,6 +289,7 @@ export const sessionCreate = command({
       { body },
       { ...unreachable(handles), isRepeatable: text !== '-' },
     );
+    await limits?.count();
     const { session_id } = reply;
     const invited = handles.length < 2 ? handles : await readInvited(context, session_id, handles);
     const omitted = invited && handles.filter((handle) => !invited.includes(handle));
@@ -523,12 +527,15 @@ export const sessionReopen = command({
       ...(handles.length > 0 && { invite: handles }),
       ...(message !== undefined && { initial_message: { content: message } }),
     };
+    const limits = message === undefined ? undefined : await findAgentLimits(context);
+    await limits?.check({ content: message ?? '' }, session_id);
     if (context.globals.isDryRun) return printRequest(context, 'reopenSession', { path, body });
     const reason = 'it is active, or you had not joined it when it ended.';
     const errorContext = { ...impossible(session_id, 'reopen', reason), isRepeatable: text !== '-' };
     const change = { session_id, action: 'reopen', state: 'active' } as const;
     try {
       const { idempotencyKey } = await write(context, 'reopenSession', { path, body }, errorContext);
+      await limits?.count();
       await printChange(context, { ...change, idempotency_key: idempotencyKey ?? null }, `Reopened ${session_id}`);
     } catch (error) {
       const { isNotFound, lookAtSession } = await import('./refusal.js');
