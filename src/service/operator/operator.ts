@@ -23,7 +23,7 @@ import { AGENT_SCOPES, isAccountScope } from '../../wire/scope.js';
 import { changeAgent } from '../agents/agents.js';
 import type { ServiceContext } from '../core/context.js';
 import type { Transaction } from '../core/database.js';
-import { ServiceError } from '../core/errors.js';
+import { isOutage, ServiceError } from '../core/errors.js';
 import { answerWith, JSON_TYPE, sendAnswer } from '../http/answers.js';
 import {
   createApp,
@@ -168,6 +168,20 @@ async function listOperatorKeys(keys: SigningKeys): Promise<OperatorKey[]> {
   }));
 }
 
+type State = Pick<OperatorStatus, 'not_ready' | 'accounts' | 'agents' | 'sessions' | 'sockets'>;
+
+/** Without the database, there is still something to say. */
+async function readState(context: ServiceContext, { health }: OperatorOptions): Promise<State> {
+  const fault = await health.findFault();
+  try {
+    const counts = await context.database.read(countAll);
+    return { not_ready: describeFault(fault), ...counts };
+  } catch (error) {
+    if (!isOutage(error)) throw error;
+    return { not_ready: describeFault(fault ?? error), accounts: null, agents: null, sessions: null, sockets: null };
+  }
+}
+
 /** In one line, with what caused it. */
 function describeFault(fault: unknown): string | null {
   if (fault === undefined) return null;
@@ -233,8 +247,7 @@ function registerOperator(
   const handlers: Handlers = {
     readStatus: async () => ({
       ...options.status,
-      not_ready: describeFault(await options.health.findFault()),
-      ...(await context.database.read(countAll)),
+      ...(await readState(context, options)),
       sign_up: settings.accountPolicy.signUp,
       quota: settings.areLimitsOn ? toOperatorQuota(settings.accountPolicy.quota) : null,
     }),

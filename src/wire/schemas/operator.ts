@@ -46,10 +46,11 @@ export const OperatorStatus = z.looseObject({
   started_at: EpochMs,
   /** Why `/ready` answers with 503; null: it does not. */
   not_ready: z.nullable(z.string()),
-  accounts: z.int(),
-  agents: z.int(),
-  sessions: z.int(),
-  sockets: z.int(),
+  /** This count and the next ones are null if the database cannot be read. */
+  accounts: z.nullable(z.int()),
+  agents: z.nullable(z.int()),
+  sessions: z.nullable(z.int()),
+  sockets: z.nullable(z.int()),
   sign_up: z.enum(['open', 'invite', 'off']),
   /** For each account that is neither local nor trusted; null: unlimited. */
   quota: z.nullable(OperatorQuota),

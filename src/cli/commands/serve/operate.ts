@@ -1,7 +1,7 @@
 import { wait } from '../../../kit/clock.js';
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
-import type { OperatorOperation, OperatorQuota } from '../../../wire/schemas/operator.js';
+import type { OperatorOperation, OperatorQuota, OperatorStatus } from '../../../wire/schemas/operator.js';
 import { type Argument, command, describeTable } from '../../command.js';
 import { changeEach, MAY_BE_PARTIAL, printResults } from '../../context/calls.js';
 import { forget } from '../../context/completion-memory.js';
@@ -58,14 +58,23 @@ export const serveStatus = command({
         `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
         ...(safe.not_ready === null ? [] : [`ready    no: ${safe.not_ready}`]),
         ...(safe.data === undefined ? [] : [`data     ${safe.data}`]),
-        `holds    ${formatQuantity(safe.accounts, 'account')}, ${formatQuantity(safe.agents, 'agent')}, ${formatQuantity(safe.sessions, 'session')}`,
-        `sockets  ${safe.sockets}`,
+        ...countLines(safe),
         `sign-up  ${safe.sign_up}`,
         `quota    ${quotaText(safe.quota)}`,
       ].join('\n'),
     );
   },
 });
+
+function countLines({ accounts, agents, sessions, sockets }: OperatorStatus): string[] {
+  if (accounts === null || agents === null || sessions === null) return [];
+  const held = [
+    formatQuantity(accounts, 'account'),
+    formatQuantity(agents, 'agent'),
+    formatQuantity(sessions, 'session'),
+  ];
+  return [`holds    ${held.join(', ')}`, `sockets  ${sockets}`];
+}
 
 function quotaText(quota: OperatorQuota | null): string {
   if (quota === null) return 'none (--limits off)';

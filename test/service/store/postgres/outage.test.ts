@@ -6,7 +6,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { createHome, type Home } from '../../../acceptance/program.js';
-import { type Actor, callApi } from '../../../support/actors.js';
+import { type Actor, callApi, operate } from '../../../support/actors.js';
 import { startCluster } from '../../../support/cluster.js';
 import { type Answer, request } from '../../../support/http.js';
 import { field } from '../../../support/json.js';
@@ -71,6 +71,10 @@ describe('a service whose PostgreSQL is down', () => {
       expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
     }
     await until('it is not ready', async () => (await request(`${service.authUrl}/ready`)).status === 503, 30_000);
+    expect(await operate(service.operator, 'GET', '/status')).toMatchObject({
+      ...{ pid: process.pid, not_ready: expect.stringContaining('connection to the database') },
+      ...{ accounts: null, agents: null, sessions: null, sockets: null },
+    });
     // By now, the service has noticed, and no request waits for the database.
     const startedAt = performance.now();
     for (let i = 0; i < 40; i += 1) expect((await alice.get(`/sessions/${session}/events`)).status).toBe(503);
@@ -88,6 +92,7 @@ describe('a service whose PostgreSQL is down', () => {
       async () => (await alice.post(`/sessions/${session}/messages`, { content: 'y' })).status === 201,
     );
     await until('it is ready again', async () => (await request(`${service.authUrl}/ready`)).status === 200);
+    expect(await operate(service.operator, 'GET', '/status')).toMatchObject({ not_ready: null, sessions: 1 });
     expect(lines).toContain('database_up');
   });
 
