@@ -26,7 +26,7 @@ import { rareWarning } from '../core/rare-warning.js';
 import { describeScope, follow, openScope, type RequestScope, scopeOf, unfollow } from '../core/request-scope.js';
 import { createSemaphore } from '../core/semaphore.js';
 import type { Tracer, Watchers } from '../core/tracer.js';
-import { toNetwork } from '../oauth/attempts.js';
+import { toNetwork, toWiderNetwork, WIDER_FACTOR } from '../oauth/attempts.js';
 import {
   type Answer,
   answerOfError,
@@ -476,14 +476,13 @@ export function watchAnswer(
 
 /** Before authentication, only the address tells strangers apart. */
 function boundByAddress(fastify: FastifyInstance, exchanges: Exchanges): void {
-  const ofAddresses = createSemaphore({
-    max: REQUESTS_PER_ADDRESS_MAX,
-    waitingMax: 0,
-    refusal: 'Too many requests from this address are in progress.',
-  });
+  const refusal = 'Too many requests from this address are in progress.';
+  const ofAddresses = createSemaphore({ max: REQUESTS_PER_ADDRESS_MAX, waitingMax: 0, refusal });
+  const ofWiderNetworks = createSemaphore({ max: WIDER_FACTOR * REQUESTS_PER_ADDRESS_MAX, waitingMax: 0, refusal });
   fastify.addHook('onRequest', async (request, reply) => {
-    const release = await ofAddresses.acquire(toNetwork(request.ip));
-    exchanges.whenDone(reply.raw, release);
+    exchanges.whenDone(reply.raw, await ofAddresses.acquire(toNetwork(request.ip)));
+    const wider = toWiderNetwork(request.ip);
+    if (wider !== undefined) exchanges.whenDone(reply.raw, await ofWiderNetworks.acquire(wider));
   });
 }
 

@@ -55,6 +55,9 @@ export function toNetwork(address: string): string {
   return `${toPrefix(groups, 4)}::/64`;
 }
 
+/** How much more a network of 48 bits may do than one network of 64 bits. */
+export const WIDER_FACTOR = 5;
+
 /** The first 48 bits of an IPv6 address, the maximum that a site gets; undefined for IPv4. */
 export function toWiderNetwork(address: string): string | undefined {
   const groups = parseGroups(address);

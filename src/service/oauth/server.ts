@@ -5,15 +5,13 @@ import type { ServiceContext } from '../core/context.js';
 import { type OutsideNetwork, PUBLIC_INTERNET } from '../core/public-internet.js';
 import { createSemaphore, type Semaphore } from '../core/semaphore.js';
 import type { SigningKeys } from './access-tokens.js';
-import { type Attempts, createAttempts, toNetwork, toWiderNetwork, UNCOUNTED } from './attempts.js';
+import { type Attempts, createAttempts, toNetwork, toWiderNetwork, UNCOUNTED, WIDER_FACTOR } from './attempts.js';
 import { type ClientDocuments, createClientDocuments } from './client-documents.js';
 import { hashSecret } from './secret.js';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const SHARED_ADDRESS_FACTOR = 100;
-/** How much more a network of 48 bits may do than one network of 64 bits. */
-const WIDER_FACTOR = 5;
 
 const PASSWORDS_AT_ONCE = 2;
 const PASSWORDS_LATER_MAX = 8;

@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createMemoryLimits } from '../../../src/service/core/rate-limits.js';
@@ -56,21 +56,40 @@ describe('X-Forwarded-For', () => {
   });
 });
 
+const askFrom = ({ port }: { readonly port: number }, address: string) =>
+  request(`http://127.0.0.1:${port}/health`, { headers: { 'x-forwarded-for': address } });
+
+/** Begins a request, and does not finish it. */
+function holdFrom({ port }: { readonly port: number }, address: string): Socket {
+  const socket = connect({ host: '127.0.0.1', port });
+  const head = ['POST /token HTTP/1.1', 'host: x', `x-forwarded-for: ${address}`, 'content-length: 100'];
+  socket.write(`${[...head, 'content-type: application/x-www-form-urlencoded'].join('\r\n')}\r\n\r\n`);
+  return socket.on('error', () => {});
+}
+
 describe('Requests from one address', () => {
   it(`are at most ${REQUESTS_PER_ADDRESS_MAX} at once behind a proxy, before authentication`, async () => {
     const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', isBehindProxy: true });
-    const ask = (address: string) =>
-      request(`http://127.0.0.1:${service.port}/health`, { headers: { 'x-forwarded-for': address } });
-    const held = Array.from({ length: REQUESTS_PER_ADDRESS_MAX }, () => {
-      const socket = connect({ host: '127.0.0.1', port: service.port });
-      const head = ['POST /token HTTP/1.1', 'host: x', 'x-forwarded-for: 192.0.2.1', 'content-length: 100'];
-      socket.write(`${[...head, 'content-type: application/x-www-form-urlencoded'].join('\r\n')}\r\n\r\n`);
-      return socket.on('error', () => {});
-    });
+    const ask = (address: string) => askFrom(service, address);
+    const held = Array.from({ length: REQUESTS_PER_ADDRESS_MAX }, () => holdFrom(service, '192.0.2.1'));
     await until('the address is refused', async () => (await ask('192.0.2.1')).status === 429);
     expect((await ask('192.0.2.2')).status).toBe(200);
     for (const socket of held) socket.destroy();
     await until('it is let in again', async () => (await ask('192.0.2.1')).status === 200);
+    await service.stop();
+  });
+
+  it('are at most five times as many from an IPv6 network of 48 bits, which one site may have', async () => {
+    const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', isBehindProxy: true });
+    const held = Array.from({ length: 10 }, (_, network) =>
+      Array.from({ length: REQUESTS_PER_ADDRESS_MAX / 2 }, () => holdFrom(service, `2001:db8:1:${network}::1`)),
+    ).flat();
+    await until('its other networks are refused', async () => {
+      return (await askFrom(service, '2001:db8:1:ffff::1')).status === 429;
+    });
+    expect((await askFrom(service, '2001:db8:2::1')).status).toBe(200);
+    for (const socket of held) socket.destroy();
+    await until('it is let in again', async () => (await askFrom(service, '2001:db8:1:ffff::1')).status === 200);
     await service.stop();
   });
 });
