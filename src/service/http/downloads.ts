@@ -35,7 +35,11 @@ function suffixRange(length: number, size: number): ByteRange | 'unsatisfiable' 
 
 /** The bytes of attachments, for anyone with a signed address. The app's error handler handles errors. */
 export function registerDownloads(app: FastifyInstance, context: ServiceContext): void {
-  app.get(`${DOWNLOAD_PATH}/:id`, (request, reply) => download(context, request, reply));
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: `${DOWNLOAD_PATH}/:id`,
+    handler: (request, reply) => download(context, request, reply),
+  });
 }
 
 async function download(context: ServiceContext, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -47,6 +51,7 @@ async function download(context: ServiceContext, request: FastifyRequest, reply:
   });
   if (row === undefined) throw new ServiceError('NOT_FOUND');
   const file = await openFile(context, row.id);
+  if (request.method === 'HEAD') return sendHead(reply, row, file);
   const countSent = (bytes: number): void => context.meter.attachmentBytes('out', bytes);
   return sendFile(reply, request, { row, file, countSent });
 }
@@ -78,6 +83,12 @@ function describeFile(reply: FastifyReply, row: AttachmentRow): void {
     .header('cache-control', 'private, no-store')
     .header('accept-ranges', 'bytes')
     .header('etag', toEtag(row));
+}
+
+async function sendHead(reply: FastifyReply, row: AttachmentRow, file: FileHandle): Promise<FastifyReply> {
+  await file.close();
+  describeFile(reply, row);
+  return reply.header('content-length', row.size).send();
 }
 
 interface Sendable {

@@ -53,6 +53,17 @@ describe('Attachments › the signed address', () => {
     });
   });
 
+  it('answers HEAD with the headers alone', async () => {
+    const url = await addressOf({ filename: 'my report.txt', bytes: 'hällo' });
+    const ask = async (method: 'GET' | 'HEAD', address = url) => {
+      const { statusCode, headers, body } = await app.inject({ method, url: address.pathname + address.search });
+      return { statusCode, headers: { ...headers, date: undefined }, body };
+    };
+    expect(await ask('HEAD')).toEqual({ ...(await ask('GET')), body: '' });
+    url.searchParams.set('signature', 'invented');
+    expect((await ask('HEAD')).statusCode).toBe(404);
+  });
+
   it('is valid for 5 minutes', async () => {
     const url = await addressOf();
     stage.clock.advance(5 * 60_000 - 1);
