@@ -1,4 +1,5 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -6,6 +7,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createServiceLog } from '../../src/cli/commands/serve/start.js';
 import { createOutput } from '../../src/cli/terminal/output.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { isFileError } from '../../src/kit/private-file.js';
 import type { Log } from '../../src/service/core/context.js';
 import { operate } from '../support/actors.js';
 import { createTestClock } from '../support/clock.js';
@@ -170,6 +172,36 @@ describe('The security log goes', () => {
     await until('the line', async () => streams.err() !== '');
     expect(JSON.parse(streams.err())).toMatchObject({ level: 'security', event: 'signed_in', ...facts });
   });
+
+  it.skipIf(process.platform === 'win32')(
+    'to its file again once that can be written, and meanwhile to stderr, so that no event is lost',
+    async () => {
+      execFileSync('mkfifo', [path]);
+      // A pipe without a reader refuses writes, like a disk that is full.
+      const read = () => openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+      const first = read();
+      const { streams, log } = open('errors', path);
+      closeSync(first);
+      for (const account of ['maria', 'tom']) log.security?.('sign_in_failed', { ...facts, account });
+      await until('both lines', async () => streams.err().includes('tom'));
+      expect(streams.err().trimEnd().split('\n')).toEqual([
+        expect.stringMatching(/^Cannot write the security log: .*EPIPE.*"event":"sign_in_failed","account":"maria"/),
+        expect.stringMatching(/^Cannot write the security log: .*EPIPE.*"event":"sign_in_failed","account":"tom"/),
+      ]);
+      const again = read();
+      log.security?.('signed_in', facts);
+      const bytes = Buffer.alloc(1_000);
+      const line = await until('the line', async () => {
+        try {
+          return bytes.toString('utf8', 0, readSync(again, bytes)) || undefined;
+        } catch (error) {
+          return isFileError(error, 'EAGAIN') ? undefined : Promise.reject(error);
+        }
+      });
+      expect(JSON.parse(line)).toMatchObject({ level: 'security', event: 'signed_in', ...facts });
+      closeSync(again);
+    },
+  );
 
   it('nowhere if its file cannot be opened: the service does not start', () => {
     expect(() => open('errors', join(directory, 'missing', 'x'))).toThrow(/Cannot open the security log/);

@@ -1,4 +1,5 @@
-import { constants, createWriteStream, openSync, rmSync } from 'node:fs';
+import { constants, openSync, rmSync, write } from 'node:fs';
+import { promisify } from 'node:util';
 import type { Client } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { orAborted, wait } from '../../../kit/clock.js';
@@ -139,15 +140,34 @@ export function createServiceLog(context: LogContext, settings: LogSettings): Lo
   return securityFile === undefined ? log : { ...log, security: openSecurityLog(context, securityFile) };
 }
 
-/** One JSON line per event, appended to a private file. */
+/**
+ * One JSON line per event, appended to a private file. While that cannot be written, for example on a full disk, the lines
+ * go to stderr; each is tried.
+ */
 function openSecurityLog({ clock, output }: LogContext, path: string): NonNullable<Log['security']> {
-  const file = createWriteStream(path, { fd: openForAppending(path) });
-  file.on('error', (error) => void output.note(`Cannot write the security log: ${error.message}`).catch(() => {}));
+  const file = openForAppending(path);
+  /** The file ends in a part of a line. */
+  let isTorn = false;
+  const append = async (line: string): Promise<void> => {
+    const bytes = Buffer.from(`${isTorn ? '\n' : ''}${line}\n`);
+    let done = 0;
+    try {
+      while (done < bytes.length) done += (await writeBytes(file, bytes, done)).bytesWritten;
+      isTorn = false;
+    } catch (error) {
+      isTorn ||= done > 0;
+      await output.note(`Cannot write the security log: ${messageOf(error)}. Not in it: ${line}`).catch(() => {});
+    }
+  };
+  let last = Promise.resolve();
   return (event, fields) => {
     const time = new Date(clock.now()).toISOString();
-    file.write(`${redact(toJsonLine({ time, level: 'security', event, ...fields }))}\n`);
+    const line = redact(toJsonLine({ time, level: 'security', event, ...fields }));
+    last = last.then(() => append(line));
   };
 }
+
+const writeBytes = promisify(write);
 
 function openForAppending(path: string): number {
   try {
