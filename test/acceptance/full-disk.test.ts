@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 
 import type { Actor } from '../support/actors.js';
+import { programWords } from '../support/built-program-file.js';
 import { request } from '../support/http.js';
 import { actorIn } from '../support/operator.js';
 import { until } from '../support/until.js';
@@ -93,6 +94,25 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
       replayed.stdout,
     );
     expect(await again.stop()).toMatchObject({ status: 0 });
+  });
+
+  it('loses lines of the log of a service, but no later ones, and each is on a line of its own', async () => {
+    const log = join(disk, 'log');
+    const words = ['serve', '--port', '0', '--data', 'memory', '--log', 'text'];
+    const service = home.spawn('sh', ['-c', 'exec "$@" 2>> "$0"', log, process.execPath, ...programWords(words)]);
+    const [, url = ''] = await service.until('stdout', /^(http:\S+)$/m);
+    const ask = async (name: string) => request(`${url}/${name}`, { headers: { 'x-request-id': name } });
+    const filler = join(disk, 'filler');
+    fill(filler);
+    for (let count = 0; count < 60; count += 1) await ask(`during-${count}`);
+    expect(readFileSync(log, 'utf8')).not.toContain('during-59');
+    rmSync(filler);
+    await ask('after-it');
+    const line = await until('the line', async () => /^.*after-it$/m.exec(readFileSync(log, 'utf8'))?.[0]);
+    expect(line).toMatch(/^\d{4}-\S+ info request method=GET/);
+    service.kill('SIGINT');
+    await service.ended;
+    rmSync(log);
   });
 
   it('asp skill install names the file that it could not write, and leaves nothing of it', async () => {

@@ -85,9 +85,16 @@ function isFile(descriptor: number): boolean {
   }
 }
 
-function writeToFile(descriptor: number, data: string | Uint8Array): void {
+/** Writes all of it, or throws; then `onTorn` is called if the file ends in a part of it. */
+function writeToFile(descriptor: number, data: string | Uint8Array, onTorn: () => void = () => {}): void {
   const bytes = typeof data === 'string' ? Buffer.from(data) : data;
-  for (let at = 0; at < bytes.byteLength; ) at += writeSync(descriptor, bytes, at);
+  let at = 0;
+  try {
+    while (at < bytes.byteLength) at += writeSync(descriptor, bytes, at);
+  } catch (error) {
+    if (at > 0) onTorn();
+    throw error;
+  }
 }
 
 function createOutput(
@@ -156,7 +163,30 @@ export function processStreams(process: NodeJS.Process, onFailure: (error: Error
       onFailure,
       lazily(() => watchPipeReaders(process.pid)),
     ),
-    stderr: quietly(createOutput(stderr, STDERR, () => {})),
+    stderr: isFile(STDERR) && !stderr.isTTY ? storedStderr() : quietly(createOutput(stderr, STDERR, () => {})),
+  };
+}
+
+/** A log that outlives a full disk: what cannot be stored is lost, and later lines begin on a line of their own. */
+function storedStderr(): OutputStream {
+  let isTorn = false;
+  return {
+    isTerminal: false,
+    isFile: true,
+    columns: WIDTH_UNKNOWN,
+    isAbandoned: () => false,
+    async write(data) {
+      const noteTorn = (): void => {
+        isTorn = true;
+      };
+      try {
+        if (isTorn) writeToFile(STDERR, '\n');
+        isTorn = false;
+        writeToFile(STDERR, data, noteTorn);
+      } catch {
+        // There is nowhere else to say so.
+      }
+    },
   };
 }
 
