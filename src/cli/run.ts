@@ -67,7 +67,9 @@ export async function run(
     const deadlineMs = context?.deadline?.afterMs;
     const isFromSetting = command?.deadlineMs === undefined && globals?.usualTimeoutMs !== undefined;
     const deadlineFrom = globals?.timeoutMs !== undefined ? 'option' : isFromSetting ? 'setting' : undefined;
-    const identity = context?.identity() ?? {};
+    const startLocal =
+      context && (await (await import('./context/stopped-service.js')).findStartCommand(context, error));
+    const identity = { ...context?.identity(), startLocal };
     const facts = { argv, identity, command, isDeadlinePassed, isHinted, isDebug, deadlineMs, deadlineFrom } as const;
     return reportFailure(isOutputLost ? signal.reason : error, facts, surroundings, globals);
   }

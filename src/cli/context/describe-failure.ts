@@ -10,10 +10,9 @@ import { fileFault, isFileError } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import { oauthExitCode } from '../../wire/oauth.js';
-import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Command } from '../command.js';
 import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
-import { localNotReached } from '../profile/local-service.js';
+import { localNotReached, stoppedService } from '../profile/local-service.js';
 import { loginArgs, type ResolvedProfile } from '../profile/resolve-profile.js';
 import { type Failure, failureLine, failureText } from '../terminal/failure.js';
 import { waitText } from '../terminal/relative-time.js';
@@ -41,6 +40,8 @@ export interface ActingIdentity {
   readonly at?: ResolvedProfile | undefined;
   /** The permissions of the credential, as far as they are known. */
   readonly scopes?: readonly string[] | undefined;
+  /** The command that starts the local service that is not running, if one is meant. */
+  readonly startLocal?: readonly string[] | undefined;
   /** The values of `--profile` and `--as`. */
   readonly flags?: ScopeOptions | undefined;
 }
@@ -84,17 +85,20 @@ function ownMember<Value>(table: Readonly<Record<string, Value>> | undefined, ke
 }
 
 /**
- * If a local service was killed and its process number was reused, it is reported like any other that is not running.
+ * If a local service was killed and its process number was reused, or if only its logins are left, it is reported like
+ * any other that is not running.
  */
-function inOneStory(error: unknown, local: LocalServiceRecord | undefined): unknown {
-  const isGone = local !== undefined && isRefusedConnection(error);
-  return isGone && error instanceof RequestError && error.outcome === 'not_applied' ? localNotReached(local) : error;
+function inOneStory(error: unknown, { at, startLocal }: ActingIdentity): unknown {
+  const isUnreached = error instanceof RequestError && error.outcome === 'not_applied' && isRefusedConnection(error);
+  if (!isUnreached || at === undefined) return error;
+  if (at.local !== undefined) return localNotReached(at.local);
+  return startLocal === undefined ? error : stoppedService(at.baseUrl, startLocal);
 }
 
 /** Any thrown value as a failure to report. */
 export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const context = findErrorContext(thrown) ?? {};
-  const error = inOneStory(thrown, run.identity.at?.local);
+  const error = inOneStory(thrown, run.identity);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
   if (error instanceof CliError && error.code === 'ASP_OUTPUT' && error.outcome === 'unknown')
     return { ...outputFailure(error, run), stack };
@@ -102,7 +106,8 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
     const { code, message, isRetryable, outcome } = error;
     const ending = error.endedBy && describeEnding(error.endedBy, run);
     const why = error.why ?? (ending && wholeReason(ending));
-    const suggested = error.next ? withScopeOptions(error.next, run.identity.flags ?? {}) : nextAfter(ending);
+    const own = error.next ?? (code === 'ASP_LOCAL_NOT_RUNNING' ? run.identity.startLocal : undefined);
+    const suggested = own ? withScopeOptions(own, run.identity.flags ?? {}) : nextAfter(ending);
     const next = suggested ?? (error.correction && correctArgs(run.argv, error.correction));
     const failure = {
       code,
@@ -155,7 +160,7 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
 
 /** The failure that left a part undone. The whole failure says what was changed. */
 function describeEnding(thrown: Error, run: RunFacts): Failure {
-  const error = inOneStory(thrown, run.identity.at?.local);
+  const error = inOneStory(thrown, run.identity);
   if (!(error instanceof RequestError)) return describeFailure(error, run);
   const outcomeText = { not_applied: '', applied: '', unknown: '' };
   return requestFailure(error, { ...findErrorContext(thrown), outcomeText }, run);
@@ -352,7 +357,7 @@ function suggestNext(
   if (code === 'NOT_FOUND' && context.subject?.startsWith('sess_') === true) return here(['asp', 'session', 'list']);
   const near = nearBaseUrl(error, code, identity);
   if (near !== undefined) return ['asp', 'whoami', '-p', near];
-  if (code === 'ASP_LOCAL_NOT_RUNNING') return ['asp', 'serve'];
+  if (code === 'ASP_LOCAL_NOT_RUNNING') return identity.startLocal;
   return code === 'ASP_DISCOVERY' || code === 'ASP_TLS' || code === 'ASP_UNREACHABLE'
     ? here(['asp', 'doctor'])
     : undefined;

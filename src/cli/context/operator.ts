@@ -9,16 +9,37 @@ import { fillPath } from '../../wire/endpoint.js';
 import { ErrorEnvelope } from '../../wire/schemas/base.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { OPERATOR_ENDPOINT, OPERATOR_PATH, type OperatorOperation } from '../../wire/schemas/operator.js';
-import { usageError } from '../errors.js';
-import { localNotReached, localNotRunning } from '../profile/local-service.js';
+import { CliError, usageError } from '../errors.js';
+import { findServiceAt, localNotReached, localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
 import { type ErrorContext, withContext } from './explain.js';
+import { findLocalLogin } from './stopped-service.js';
 
 type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
 
-/** The running local service, or the error that says how to start one. */
+/**
+ * The running local service that the profile names, or else the latest one; undefined if none runs. An option that names
+ * another one is an error: the command must not act somewhere else.
+ */
+export async function findChosenService(context: Context): Promise<LocalServiceRecord | undefined> {
+  const isNamed = context.globals.profile !== undefined && context.globals.profile !== '';
+  const profile = await context.profile().catch((error: unknown) => {
+    if (isNamed) throw error;
+  });
+  if (profile === undefined) return context.localService();
+  const record = profile.local ?? (await findServiceAt(context.paths, context.machine, profile.baseUrl));
+  if (record !== undefined || !isNamed) return record ?? context.localService();
+  const login = await findLocalLogin(context, profile.baseUrl);
+  throw new CliError('ASP_LOCAL_NOT_RUNNING', {
+    message: `No local service of yours is running at ${profile.baseUrl}.`,
+    next: login?.localStart,
+    isRetryable: true,
+  });
+}
+
+/** The chosen local service, or the error that says how to start one. */
 export async function requireLocalService(context: Context): Promise<LocalServiceRecord> {
-  const record = await context.localService();
+  const record = await findChosenService(context);
   if (record !== undefined) return record;
   throw localNotRunning(await context.endedService());
 }

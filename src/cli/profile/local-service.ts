@@ -87,6 +87,10 @@ export function keepRecord(
   return place === -1 ? [...found, record] : found.toSpliced(place, 0, record);
 }
 
+/** For the start of a service while another one runs. */
+export const noteOther = ({ url }: LocalServiceRecord): string =>
+  `Another service is running at ${url}: until this one ends, "local" means this one.`;
+
 /** From elsewhere, its process cannot be seen: then only a connection shows that it does not run. */
 function doesRun(record: LocalServiceRecord, probe: LocalServiceProbe): boolean {
   const { pid, process_start: recorded } = record;
@@ -121,12 +125,14 @@ export function localNotReached(record: LocalServiceRecord): CliError {
   });
 }
 
-/** The error for a local service that is not running; `ended` is the record of one that was killed. */
+/**
+ * The error for a local service that is not running; `ended` is the record of one that was killed. For one that was
+ * stopped, {@link findStartCommand} says how to start it.
+ */
 export function localNotRunning(ended: LocalServiceRecord | undefined): CliError {
   if (ended === undefined)
     return new CliError('ASP_LOCAL_NOT_RUNNING', {
       message: 'The local service is not running.',
-      next: ['asp', 'serve'],
       isRetryable: true,
     });
   return new CliError('ASP_LOCAL_NOT_RUNNING', {
@@ -137,6 +143,14 @@ export function localNotRunning(ended: LocalServiceRecord | undefined): CliError
   });
 }
 
+/** The error for a local service that was stopped; `start` is the command that starts it again. */
+export const stoppedService = (baseUrl: string, start: readonly string[] | undefined): CliError =>
+  new CliError('ASP_LOCAL_NOT_RUNNING', {
+    message: `The local service at ${baseUrl} is not running.`,
+    next: start,
+    isRetryable: true,
+  });
+
 /** Their values may be secret. */
 function alsoSet({ variables = [] }: LocalServiceRecord): string {
   return variables.length === 0 ? '' : ` Other settings came from ${variables.join(', ')}.`;
@@ -146,7 +160,7 @@ function alsoSet({ variables = [] }: LocalServiceRecord): string {
  * The command that starts it again with the same address, folder and options: logins belong to an address, and sessions
  * to a folder.
  */
-function wordsThatStart({ port = USUAL_PORT, data, name, options = [] }: LocalServiceRecord): readonly string[] {
+export function wordsThatStart({ port = USUAL_PORT, data, name, options = [] }: LocalServiceRecord): readonly string[] {
   const isUsualData = data.endsWith(join('serve', name)) || data.includes('://');
   return [
     'asp',

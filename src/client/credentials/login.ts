@@ -41,6 +41,8 @@ export const Login = z.looseObject({
   isLocal: z.optional(z.boolean()),
   /** The data folder of that service, or `memory`. */
   localData: z.optional(z.string()),
+  /** The command that starts that service again at the same address. */
+  localStart: z.optional(z.array(z.string())),
   /** Set once the service has refused the refresh token for good: sign in again. */
   ended: z.nullable(z.object({ atMs: z.number(), error: z.string(), digest: z.string() })),
 });
@@ -56,6 +58,7 @@ export interface NewLogin extends LoginKey {
   readonly accountId: string | null;
   readonly isLocal?: boolean | undefined;
   readonly localData?: string | undefined;
+  readonly localStart?: string[] | undefined;
   readonly refreshToken: string;
   /** Access tokens that came with it; see `toCached`. */
   readonly accessTokens: Partial<Readonly<Record<Resource, CachedToken>>>;

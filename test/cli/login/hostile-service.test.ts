@@ -54,6 +54,7 @@ describe('the port of a local service that has stopped', () => {
     const home = createHome();
     const service = await startServe(home, ['--demo']);
     const { port } = new URL(service.url);
+    const next = ['asp', 'serve', '--port', port, '--data', service.data, '--demo'];
     await home.asp(['login', '@demo.you', '--yes', '--store', 'file']);
     expect(await home.asp(['whoami', '-p', service.url])).toMatchObject({ status: 0 });
     await service.stop();
@@ -65,7 +66,7 @@ describe('the port of a local service that has stopped', () => {
     for (const line of ['whoami', 'session list', 'auth refresh', 'auth token']) {
       const ended = await home.asp([...line.split(' '), '-p', service.url, '--json']);
       expect(ended.status).toBe(9);
-      expect(failureIn(ended.stderr)).toMatchObject({ code: 'ASP_LOCAL_NOT_RUNNING', next: ['asp', 'serve'] });
+      expect(failureIn(ended.stderr)).toMatchObject({ code: 'ASP_LOCAL_NOT_RUNNING', next });
     }
     const out = await home.asp(['logout', '@demo.you', '-p', service.url]);
     expect(out).toMatchObject({ status: 0, stdout: '@demo.you\n' });

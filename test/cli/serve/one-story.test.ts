@@ -26,6 +26,19 @@ beforeEach(() => {
 });
 afterEach(() => home.dispose());
 
+/** The command that starts a demo service again. */
+const startWords = ({ url, data }: { url: string; data: string }): string[] => {
+  const { port } = new URL(url);
+  return ['asp', 'serve', '--port', port, '--data', data, '--demo'];
+};
+
+/** A second demo service, in a separate folder. */
+async function startBeside(at: Home): Promise<Awaited<ReturnType<typeof startServe>>> {
+  const data = join(at.directory, 'beside');
+  // The last value of an option counts.
+  return { ...(await startServe(at, ['--data', data, '--demo'])), data };
+}
+
 const recordFile = (): string => join(home.directory, 'run/asp-cli/serve/default.json');
 const QUESTIONS = [
   ['serve', 'status'],
@@ -150,7 +163,7 @@ describe('a local service that was stopped', () => {
       status: 9,
       code: 'ASP_LOCAL_NOT_RUNNING',
       message: 'The local service is not running.',
-      next: ['asp', 'serve'],
+      next: startWords(service),
     });
     const agent = home.start(['run', '--exec', 'cat']);
     await agent.until('stderr', /not running\. Waiting until it runs\./);
@@ -160,10 +173,83 @@ describe('a local service that was stopped', () => {
     await agent.ended;
     await again.stop();
   });
+
+  it('is started again with its own address and folder, by the command that every error names', async () => {
+    const first = await startServe(home, ['--demo']);
+    const second = await startBeside(home);
+    for (const { url } of [first, second]) await home.run(['login', '@demo.you', '--yes', '-p', url]);
+    await home.run(['profile', 'add', 'two', '--base-url', second.url]);
+    await second.stop();
+    for (const words of [
+      ['send', '@demo.you', 'hi'],
+      ['whoami'],
+      ['auth', 'refresh', '@demo.you'],
+      ['login', '@demo.you', '--yes'],
+      ['login', '@demo.you', '--no-browser'],
+    ]) {
+      const ended = await home.run([...words, '-p', 'two', '--json', '--retries', '0']);
+      expect({ words, ...failureOf(ended) }).toMatchObject({
+        words,
+        code: 'ASP_LOCAL_NOT_RUNNING',
+        next: startWords(second),
+      });
+    }
+    const told = await home.run(['doctor', '-p', 'two', '--json']);
+    expect(json<{ items: { check: string }[] }>(told.stdout).items).toContainEqual(
+      expect.objectContaining({ check: 'service', state: 'problem', fix: startWords(second) }),
+    );
+    await first.stop();
+  });
+});
+
+describe('with several local services', () => {
+  it('operator commands act at the one that --profile or the default profile names', async () => {
+    const first = await startServe(home, ['--demo']);
+    const second = await startBeside(home);
+    await home.run(['profile', 'add', 'one', '--base-url', first.url]);
+    await home.run(['profile', 'use', 'local']);
+    const urlOf = async (...words: string[]): Promise<unknown> =>
+      json((await home.run(['serve', 'status', '--json', ...words])).stdout)['url'];
+    expect(await urlOf()).toBe(second.url);
+    expect(await urlOf('-p', first.url)).toBe(first.url);
+    await home.run(['profile', 'use', 'one']);
+    expect(await urlOf()).toBe(first.url);
+    expect(await urlOf('-p', 'local')).toBe(second.url);
+    await home.run(['serve', 'agent', 'add', '@only.first']);
+    expect((await home.run(['serve', 'agent', 'list', '-p', second.url])).stdout).not.toContain('@only.first');
+    expect((await home.run(['serve', 'agent', 'list', '-p', 'one'])).stdout).toContain('@only.first');
+    const elsewhere = await home.run(['serve', 'status', '--json', '-p', 'http://127.0.0.1:1/v1']);
+    expect(failureOf(elsewhere)).toMatchObject({
+      code: 'ASP_LOCAL_NOT_RUNNING',
+      message: 'No local service of yours is running at http://127.0.0.1:1/v1.',
+    });
+    expect((await home.asp(['serve', 'stop', '-p', 'one'])).stdout).toBe(`${first.url}\n`);
+    await second.stop();
+  });
+
+  it('hints name the one they are about', async () => {
+    const first = await startServe(home, ['--demo']);
+    const words = ['serve', '--port', '0', '--data', join(home.directory, 'beside')];
+    const detached = await home.asp([...words, '--detach']);
+    const url = detached.stdout.trim();
+    expect(detached.stderr).toBe(
+      `Another service is running at ${first.url}: until this one ends, "local" means this one.\n` +
+        `Running in the background. Logs: asp serve logs -p ${url}. Stop: asp serve stop ${url}\n`,
+    );
+    const taken = failureOf(await home.asp(['serve', '--port', new URL(first.url).port, '--json']));
+    expect(taken).toMatchObject({
+      hint: `use it, stop it with asp serve stop ${first.url}, or run another one: asp serve --port 0 --data <folder>.`,
+      next: ['asp', 'serve', 'status', '-p', first.url],
+    });
+    expect((await home.run(taken.next?.slice(1) ?? [])).stdout).toContain(`running at ${first.url}`);
+    expect((await home.run(['serve', 'logs', '-p', url])).stdout).toContain('Ready');
+    expect((await home.asp(['serve', 'stop', url])).stdout).toBe(`${url}\n`);
+    await first.stop();
+  });
 });
 
 describe('a second asp serve', () => {
-  it('reports that the service is already running, where, how to stop it, and how to run a second one', async () => {
+  it('reports that the service is already running, where, how to stop it, and how to run another one', async () => {
     const service = await startServe(home, ['--demo']);
     const { port } = new URL(service.url);
     const others = [
@@ -177,7 +263,7 @@ describe('a second asp serve', () => {
       expect(failureOf(ended)).toMatchObject({
         code: 'ASP_PORT_IN_USE',
         message: `The local service is already running at ${service.url} (process ${service.running.pid}).`,
-        hint: 'use it, stop it with asp serve stop, or run a second one: asp serve --port 0 --data <folder>.',
+        hint: 'use it, stop it with asp serve stop, or run another one: asp serve --port 0 --data <folder>.',
         next: ['asp', 'serve', 'status'],
       });
     }

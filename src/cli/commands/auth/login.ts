@@ -40,7 +40,7 @@ import {
 import type { Context } from '../../context/context.js';
 import { createLoginContext, findFileStoreFault, rememberStore } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
-import { findServiceAt } from '../../profile/local-service.js';
+import { findServiceAt, wordsThatStart } from '../../profile/local-service.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import type { LoginOptions } from './auth.js';
 import {
@@ -207,6 +207,7 @@ async function completeSignIn(signIn: SignIn, request: AuthorizationRequest, cal
       ...grant,
       isLocal: local !== undefined,
       localData: local?.data,
+      localStart: local && [...wordsThatStart(local)],
       accessTokens: { api: toCached(tokens) },
     });
   } catch (error) {

@@ -7,8 +7,9 @@ import { isOfAnotherUser } from '../../../kit/loopback.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Context } from '../../context/context.js';
 import { callOperator } from '../../context/operator.js';
+import { findLocalLogin } from '../../context/stopped-service.js';
 import { CliError, usageError } from '../../errors.js';
-import { listRunningServices } from '../../profile/local-service.js';
+import { listRunningServices, stoppedService } from '../../profile/local-service.js';
 import { loginArgs } from '../../profile/resolve-profile.js';
 import { canOpenBrowser, openBrowser, withBrowser } from '../../terminal/browser.js';
 import { durationText } from '../../values.js';
@@ -303,7 +304,8 @@ async function pasted(
 }
 
 /** The record of the local service at this address; only its own OS user can read it. */
-export async function readLocalRecord({ paths, machine }: Context, baseUrl: string): Promise<LocalServiceRecord> {
+export async function readLocalRecord(context: Context, baseUrl: string): Promise<LocalServiceRecord> {
+  const { paths, machine } = context;
   const records = await listRunningServices(paths, machine);
   const record = records.find(({ url }) => url === baseUrl);
   if (record !== undefined) return record;
@@ -312,6 +314,8 @@ export async function readLocalRecord({ paths, machine }: Context, baseUrl: stri
     throw usageError(`The address of the local service is ${near.url}, not ${baseUrl}.`, {
       next: ['asp', 'login', '-p', near.url, '--yes'],
     });
+  const login = await findLocalLogin(context, baseUrl);
+  if (login !== undefined) throw stoppedService(baseUrl, login.localStart);
   throw usageError('--yes approves a sign-in only at the local service of this user.', {
     why: `no local service of this user runs at ${baseUrl}, so a person has to approve there.`,
     next: ['asp', 'login'],

@@ -8,6 +8,7 @@ import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { findAgent } from '../../context/create-context.js';
 import { createLoginContext } from '../../context/login-store.js';
+import { findLocalLogin } from '../../context/stopped-service.js';
 import { CliError, usageError } from '../../errors.js';
 import { LOCAL } from '../../profile/config.js';
 import {
@@ -52,10 +53,9 @@ function asIfRunning(context: Context): Context {
   return offline;
 }
 
-/** A service that stops removes its record. The latest login at one says where it was. */
+/** A service that stops removes its record. */
 async function findStoppedService(context: Context): Promise<LocalServiceRecord | undefined> {
-  const local = (await (await context.logins()).list()).filter(({ isLocal }) => isLocal === true);
-  const [latest] = local.sort((left, right) => right.savedAtMs - left.savedAtMs);
+  const latest = await findLocalLogin(context);
   if (latest === undefined) return undefined;
   const { baseUrl: url, issuer, wsUrl, savedAtMs } = latest;
   const addresses = { url, auth_url: issuer, web_url: issuer, ws_url: wsUrl ?? url, operator_url: url };

@@ -10,6 +10,7 @@ import { isFileError, isUnsafeFile, openNewFile } from '../../../kit/private-fil
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
 import { createLoginContext, findFileStoreFault, loginsAt } from '../../context/login-store.js';
+import { findStartCommand } from '../../context/stopped-service.js';
 import { CliError, usageError } from '../../errors.js';
 import { unusableFile } from '../../input.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
@@ -191,7 +192,7 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     baseUrl = profile.baseUrl;
   } catch (error) {
     const next = error instanceof CliError ? error.next : undefined;
-    return [problem('profile', messageOf(error), next)];
+    return [problem('profile', messageOf(error), next ?? (await findStartCommand(context, error)))];
   }
   const findings = [ok('profile', `${(await context.profile()).name} (${baseUrl})`)];
   try {
@@ -208,7 +209,8 @@ async function checkService(context: Context): Promise<readonly Finding[]> {
     const isLate = known === 'ASP_ABORTED' && context.signal.aborted;
     const code = isLate ? 'ASP_TIMEOUT' : known;
     const says = isLate ? 'does not answer: the deadline passed' : messageOf(error);
-    findings.push(problem('service', says, code === undefined ? undefined : ['asp', 'explain', code]));
+    const explanation = code === undefined ? undefined : ['asp', 'explain', code];
+    findings.push(problem('service', says, (await findStartCommand(context, error)) ?? explanation));
   }
   return findings;
 }

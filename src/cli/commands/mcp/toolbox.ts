@@ -27,6 +27,7 @@ import type { Context } from '../../context/context.js';
 import { describeFailure } from '../../context/describe-failure.js';
 import { explain } from '../../context/explain.js';
 import { relateSenders } from '../../context/relations.js';
+import { findStartCommand } from '../../context/stopped-service.js';
 import { CliError, usageError } from '../../errors.js';
 import { type Failure, failureLine, quoteArgs } from '../../terminal/failure.js';
 import type { Output } from '../../terminal/output.js';
@@ -364,12 +365,12 @@ export const CODE = /^[A-Za-z0-9_]{1,40}$/;
 const OUT_OF_SIGHT = '(in the words of the service, below)';
 
 /** The error as every command prints it with `--json`, with advice in terms of tools. */
-function toFailureResult(
+async function toFailureResult(
   { context, tools, folder }: ToolboxParts,
   tool: ToolDefinition | undefined,
   error: unknown,
   isDeadlinePassed: boolean,
-): ToolResult {
+): Promise<ToolResult> {
   const quotes: string[] = [];
   const quote = (text: string): string => {
     quotes.push(text);
@@ -378,7 +379,7 @@ function toFailureResult(
   const deadline = { isDeadlinePassed, deadlineMs: undefined, deadlineFrom: undefined };
   const failure = describeFailure(error, {
     argv: [],
-    identity: context.identity(),
+    identity: { ...context.identity(), startLocal: await findStartCommand(context, error) },
     isDebug: false,
     quote,
     ...deadline,

@@ -7,10 +7,11 @@ import { wait } from '../../../kit/clock.js';
 import { isObject, parseIfJson } from '../../../kit/parse-json.js';
 import { listPrivateFiles, makePrivateDirectory } from '../../../kit/private-file.js';
 import { randomToken } from '../../../kit/random.js';
+import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import type { Context } from '../../context/context.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, isOwnErrorCode } from '../../errors.js';
-import { localNotRunning } from '../../profile/local-service.js';
+import { listRunningServices, localNotRunning, noteOther } from '../../profile/local-service.js';
 import { readerGone } from '../../terminal/streams.js';
 
 const READY_POLL_MS = 25;
@@ -25,6 +26,7 @@ export async function detach(context: Context): Promise<void> {
   const log = join(folder, `${name}.log`);
   const answer = join(folder, `${name}.out`);
   const [errors, lines] = await Promise.all([open(log, 'wx', 0o600), open(answer, 'wx', 0o600)]);
+  const others = await listRunningServices(context.paths, context.machine);
   const [program = '', ...args] = context.machine.commandLine.filter((arg) => arg !== '--detach');
   const child = spawn(program, args, {
     detached: true,
@@ -43,7 +45,7 @@ export async function detach(context: Context): Promise<void> {
         child.unref();
         if (child.pid !== undefined) await keepLog(context, log, child.pid);
         await context.output.verbatim(text);
-        return await context.output.note('Running in the background. Logs: asp serve logs. Stop: asp serve stop');
+        return await noteControls(context, text.trim(), others);
       }
       if (state.isEnded) {
         throw toFailure(await readFile(log, 'utf8'));
@@ -57,6 +59,18 @@ export async function detach(context: Context): Promise<void> {
   } finally {
     await Promise.all([errors.close(), lines.close(), rm(answer, { force: true })]);
   }
+}
+
+/** Which commands control the service, of which there may be others. */
+async function noteControls(
+  { output }: Context,
+  printed: string,
+  [other]: readonly LocalServiceRecord[],
+): Promise<void> {
+  if (other === undefined) return output.note('Running in the background. Logs: asp serve logs. Stop: asp serve stop');
+  const { url = printed } = (parseIfJson(printed) ?? {}) as { url?: string };
+  await output.note(noteOther(other));
+  await output.note(`Running in the background. Logs: asp serve logs -p ${url}. Stop: asp serve stop ${url}`);
 }
 
 /** The failure that the background service reported, in either format, as a failure of this command. */
@@ -154,7 +168,8 @@ export async function printLogs(context: Context, { last, isFollowing }: LogsOpt
 /** The log of the running service, or else of the last one that ran in the background. */
 async function findLog(context: Context): Promise<DetachedLog> {
   const logs = await listLogs(context);
-  const running = await context.localService();
+  const { findChosenService } = await import('../../context/operator.js');
+  const running = await findChosenService(context);
   const log = running === undefined ? logs[0] : logs.find(({ pid }) => pid === running.pid);
   if (log !== undefined) return log;
   if (running === undefined) throw localNotRunning(await context.endedService());

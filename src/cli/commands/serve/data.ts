@@ -120,7 +120,8 @@ export const serveBackup = command({
     withKeys: args.flag('with-keys'),
   }),
   async run(context, { file: named, data, isForced, withKeys }) {
-    const folder = data ?? (await context.localService())?.data;
+    const { findChosenService } = await import('../../context/operator.js');
+    const folder = data ?? (await findChosenService(context))?.data;
     if (folder === 'memory')
       throw usageError('A service with its data in memory has nothing to back up.', {
         why: 'name the folder of a different one with --data.',

@@ -122,8 +122,9 @@ export const serveRetention = command({
 const STOP_POLL_MS = 50;
 
 /** A service with that URL, or else the only one of this home directory. Never one that is merely the latest. */
-async function findServiceToStop(context: Context, url: string | undefined): Promise<LocalServiceRecord> {
-  const { machine, paths } = context;
+async function findServiceToStop(context: Context, named: string | undefined): Promise<LocalServiceRecord> {
+  const { machine, paths, globals } = context;
+  const url = named ?? (globals.profile ? (await context.profile()).baseUrl : undefined);
   const running = await listRunningServices(paths, machine);
   const isMeant = (record: LocalServiceRecord): boolean =>
     url === undefined

@@ -21,7 +21,13 @@ import { connectAsLocal } from '../../context/operator.js';
 import { makeRuntimeDirectory } from '../../context/runtime-directory.js';
 import { CliError, explainUnwritable, usageError } from '../../errors.js';
 import { withFileLock } from '../../profile/file-lock.js';
-import { keepRecord, listRunningServices, processNamespace, readRunningServices } from '../../profile/local-service.js';
+import {
+  keepRecord,
+  listRunningServices,
+  noteOther,
+  processNamespace,
+  readRunningServices,
+} from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
 import { durationText } from '../../values.js';
@@ -257,7 +263,7 @@ type Ports = Pick<Settings, (typeof PORTS)[number]>;
 async function translateStartError(error: unknown, settings: Ports, own: readonly OwnService[]): Promise<unknown> {
   if (!isStartError(error)) return translateFileError(error);
   const inItsWay = own.find((one) => isInItsWay(error, settings, one));
-  if (inItsWay !== undefined) return runsAlready(inItsWay.running, error);
+  if (inItsWay !== undefined) return runsAlready(inItsWay.running, own.length === 1, error);
   const facts = { message: error.message, cause: error };
   switch (error.code) {
     case 'PORT_IN_USE': {
@@ -306,11 +312,11 @@ function isInItsWay({ code }: OperatorError, { port }: Ports, { running, data }:
 }
 
 /** A port conflict with the user's own service is not one with another program. */
-function runsAlready({ url, pid }: LocalServiceRecord, cause: unknown): CliError {
+function runsAlready({ url, pid }: LocalServiceRecord, isOnly: boolean, cause: unknown): CliError {
   return new CliError('ASP_PORT_IN_USE', {
     message: `The local service is already running at ${url} (process ${pid}).`,
-    why: 'use it, stop it with asp serve stop, or run a second one: asp serve --port 0 --data <folder>.',
-    next: ['asp', 'serve', 'status'],
+    why: `use it, stop it with asp serve stop${isOnly ? '' : ` ${url}`}, or run another one: asp serve --port 0 --data <folder>.`,
+    next: ['asp', 'serve', 'status', ...(isOnly ? [] : ['-p', url])],
     cause,
   });
 }
@@ -558,8 +564,7 @@ async function leaveRecord(context: Context, record: LocalServiceRecord): Promis
     await writeRecords(context, path, [record, ...before]);
     return before[0];
   });
-  if (latest !== undefined)
-    await output.note(`Another service is running at ${latest.url}: until this one ends, "local" means this one.`);
+  if (latest !== undefined) await output.note(noteOther(latest));
   const renew = (): Promise<void> =>
     withFileLock(context, path, async () =>
       writeRecords(context, path, keepRecord(await readRunningServices(paths, machine), record)),

@@ -157,7 +157,7 @@ async function requireFree(context: Context, unit: Unit): Promise<void> {
   if (running === undefined) return;
   throw new CliError('ASP_ALREADY_RUNNING', {
     message: `A service is already running at ${running.url}.`,
-    next: ['asp', 'serve', 'stop'],
+    next: ['asp', 'serve', 'stop', running.url],
   });
 }
 
