@@ -203,10 +203,15 @@ describe('asp connect and asp disconnect', () => {
       'gemini',
       '.gemini/settings.json',
       '{"mcpServers": 3}',
-      /has a form to which asp cannot add mcpServers\.asp|cannot be parsed/,
+      /has a form to which asp cannot add mcpServers\.asp\.\n.*Add this by hand: "mcpServers": \{"asp":\{"command":/,
     ],
     ['codex', '.codex/config.toml', 'a = 1\nb == 2\n', /config\.toml:2:\d+ cannot be parsed as TOML/],
-    ['codex', '.codex/config.toml', 'mcp_servers = { a = { command = "x" } }\n', /has a form to which asp cannot add/],
+    [
+      'codex',
+      '.codex/config.toml',
+      'mcp_servers = { a = { command = "x" } }\n',
+      /Add this by hand: \[mcp_servers\.asp\] command = ".+" args = \[/,
+    ],
     [
       'codex',
       '.codex/config.toml',
@@ -218,9 +223,11 @@ describe('asp connect and asp disconnect', () => {
   ])('%s: refuses %s if it cannot change it safely, and changes nothing', async (agent, path, text, message) => {
     writeFile(path, text);
     const before = everything();
-    const { code, err } = await run(`connect ${agent}`);
-    expect(err).toMatch(message);
-    expect(code).toBeGreaterThan(1);
+    for (const line of [`connect ${agent} --dry-run`, `connect ${agent}`]) {
+      const { code, err } = await run(line);
+      expect(err).toMatch(message);
+      expect(code).toBeGreaterThan(1);
+    }
     expect(everything()).toEqual(before);
   });
 

@@ -51,7 +51,7 @@ export function addEntry(text: string, entry: Entry, file: string): string {
   if (isSound) return after;
   throw new CliError('ASP_CONFIG', {
     message: `${file} has a form to which asp cannot add ${name}.`,
-    why: 'nothing was changed. Add the entry by hand: --dry-run shows it.',
+    why: `nothing was changed. Add this by hand: ${inOneLine(entry)}`,
   });
 }
 
@@ -111,6 +111,13 @@ function addToToml(text: string, { path, value }: Entry): string {
 
 const nested = (path: readonly string[], value: unknown): unknown =>
   path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value);
+
+/** For a person who adds it. */
+function inOneLine({ format, path, value }: Entry): string {
+  const [first = '', ...inner] = path;
+  if (format === 'json') return `"${first}": ${JSON.stringify(nested(inner, value))}`;
+  return addToToml('', { format, path, value }).trimEnd().replaceAll('\n', ' ');
+}
 
 /** Indentation and line ends as they are in the text. */
 function detectLayout(text: string) {
