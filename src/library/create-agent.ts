@@ -272,10 +272,12 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     },
     async ask(handle, content, options = {}) {
       requireKnownOptions('ask', options, ASK_OPTIONS);
+      const [to = ''] = readHandles('ask', [String(handle)]);
+      requireQuestion(content);
       const found = await who();
       const [client, me] = [await found.client(), await found.handle()];
       const { signal, release } = joinSignals(options.signal, life.signal);
-      return askAgent({ client, me, to: toHandle(String(handle)) }, content, { ...options, signal }).finally(release);
+      return askAgent({ client, me, to }, content, { ...options, signal }).finally(release);
     },
     async close() {
       const found = identity;
@@ -509,7 +511,6 @@ async function askAgent(
   { timeout = '1m', signal, keepsSession = false, once }: AskOptions,
 ): Promise<Answer> {
   const { me, to } = parties;
-  if (!isHandle(to)) throw new TypeError(`'${to}' is not a handle, such as alice.bot.`);
   if (to === me) throw new TypeError(`${to} is the agent itself, so no one else would get the question.`);
   const timeoutMs = readMs('timeout', timeout);
   let sessionId: string | undefined;
@@ -609,6 +610,12 @@ function withText(message: Message): IncomingMessage {
 function readCount(name: string, count: number, min: number): number {
   if (Number.isSafeInteger(count) && count >= min) return count;
   throw new TypeError(`${name} ${count} is not a whole number of at least ${min}.`);
+}
+
+/** JavaScript programs can pass anything. */
+function requireQuestion(content: Content | null | undefined): void {
+  const isEmpty = typeof content === 'string' ? content.trim() === '' : (content?.length ?? 0) === 0;
+  if (isEmpty) throw new TypeError('ask needs a question: text or parts.');
 }
 
 function readHandles(name: string, handles: readonly string[]): readonly string[] {

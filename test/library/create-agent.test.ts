@@ -540,7 +540,7 @@ describe('an agent of the library', () => {
     expect(() => createAgent({ timeout: 'soon' })).toThrow("timeout 'soon' is not a duration");
     expect(() => createAgent({ concurrency: 0 })).toThrow('concurrency 0 is not a whole number of at least 1.');
     await expect(create().run()).rejects.toThrow('This agent has no handler: call onMessage before run.');
-    await expect(boss().ask('Alice', 'x')).rejects.toThrow("'@Alice' is not a handle");
+    await expect(boss().ask('Alice', 'x')).rejects.toThrow("ask: 'Alice' is not a handle, such as alice.bot.");
     await expect(boss().ask('no.body', 'x')).rejects.toMatchObject({
       code: 'NOT_FOUND',
       message: expect.stringMatching(/^@no\.body could not be reached\./),
@@ -558,7 +558,9 @@ describe('an agent of the library', () => {
     expect(() => createAgent('@me.bot' as unknown as object)).toThrow(
       'createAgent takes an object with these options: handle, p',
     );
-    await expect(boss().ask(undefined as unknown as string, 'x')).rejects.toThrow("'@undefined' is not a handle");
+    await expect(boss().ask(undefined as unknown as string, 'x')).rejects.toThrow("ask: 'undefined' is not a handle");
+    for (const nothing of [undefined, null, '', ' \n', []] as string[])
+      await expect(boss().ask('@me.bot', nothing)).rejects.toThrow('ask needs a question: text or parts.');
     const none = undefined as unknown as () => undefined;
     expect(() => create().onMessage(none)).toThrow('onMessage needs a function.');
     expect(() => create().on('session.ended', none)).toThrow('on needs a function.');
