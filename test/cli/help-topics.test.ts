@@ -51,6 +51,11 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
       if (!words.includes('--help')) await expect(optionsOf(words), words.join(' ')).resolves.toBeDefined();
   });
 
+  it('has no line of JSON that a terminal of 80 columns has to break', () => {
+    for (const line of page.split('\n'))
+      if (/^ +[[\]{}"]/.test(line) && !/\S {2}/.test(line)) expect(line.length, line).toBeLessThanOrEqual(80);
+  });
+
   it('names existing commands', async () => {
     for (const words of mentions(page)) {
       const [first = ''] = words.split(' ');
