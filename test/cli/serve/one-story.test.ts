@@ -34,7 +34,7 @@ const startWords = ({ url, data }: { url: string; data: string }): string[] => {
 
 /** A second demo service, in a separate folder. */
 async function startBeside(at: Home): Promise<Awaited<ReturnType<typeof startServe>>> {
-  const data = join(at.directory, 'beside');
+  const data = join(at.directory, 'be side');
   // The last value of an option counts.
   return { ...(await startServe(at, ['--data', data, '--demo'])), data };
 }
@@ -198,6 +198,8 @@ describe('a local service that was stopped', () => {
     expect(json<{ items: { check: string }[] }>(told.stdout).items).toContainEqual(
       expect.objectContaining({ check: 'service', state: 'problem', fix: startWords(second) }),
     );
+    const shown = (await home.run(['doctor', '-p', 'two'])).stdout;
+    expect(shown).toContain(`\tasp serve --port ${new URL(second.url).port} --data '${second.data}' --demo\n`);
     await first.stop();
   });
 });

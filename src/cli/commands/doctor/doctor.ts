@@ -1,6 +1,7 @@
 import { command, describeTable } from '../../command.js';
 import { withScopeOptions } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
+import { quoteArgs } from '../../terminal/failure.js';
 
 const COLOR = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' } as const;
 
@@ -37,7 +38,12 @@ export const doctor = command({
       { title: 'check', value: ({ check }) => check },
       { title: 'state', value: ({ state }) => state, paint: (text, { state }, style) => style[COLOR[state]](text) },
       { title: 'finding', value: ({ says }) => says, isFlexible: 'wrap', isOptional: 'below' },
-      { title: 'try', value: ({ fix }) => fix?.join(' ') ?? '', isFlexible: 'wrap', isOptional: 'below' },
+      {
+        title: 'try',
+        value: ({ fix }) => (fix === null ? '' : quoteArgs(fix)),
+        isFlexible: 'wrap',
+        isOptional: 'below',
+      },
     ]);
     const wrong = items.filter(({ state }) => state === 'problem');
     if (wrong.length > 0)
