@@ -83,9 +83,20 @@ describe('A session named by the other agent', () => {
     expect(err).toContain(`You have 2 sessions with ${bob.handle}.`);
     // The latest comes first, with the time of its last change.
     const [older, newer] = ids;
-    const others = `${alice.handle}, ${bob.handle}`;
-    expect(err.replace(/\s+/g, ' ')).toContain(`${newer} (${others}, just now); ${older} (${others}, just now)`);
+    expect(err.replace(/\s+/g, ' ')).toContain(`${newer} (just now); ${older} (just now)`);
     expect(err).toContain(`try:  asp session list --with ${bob.handle}`);
+  });
+
+  it('is refused with the other participants of each group when there are only groups', async () => {
+    const [carol, dave] = await Promise.all([stage.service.createAgent('carol'), stage.service.createAgent('dave')]);
+    const older = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+    const newer = await alice.mustCreate({ invite: [bob.handle, dave.handle], topic: ' launch ' });
+    const { err } = await asAlice(['session', 'end', bob.handle]);
+    const candidates = [
+      `${newer} (${dave.handle} (invited), "launch", just now)`,
+      `${older} (${carol.handle} (invited), just now)`,
+    ];
+    expect(err.replace(/\s+/g, ' ')).toContain(`use the id: ${candidates.join('; ')}.`);
   });
 
   it('gets an error if there is none', async () => {

@@ -224,7 +224,7 @@ async function findTarget(context: Context, { target, continues }: Sending): Pro
     });
   const me = await context.actingHandle();
   const open = await findOpenSessions(me, handle, (query) => read(context, 'listSessions', { query }));
-  if (open.length > 1) throw severalWith(context, handle, open);
+  if (open.length > 1) throw await severalWith(context, handle, open);
   return open[0] === undefined ? target : { kind: 'session', sessionId: open[0].id };
 }
 

@@ -53,14 +53,16 @@ async function findByHandle(context: Context, handle: string, wanted: Wanted): P
 }
 
 /** More than one session is shared with an agent. */
-export const severalWith = (context: Context, handle: string, found: readonly Session[]): CliError =>
-  ambiguous(context, `You have ${found.length} sessions with ${handle}.`, found, [
-    'asp',
-    'session',
-    'list',
-    '--with',
-    handle,
-  ]);
+export async function severalWith(context: Context, handle: string, found: readonly Session[]): Promise<CliError> {
+  const me = await context.actingHandle();
+  // Every candidate has these two, so only the others tell them apart.
+  const others = found.map((session) => ({
+    ...session,
+    participants: session.participants.filter((one) => one.handle !== me && one.handle !== handle),
+  }));
+  const next = ['asp', 'session', 'list', '--with', handle];
+  return ambiguous(context, `You have ${found.length} sessions with ${handle}.`, others, next);
+}
 
 /** How many sessions a person can choose from; each costs a request. */
 const CHOICES_MAX = 10;
@@ -75,7 +77,7 @@ const ENDING_FROM = 50;
  * @throws CliError `ASP_USAGE` if no one can be asked
  */
 export async function chooseAmong(context: Context, handle: string, found: readonly Session[]): Promise<string> {
-  if (!context.prompts.canAsk) throw severalWith(context, handle, found);
+  if (!context.prompts.canAsk) throw await severalWith(context, handle, found);
   const latest = newestFirst(found).slice(0, CHOICES_MAX);
   const me = await context.actingHandle();
   const lines = await Promise.all(latest.map((session) => describeLatest(context, session, me)));
@@ -172,8 +174,9 @@ function ambiguous({ clock }: Context, message: string, found: readonly Session[
   const shown = newestFirst(found)
     .slice(0, CANDIDATES_SHOWN)
     .map((session) => {
-      const topic = session.topic === null ? '' : `, ${JSON.stringify(session.topic)}`;
-      return `${session.id} (${participantNames(session)}${topic}, ${relativeTime(activeAt(session), clock.now())})`;
+      const topic = session.topic === null ? '' : JSON.stringify(session.topic.trim());
+      const facts = [participantNames(session), topic, relativeTime(activeAt(session), clock.now())];
+      return `${session.id} (${facts.filter((fact) => fact !== '').join(', ')})`;
     });
   const rest = found.length > shown.length ? ` and ${found.length - shown.length} more` : '';
   return usageError(message, {
