@@ -96,7 +96,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     expect(await again.stop()).toMatchObject({ status: 0 });
   });
 
-  it('loses lines of the log of a service, but no later ones, and each is on a line of its own', async () => {
+  it('loses lines of the log of a service, but no later ones, and each is on a new line', async () => {
     const log = join(disk, 'log');
     const words = ['serve', '--port', '0', '--data', 'memory', '--log', 'text'];
     const service = home.spawn('sh', ['-c', 'exec "$@" 2>> "$0"', log, process.execPath, ...programWords(words)]);

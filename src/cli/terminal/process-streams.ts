@@ -167,7 +167,7 @@ export function processStreams(process: NodeJS.Process, onFailure: (error: Error
   };
 }
 
-/** A log that outlives a full disk: what cannot be stored is lost, and later lines begin on a line of their own. */
+/** A log that outlives a full disk: what cannot be stored is lost, and later lines begin a new line. */
 function storedStderr(): OutputStream {
   let isTorn = false;
   return {
