@@ -218,7 +218,28 @@ describe('attachments on a service', () => {
     const { code, out, err } = await stage.as(stage.bob, ['attachment', 'download', id, ID, '--dir', folderOf()]);
     expect(code).toBe(10);
     expect(out).toMatch(/one\.txt\n$/);
-    expect(err).toContain('1 of 2');
+    expect(err).toContain(`error: Downloaded 1 of 2; ${ID} failed.\n`);
+    const rest = await sendFile('two', 'two.txt');
+    const more = await stage.as(stage.bob, ['attachment', 'download', id, ID, rest.id, '--dir', folderOf()]);
+    expect(more.err).toContain(`error: Downloaded 1 of 3; ${ID} failed, and the rest were not tried.\n`);
+  });
+
+  it('uploads end at the first failure: exit 10, the ids of the others, and what was not tried', async () => {
+    const folder = folderOf();
+    const [one, bad, rest] = ['one.txt', 'bad.txt', 'rest.txt'].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    writeFileSync(one, 'one');
+    writeFileSync(bad, `${'a'.repeat(100_000)}\u0000`);
+    writeFileSync(rest, 'rest');
+    const { code, out, err } = await stage.as(stage.alice, ['attachment', 'upload', one, bad, rest]);
+    expect({ code, err }).toMatchObject({
+      code: 10,
+      err: expect.stringContaining('error: Uploaded 1 of 3; bad.txt failed, and the rest were not tried.\n'),
+    });
+    expect(out).toMatch(/^att_\w{26}\n$/);
   });
 
   it('show and list describe them', async () => {

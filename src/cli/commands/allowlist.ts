@@ -113,16 +113,13 @@ export const allowlistRemove = command({
   async run(context, options) {
     const { path } = await findOwnList(context);
     const inputOf = (entry: string) => ({ path: { ...path, entry } });
-    if (context.globals.isDryRun) {
-      for (const entry of options.entries) await printRequest(context, 'removeFromAllowlist', inputOf(entry));
-      return;
-    }
+    const preview = (entry: string): Promise<void> => printRequest(context, 'removeFromAllowlist', inputOf(entry));
     let entries: readonly string[] | null = [];
     const print = async (removed: readonly string[]): Promise<void> => {
       const result = { entries: await listNow(context, entries), removed };
       await context.output.document(result, (safe) => safe.removed.join('\n'));
     };
-    await changeEach(context, { names: options.entries, did: 'Removed', print }, async (entry) => {
+    await changeEach(context, { names: options.entries, did: 'Removed', print, preview }, async (entry) => {
       const { reply } = await write(context, 'removeFromAllowlist', inputOf(entry), notListed(entry));
       entries = reply.entries;
       return entry;
@@ -286,12 +283,9 @@ export const knockDismiss = command({
   async run(context, { senders }) {
     const own = splitHandle(await context.actingHandle());
     const inputOf = (sender: string) => ({ path: { ...own, sender } });
-    if (context.globals.isDryRun) {
-      for (const sender of senders) await printRequest(context, 'dismissKnock', inputOf(sender));
-      return;
-    }
+    const preview = (sender: string): Promise<void> => printRequest(context, 'dismissKnock', inputOf(sender));
     const print = printResults<{ sender: string }>(context, { title: 'dismissed', value: ({ sender }) => sender });
-    await changeEach(context, { names: senders, did: 'Dismissed', print }, async (sender) => {
+    await changeEach(context, { names: senders, did: 'Dismissed', print, preview }, async (sender) => {
       await write(context, 'dismissKnock', inputOf(sender), notAmongKnocks(sender)).catch((error: unknown) =>
         explainAbsence(context, own, error),
       );

@@ -66,16 +66,13 @@ export const blockAdd = command({
   }),
   async run(context, { handles }) {
     const suffixOf = (index: number): string => (handles.length > 1 ? `/${index}` : '');
-    if (context.globals.isDryRun) {
-      for (const [index, handle] of handles.entries())
-        await printRequest(context, 'blockAgent', { body: { handle } }, undefined, suffixOf(index));
-      return;
-    }
+    const preview = (handle: string, index: number): Promise<void> =>
+      printRequest(context, 'blockAgent', { body: { handle } }, undefined, suffixOf(index));
     const print = printResults<{ blocked_handle: string }>(context, {
       title: 'handle',
       value: ({ blocked_handle: handle }) => handle,
     });
-    await changeEach(context, { names: handles, did: 'Blocked', print }, async (handle, index) => {
+    await changeEach(context, { names: handles, did: 'Blocked', print, preview }, async (handle, index) => {
       const input = { body: { handle } };
       const { reply } = await write(context, 'blockAgent', input, { subject: handle }, suffixOf(index));
       await rememberBlocked(context, [{ blocked_handle: handle }]);
@@ -97,12 +94,9 @@ export const blockRemove = command({
   stdout: 'the handles, one per line',
   parse: (args) => ({ blocked: readList(args.argument('blocked'), readBlocked) }),
   async run(context, { blocked }) {
-    if (context.globals.isDryRun) {
-      for (const each of blocked) await printRequest(context, 'unblockAgent', { path: { blocked: each } });
-      return;
-    }
+    const preview = (each: string): Promise<void> => printRequest(context, 'unblockAgent', { path: { blocked: each } });
     const print = printResults<{ blocked: string }>(context, { title: 'unblocked', value: (one) => one.blocked });
-    await changeEach(context, { names: blocked, did: 'Unblocked', print }, async (each) => {
+    await changeEach(context, { names: blocked, did: 'Unblocked', print, preview }, async (each) => {
       const { reply } = await write(context, 'unblockAgent', { path: { blocked: each } }, notBlocked(each));
       forget(context, 'blocked', [each]);
       return { blocked: each, ...reply };

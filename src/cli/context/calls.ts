@@ -66,6 +66,8 @@ interface Changing<Item> {
   /** How the result begins, such as `Blocked`. */
   readonly did: string;
   readonly print: (items: readonly Item[]) => Promise<void>;
+  /** The output of `--dry-run` for one object. */
+  readonly preview?: (name: string, index: number) => Promise<void>;
 }
 
 /**
@@ -73,10 +75,14 @@ interface Changing<Item> {
  * @throws CliError `ASP_PARTIAL` for a failure after the first change, or the failure itself if the command was stopped
  */
 export async function changeEach<Item>(
-  { signal }: Pick<Context, 'signal'>,
-  { names, did, print }: Changing<Item>,
+  { globals, signal }: Pick<Context, 'globals' | 'signal'>,
+  { names, did, print, preview }: Changing<Item>,
   change: (name: string, index: number) => Promise<Item>,
 ): Promise<void> {
+  if (globals.isDryRun && preview !== undefined) {
+    for (const [index, name] of names.entries()) await preview(name, index);
+    return;
+  }
   const items: Item[] = [];
   let failure: unknown;
   for (const [index, name] of names.entries())

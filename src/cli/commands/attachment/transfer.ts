@@ -8,7 +8,7 @@ import { type Random, randomToken } from '../../../kit/random.js';
 import { attachmentTypeOfName, HEAD_BYTES, recognizeFile } from '../../../wire/attachment.js';
 import { ATTACHMENT_FILENAME_MAX_LENGTH, ATTACHMENT_MAX_BYTES } from '../../../wire/limit.js';
 import type { Attachment } from '../../../wire/schemas/attachment.js';
-import { chosenKey } from '../../context/calls.js';
+import { changeEach, chosenKey, printResults } from '../../context/calls.js';
 import { remember } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explain } from '../../context/explain.js';
@@ -182,27 +182,16 @@ export async function uploadAll(context: Context, { paths, ...uploadAs }: Upload
   const files: Upload[] = [];
   for (const path of paths) files.push(await readToSend(() => prepareUpload(context, path, uploadAs)));
   if (context.globals.isDryRun) return printFiles(context, files);
-  const items: (Attachment & { readonly idempotency_key: string | null })[] = [];
-  try {
-    for (const [index, file] of files.entries()) {
-      const key = await chosenKey(context, 'POST /attachments', files.length > 1 ? `/${index}` : '');
-      const isRepeatable = !paths.includes('-');
-      const { reply, idempotencyKey } = await uploadFile(context, file, key, { isRepeatable });
-      items.push({ ...reply, idempotency_key: idempotencyKey ?? null });
-      await context.output.detail(`${reply.filename}: ${formatBytes(reply.size)}, ${reply.content_type}`);
-    }
-  } catch (error) {
-    if (items.length === 0) throw error;
-    await printUploaded(context, items);
-    const failed = files[items.length]?.filename ?? '';
-    throw new CliError('ASP_PARTIAL', {
-      message: `Uploaded ${items.length} of ${files.length} files; ${failed} failed, and the rest were not tried.`,
-      why: error instanceof Error ? error.message : undefined,
-      outcome: 'applied',
-      cause: error,
-    });
-  }
-  await printUploaded(context, items);
+  const isRepeatable = !paths.includes('-');
+  const print = (items: readonly Attachment[]): Promise<void> => printUploaded(context, items);
+  const names = files.map(({ filename }) => filename);
+  await changeEach(context, { names, did: 'Uploaded', print }, async (_, index) => {
+    const file = files[index] as Upload;
+    const key = await chosenKey(context, 'POST /attachments', files.length > 1 ? `/${index}` : '');
+    const { reply, idempotencyKey } = await uploadFile(context, file, key, { isRepeatable });
+    await context.output.detail(`${reply.filename}: ${formatBytes(reply.size)}, ${reply.content_type}`);
+    return { ...reply, idempotency_key: idempotencyKey ?? null };
+  });
 }
 
 async function printUploaded(context: Context, items: readonly Attachment[]): Promise<void> {
@@ -249,19 +238,10 @@ export async function downloadAll(context: Context, options: DownloadOptions): P
     output === undefined
       ? join(resolve(workingDirectory, directory ?? '.'), safeFilename(filename))
       : resolve(workingDirectory, output);
-  const items: Downloaded[] = [];
-  try {
-    for (const id of ids) items.push(await downloadTo(context, id, choosePath, { isForced, maxBytes }));
-  } catch (error) {
-    if (items.length === 0) throw error;
-    await printDownloaded(context, items);
-    throw new CliError('ASP_PARTIAL', {
-      message: `Wrote ${items.length} of ${ids.length} attachments; ${ids[items.length]} failed, and the rest were not tried.`,
-      why: error instanceof Error ? error.message : undefined,
-      cause: error,
-    });
-  }
-  await printDownloaded(context, items);
+  const print = printResults<Downloaded>(context, { title: 'path', value: ({ path }) => path });
+  await changeEach(context, { names: ids, did: 'Downloaded', print }, (id) =>
+    downloadTo(context, id, choosePath, { isForced, maxBytes }),
+  );
 }
 
 /** Writes one attachment to the file that `choosePath` names. */
@@ -304,8 +284,4 @@ async function downloadToStdout(context: Context, id: string, maxBytes: number |
     await context.output.text(Buffer.concat(chunks).toString('utf8'));
   };
   await explain(unseenAttachment(id), download());
-}
-
-function printDownloaded({ output }: Context, items: readonly Downloaded[]): Promise<void> {
-  return output.list({ items, next_cursor: null }, [{ title: 'path', value: ({ path }) => path }]);
 }
