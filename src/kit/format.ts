@@ -19,3 +19,8 @@ export const messageOf = (error: unknown): string => (error instanceof Error ? e
 export function toWords(name: string): string {
   return name.replace(/(?!^)[A-Z]/g, ' $&').toLowerCase();
 }
+
+/** Arguments quoted for a POSIX shell. */
+export function quoteArgs(args: readonly string[]): string {
+  return args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+}

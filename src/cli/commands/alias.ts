@@ -1,3 +1,4 @@
+import { quoteArgs } from '../../kit/format.js';
 import { findCommand, type Request } from '../argv.js';
 import { type Argument, command, describeTable } from '../command.js';
 import type { Context } from '../context/context.js';
@@ -41,7 +42,6 @@ async function checkAlias({ program, config }: Context, name: string, words: rea
     throw usageError(`'${name}' is a command of asp, and those come first.`, { why: 'choose another name.' });
   const { typed, unknownWord } = await findCommand(program, words);
   if (typed.length > 0 && unknownWord === undefined) return;
-  const { quoteArgs, splitArgs } = await import('../terminal/failure.js');
   const [only = '', ...others] = words;
   const isQuoted = others.length === 0 && only.includes(' ');
   const parts = isQuoted ? splitArgs(only) : undefined;
@@ -55,6 +55,30 @@ async function checkAlias({ program, config }: Context, name: string, words: rea
     next:
       parts !== undefined ? ['asp', 'alias', 'set', name, '--', ...parts] : isQuoted ? undefined : ['asp', 'commands'],
   });
+}
+
+/** The words that a POSIX shell makes of a text, without expansions; undefined if a quote is not closed. */
+function splitArgs(text: string): string[] | undefined {
+  const words: string[] = [];
+  let word: string | undefined;
+  for (const [part] of text.matchAll(PART)) {
+    if (/^["']$|^\\$/.test(part)) return undefined;
+    if (/^\s/.test(part)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else word = (word ?? '') + withoutQuotes(part);
+  }
+  return word === undefined ? words : [...words, word];
+}
+
+/** Spaces, a quoted part, an escaped character, or a run of others; a character alone is what nothing closes. */
+const PART = /\s+|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\]+|./gs;
+
+function withoutQuotes(part: string): string {
+  if (part.startsWith("'")) return part.slice(1, -1);
+  // Within double quotes, a backslash escapes only these characters.
+  if (part.startsWith('"')) return part.slice(1, -1).replace(/\\([$`"\\])/g, '$1');
+  return part.startsWith('\\') ? part.slice(1) : part;
 }
 
 export const aliasSet = command({
@@ -73,7 +97,6 @@ export const aliasSet = command({
   parse: (args) => ({ name: args.argument('name'), words: args.argument('words') }),
   async run(context, { name, words }) {
     await checkAlias(context, name, words);
-    const { quoteArgs } = await import('../terminal/failure.js');
     const { before: old } = await context.changeConfig((config) => ({
       ...config,
       aliases: { ...config.aliases, [name]: words },
@@ -95,7 +118,6 @@ export const aliasList = command({
   effect: 'none',
   stdout: describeTable('name, command'),
   async run({ config, output }) {
-    const { quoteArgs } = await import('../terminal/failure.js');
     const items = Object.entries((await config()).aliases).map(([name, words]) => toView(name, words));
     await output.list({ items, next_cursor: null }, [
       { title: 'name', value: ({ name }) => name },

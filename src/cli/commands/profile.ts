@@ -1,4 +1,4 @@
-import { messageOf } from '../../kit/format.js';
+import { messageOf, quoteArgs } from '../../kit/format.js';
 import { suggest } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
@@ -152,7 +152,6 @@ export const profileShow = command({
   parse: (args) => ({ name: args.argument('name') }),
   async run(context, { name }) {
     const view = name === undefined ? await viewUsed(context) : await viewNamed(context, name);
-    const { quoteArgs } = await import('../terminal/failure.js');
     await context.output.document(view, (safe, style) =>
       [
         `${style.bold(safe.name)}${safe.default ? style.dim(' (default)') : ''}`,

@@ -1,4 +1,5 @@
 import type { Outcome } from '../../client/http/request-error.js';
+import { quoteArgs } from '../../kit/format.js';
 import { toJsonLine } from '../../kit/json-line.js';
 import { sanitizeLine } from '../../kit/sanitize.js';
 import { wrapText } from '../../kit/wrap.js';
@@ -33,35 +34,6 @@ export interface Failure {
       }
     | undefined;
   readonly stack?: string | undefined;
-}
-
-/** Arguments quoted for a POSIX shell. */
-export function quoteArgs(args: readonly string[]): string {
-  return args.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
-}
-
-/** The words that a POSIX shell makes of a text, without expansions; undefined if a quote is not closed. */
-export function splitArgs(text: string): string[] | undefined {
-  const words: string[] = [];
-  let word: string | undefined;
-  for (const [part] of text.matchAll(PART)) {
-    if (/^["']$|^\\$/.test(part)) return undefined;
-    if (/^\s/.test(part)) {
-      if (word !== undefined) words.push(word);
-      word = undefined;
-    } else word = (word ?? '') + withoutQuotes(part);
-  }
-  return word === undefined ? words : [...words, word];
-}
-
-/** Spaces, a quoted part, an escaped character, or a run of others; a character alone is what nothing closes. */
-const PART = /\s+|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\]+|./gs;
-
-function withoutQuotes(part: string): string {
-  if (part.startsWith("'")) return part.slice(1, -1);
-  // Within double quotes, a backslash escapes only these characters.
-  if (part.startsWith('"')) return part.slice(1, -1).replace(/\\([$`"\\])/g, '$1');
-  return part.startsWith('\\') ? part.slice(1) : part;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
+import { quoteArgs } from '../../../kit/format.js';
 
 import type { Folders } from '../../profile/paths.js';
-import { quoteArgs } from '../../terminal/failure.js';
 import type { Entry } from './config-entry.js';
 import { SKILL_NAME, SKILL_TEXT } from './skill-text.js';
 

@@ -2,10 +2,10 @@ import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_p
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { quoteArgs } from '../../../kit/format.js';
 
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
-import { quoteArgs } from '../../terminal/failure.js';
 
 const SERVE = ['serve', '--demo', '--port', '0', '--data', 'memory', '--quiet'];
 

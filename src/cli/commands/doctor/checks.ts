@@ -5,7 +5,7 @@ import { RequestError } from '../../../client/client.js';
 import { discoverFor } from '../../../client/credentials/login.js';
 import { inspectLogin, openLogins } from '../../../client/credentials/open-logins.js';
 import { findProxy } from '../../../client/http/transport.js';
-import { messageOf } from '../../../kit/format.js';
+import { formatQuantity, messageOf } from '../../../kit/format.js';
 import { isFileError, isUnsafeFile, openNewFile } from '../../../kit/private-file.js';
 import { credentialKind } from '../../context/build-credential.js';
 import type { Context } from '../../context/context.js';
@@ -104,7 +104,7 @@ async function checkSettings(context: Context): Promise<Finding> {
     const [config, file] = await Promise.all([context.config(), context.projectFile()]);
     const count = Object.keys(config.profiles).length;
     const folder = file === undefined ? '' : `; ${file.path} overrides some here`;
-    return ok('settings', `${count} ${count === 1 ? 'profile' : 'profiles'}${folder}`);
+    return ok('settings', `${formatQuantity(count, 'profile')}${folder}`);
   } catch (error) {
     return problem('settings', messageOf(error), ['asp', 'config', 'edit']);
   }

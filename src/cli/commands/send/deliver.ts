@@ -1,6 +1,7 @@
 import type { CallResult } from '../../../client/client.js';
 import { RequestError } from '../../../client/http/request-error.js';
 import { abortAfter } from '../../../kit/clock.js';
+import { quoteArgs } from '../../../kit/format.js';
 import { randomUuid } from '../../../kit/random.js';
 import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
 import { findOpenSessions } from '../../../wire/open-session.js';
@@ -14,7 +15,6 @@ import { type ErrorContext, findErrorContext, withContext } from '../../context/
 import { openRelations } from '../../context/relations.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
 import { nothingSent } from '../../input.js';
-import { quoteArgs } from '../../terminal/failure.js';
 import { isReaderGone } from '../../terminal/streams.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
 import { readInvited, refuseOmissions, unreachableAgents } from '../session/facts.js';

@@ -1,4 +1,5 @@
 import { abortAfter } from '../../../kit/clock.js';
+import { quoteArgs } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { findChoice, isFailureNotice } from '../../../wire/message.js';
@@ -8,7 +9,6 @@ import type { Context } from '../../context/context.js';
 import { explain, notFound, withScopeOptions } from '../../context/explain.js';
 import { openRelations } from '../../context/relations.js';
 import { CliError } from '../../errors.js';
-import { quoteArgs } from '../../terminal/failure.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { quoteArgs } from '../../../kit/format.js';
 import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
-import { quoteArgs } from '../../terminal/failure.js';
 import { readSettings, type Settings } from './settings.js';
 
 const UNIT = 'asp.service';

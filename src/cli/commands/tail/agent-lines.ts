@@ -1,7 +1,7 @@
 import { waitForService } from '../../../agent/persist.js';
 import type { FindRelation } from '../../../agent/relation.js';
 import { describeSender } from '../../../kit/fence.js';
-import { formatQuantity } from '../../../kit/format.js';
+import { formatQuantity, quoteArgs } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
 import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { isHandle } from '../../../wire/handle.js';
@@ -11,7 +11,6 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Context } from '../../context/context.js';
 import { type ScopeOptions, withScopeOptions } from '../../context/explain.js';
 import { openRelations } from '../../context/relations.js';
-import { quoteArgs } from '../../terminal/failure.js';
 import { collectInbox, findText, openReadMarks, type ReadMarks } from '../inbox/unread.js';
 import { messageText } from '../message/message-text.js';
 

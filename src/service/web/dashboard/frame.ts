@@ -1,3 +1,4 @@
+import { quoteArgs } from '../../../kit/format.js';
 import { SCOPE_DESCRIPTION, type Scope } from '../../../wire/scope.js';
 import { PATH } from '../../oauth/metadata.js';
 import type { AccountRow } from '../../store/accounts.js';
@@ -315,11 +316,7 @@ export interface CommandTarget {
 /** A command for this service and agent; it runs exactly as printed. */
 export function aspCommand({ baseUrl, handle }: CommandTarget, ...args: readonly string[]): string {
   const identity = handle === undefined ? [] : ['--as', handle];
-  return ['asp', '-p', baseUrl, ...identity, ...args].map(quoteForShell).join(' ');
-}
-
-function quoteForShell(arg: string): string {
-  return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
+  return quoteArgs(['asp', '-p', baseUrl, ...identity, ...args]);
 }
 
 /** A command for a terminal. One click selects all of it, another copies it. */

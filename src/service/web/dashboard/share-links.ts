@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { formatQuantity } from '../../../kit/format.js';
 import { isId } from '../../../wire/id.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { signAccountDownload } from '../../attachments/attachments.js';
@@ -132,7 +133,7 @@ ${links.length > 0 && html`<section class="stack-tight" aria-labelledby="links">
 function renderForm(address: string, fields: Html, chosen: (typeof DAYS)[number]): Html {
   const choices = DAYS.map(
     (count) =>
-      html`<option value="${count}"${count === chosen && html` selected`}>${count} ${count === 1 ? 'day' : 'days'}</option>`,
+      html`<option value="${count}"${count === chosen && html` selected`}>${formatQuantity(count, 'day')}</option>`,
   );
   return html`<form method="post" action="${address}" class="card stack">${fields}
 <div class="stack-tight"><label for="days">The link works for</label><select id="days" name="days">${choices}</select></div>

@@ -1,3 +1,4 @@
+import { formatQuantity } from '../../../kit/format.js';
 import { isMessageEvent } from '../../../wire/event.js';
 import { splitHandle } from '../../../wire/handle.js';
 import { isId } from '../../../wire/id.js';
@@ -161,10 +162,9 @@ function renderPeople(
 /** Who takes part, and what a participant can change about the session. */
 export function renderManaging(seen: SeenSession, composer: Composer, online: ReadonlySet<string>): Html {
   const { session } = seen;
-  const count = session.participants.length;
   return renderManage(
     composer,
-    `${count} ${count === 1 ? 'participant' : 'participants'}`,
+    formatQuantity(session.participants.length, 'participant'),
     renderPeople(session, listOwnAgents(seen), online, queryOf(seen.view)),
   );
 }
