@@ -89,6 +89,10 @@ const AVOID: readonly (readonly [phrase: RegExp, advice: string])[] = [
   [/, also (?:if|when|after|by|in|at|on)\b/, '"even if", "including"'],
   [/\bw[io]ns? over\b/i, '"overrides", "takes precedence over"'],
   [/(?<![.\w]|code )beside\b/i, '"next to", "with", "besides", "alongside"'],
+  [
+    /(?<![/'`"])\b(?:acknowledgement|behaviour|cancelled|colour|favour|honour|judgement|neighbour|spelt|towards)s?\b/i,
+    'the American spelling',
+  ],
 ];
 
 /** Lists of common passwords are not prose. */

@@ -83,7 +83,7 @@ describe.skipIf(noPython !== undefined)('At a terminal and in a pipe,', () => {
     expect(shown.stdout).toContain(SESSION_ID);
   });
 
-  const COLOURS: readonly [words: string, environment: NodeJS.ProcessEnv, pipe: boolean, terminal: boolean][] = [
+  const COLORS: readonly [words: string, environment: NodeJS.ProcessEnv, pipe: boolean, terminal: boolean][] = [
     ['session list', {}, false, true],
     ['session list', { NO_COLOR: '1' }, false, false],
     ['session list', { NO_COLOR: '1', FORCE_COLOR: '1' }, false, false],
@@ -97,7 +97,7 @@ describe.skipIf(noPython !== undefined)('At a terminal and in a pipe,', () => {
     ['session list --json --color always', { FORCE_COLOR: '1' }, false, false],
     [`tail ${SESSION_ID} --no-follow --color always`, { FORCE_COLOR: '1' }, false, false],
   ];
-  it.each(COLOURS)(
+  it.each(COLORS)(
     'asp %s with %j is colored in a pipe: %s, at a terminal: %s',
     async (words, environment, pipe, terminal) => {
       const [piped, shown] = await Promise.all([inPipe(words, environment), atTerminal(words, environment)]);

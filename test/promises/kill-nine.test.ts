@@ -13,7 +13,7 @@ import { createTally, IS_LONG, quantile, type Tally } from '../support/tally.js'
 
 const [KILLS, WRITERS, SESSIONS] = IS_LONG ? [200, 64, 20] : [3, 16, 4];
 const SYNC_KILLS = IS_LONG ? 200 : 3;
-/** Acknowledgements between two kills, so that each kill interrupts work. */
+/** Acknowledgments between two kills, so that each kill interrupts work. */
 const ACKS_BETWEEN = 20;
 const canInject = spawnSync('strace', ['-f', '-o', '/dev/null', 'true'], { stdio: 'ignore' }).status === 0;
 const { DatabaseSync } = createRequire(import.meta.url)(

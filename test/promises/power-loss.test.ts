@@ -104,7 +104,7 @@ describe('A power failure', () => {
       for (const [index, step] of steps.entries()) {
         if (step.kind === 'said')
           acknowledged += step.text.split('\n').filter((line) => line.startsWith('ack ')).length;
-        // Crash just before a flush, when the most data is at risk, or just after an acknowledgement.
+        // Crash just before a flush, when the most data is at risk, or just after an acknowledgment.
         if (isCrash.has(index)) {
           await crash('nothing more', () => undefined);
           await crash('everything', (_index, _count, change) => change);

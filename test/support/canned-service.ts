@@ -4,7 +4,7 @@ import { WebSocketServer } from 'ws';
 
 import { ENDPOINT, type EndpointRow, type Operation } from '../../src/wire/endpoint.js';
 import type { EventType } from '../../src/wire/event.js';
-import { acknowledgement } from '../../src/wire/schemas/base.js';
+import { acknowledgment } from '../../src/wire/schemas/base.js';
 import { endpointSchemas } from '../../src/wire/schemas/endpoint.js';
 import { EVENT_PAYLOAD } from '../../src/wire/schemas/event.js';
 import { OPERATOR_ENDPOINT, type OperatorOperation } from '../../src/wire/schemas/operator.js';
@@ -166,7 +166,7 @@ function shorten(name: Operation, body: unknown, how: LeavingOut): { status: num
   const { status }: EndpointRow = ENDPOINT[name];
   const { answer: schema } = endpointSchemas(name);
   if (schema === undefined) return { status, body };
-  if (acknowledgement(schema) !== undefined) return { status: 204, body: undefined };
+  if (acknowledgment(schema) !== undefined) return { status: 204, body: undefined };
   return { status, body: leaveOut(schema, withShortEvents(body, how), how) };
 }
 

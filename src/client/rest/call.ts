@@ -187,8 +187,8 @@ async function callPath(
   if (decoder === 'nothing') return { reply: undefined, ...result };
   if (decoder === 'markdown') return { reply: sent.answer.body.toString('utf8'), ...result };
   const schema = await loadReplySchema(operation, decoder);
-  const { acknowledgement } = await import('../../wire/schemas/base.js');
-  const known = acknowledgement(schema) ?? (isWrite(endpointRow(operation)) ? readNothing(schema, sent) : undefined);
+  const { acknowledgment } = await import('../../wire/schemas/base.js');
+  const known = acknowledgment(schema) ?? (isWrite(endpointRow(operation)) ? readNothing(schema, sent) : undefined);
   return { reply: known ?? decodeReply(schema, sent, sending), ...result };
 }
 

@@ -73,7 +73,7 @@ const EXTENSION = /\.[A-Za-z0-9]{1,16}$/;
 /**
  * A sender's file name, reduced to a plain base name that is safe to show and to save (wire: Content and attachments).
  */
-export function sanitiseFilename(name: string): string {
+export function sanitizeFilename(name: string): string {
   const segments = name.replace(CONTROL, '').split(SEPARATOR);
   const base = segments.findLast((segment) => trim(segment) !== '') ?? '';
   const plain = trim(base.replace(UNSAFE_RUN, '_'));
@@ -194,7 +194,7 @@ export async function receiveFile(
     await files.keep(id);
     return {
       id,
-      filename: sanitiseFilename(upload.filename),
+      filename: sanitizeFilename(upload.filename),
       contentType,
       ...written,
       fingerprint: hashText(JSON.stringify([upload.filename, contentType, written.sha256])),

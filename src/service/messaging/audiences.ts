@@ -33,7 +33,7 @@ export class Turns {
     this.#given += sockets;
   }
 
-  /** After the current acknowledgements have been sent: senders do not wait for recipients. */
+  /** After the current acknowledgments have been sent: senders do not wait for recipients. */
   take(): void {
     if (this.#isDue) return;
     this.#isDue = true;

@@ -5,7 +5,7 @@ import { OperatorError } from '../core/errors.js';
 export type Statement = string | { readonly sqlite: string | undefined; readonly postgres: string | undefined };
 
 /**
- * A step towards the next version of the schema. On PostgreSQL each one commits on its own while services use the data,
+ * A step toward the next version of the schema. On PostgreSQL each one commits on its own while services use the data,
  * and all of them run again after an interruption, so a step that is done must do no harm. On SQLite they share one
  * transaction.
  */

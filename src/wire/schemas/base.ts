@@ -43,7 +43,7 @@ export const UnblockReply = z.looseObject({ unblocked: z.literal(true) });
  * The reply of an endpoint whose answer says no more than its status, so that any 2xx answer will do; undefined for all
  * others.
  */
-export function acknowledgement(schema: z.ZodMiniType): object | undefined {
+export function acknowledgment(schema: z.ZodMiniType): object | undefined {
   if (schema === Ok) return { ok: true };
   return schema === UnblockReply ? { unblocked: true } : undefined;
 }

@@ -4,7 +4,7 @@ import { type Case, ENDING } from './cases.js';
 import { type Stage, startStage } from './stage.js';
 
 /** Forces color wherever color is possible. */
-const COLOURFUL = { FORCE_COLOR: '1', TERM: 'xterm-256color' };
+const COLORFUL = { FORCE_COLOR: '1', TERM: 'xterm-256color' };
 /** Cases whose output differs in every run: keys, tokens, sign-in addresses, times, and temporary folders. */
 const NEW_EVERY_TIME =
   /"(?:idempotency_key|login_id|authorize_url|expires_at|signed_in_at|registered_at|path|data|file|origin|config|state|runtime|duration_ms)":(?:"[^"]*"|\d+)|http:\S+authorize\S+|\/(?:tmp|dev\/shm)\/[\w./-]+|\b\d+ (?:bytes|ms)\b/g;
@@ -18,7 +18,7 @@ afterAll(() => stage.close());
 const known = (text: string): string => text.replace(NEW_EVERY_TIME, '…');
 
 async function outOf(one: Case, more: readonly string[], isTerminal: boolean, width = 37): Promise<string> {
-  const environment = isTerminal ? COLOURFUL : {};
+  const environment = isTerminal ? COLORFUL : {};
   const { out } = await stage.run(one, more, {
     isTerminal,
     environment,

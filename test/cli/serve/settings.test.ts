@@ -121,7 +121,7 @@ describe('the settings of a service', () => {
 
   const refused: [what: string, file: unknown, said: RegExp][] = [
     ['an unknown key', { prot: 1 }, /Unknown setting 'prot'[\s\S]*did you mean 'port'\?/],
-    ['a key spelt with _', { public_url: 'https://x' }, /did you mean 'public-url'\?/],
+    ['a key spelled with _', { public_url: 'https://x' }, /did you mean 'public-url'\?/],
     ['a key like nothing', { nonsense: 1 }, /settings: host, port/],
     ['a number as text', { port: '8744' }, /"port" must be of type (int|number)/],
     ['a port out of range', { port: 70_000 }, /"port" in .*serve\.json '70000' is not a whole number/],

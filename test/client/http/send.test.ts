@@ -65,7 +65,7 @@ const TABLE: [title: string, scenes: Partial<Scene>[], status: number, askedMs: 
   ['it does not wait for a 429 with 10^9', [limited('1000000000')], 429, []],
   ['it does not wait for a 429 with a far date', [limited('Fri, 31 Dec 2199 23:59:59 GMT')], 429, []],
   ['500 is retried at once, then with jitter', [{ status: 500 }, { status: 500 }, { status: 201 }], 201, [0, 0]],
-  ['503 honours Retry-After', [{ status: 503, headers: { 'retry-after': '3' } }, { status: 201 }], 201, [3000]],
+  ['503 honors Retry-After', [{ status: 503, headers: { 'retry-after': '3' } }, { status: 201 }], 201, [3000]],
   ['five tries in all', Array.from({ length: 5 }, () => ({ status: 503 })), 503, [0, 0, 0, 0]],
   ['a cut connection is retried with the same key', [{ fault: 'reset' }, { status: 201 }], 201, [0]],
   ['a cut answer is retried with the same key', [{ fault: 'half', body: { long: 'text' } }, { status: 201 }], 201, [0]],

@@ -1,6 +1,6 @@
 import { assert, property, string } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { sanitiseFilename } from '../../../src/service/attachments/receive-upload.js';
+import { sanitizeFilename } from '../../../src/service/attachments/receive-upload.js';
 import { ANY_CHARACTER } from '../../support/hostile-text.js';
 
 const KEPT: readonly (readonly [given: string, kept: string])[] = [
@@ -44,22 +44,22 @@ const KEPT: readonly (readonly [given: string, kept: string])[] = [
 
 describe('Attachments › filename', () => {
   it.each(KEPT)('%j is kept as %j', (given, kept) => {
-    expect(sanitiseFilename(given)).toBe(kept);
+    expect(sanitizeFilename(given)).toBe(kept);
   });
 
   it('is read only once: starting over at each of its dots would take minutes', () => {
-    expect(sanitiseFilename(`a${'.'.repeat(300_000)}b`)).toBe('a.b');
-    expect(sanitiseFilename(`a${' '.repeat(200_000)}/${' '.repeat(200_000)}b`)).toBe('b');
+    expect(sanitizeFilename(`a${'.'.repeat(300_000)}b`)).toBe('a.b');
+    expect(sanitizeFilename(`a${' '.repeat(200_000)}/${' '.repeat(200_000)}b`)).toBe('b');
   });
 
   it('becomes a plain base name of 1 to 180 characters, which never changes', () => {
     const hostile = string({ unit: ANY_CHARACTER, maxLength: 400 });
     assert(
       property(hostile, (given) => {
-        const kept = sanitiseFilename(given);
+        const kept = sanitizeFilename(given);
         expect(kept).toMatch(/^[A-Za-z0-9_][A-Za-z0-9._ -]{0,179}$/);
         expect(kept).not.toMatch(/[. ]$/);
-        expect(sanitiseFilename(kept)).toBe(kept);
+        expect(sanitizeFilename(kept)).toBe(kept);
       }),
       { numRuns: 2000 },
     );

@@ -21,10 +21,10 @@ const CODE = '```js\n// Why\nlet a = f("b", 1);\n```\n\n```diff\n-old\n+new\n```
 
 /** Lists every text with too little contrast, by the browser's computed colors. */
 const UNREADABLE = `(() => {
-const colour = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+const toColor = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
 const over = ([r, g, b, a], under) => [r, g, b].map((part, index) => part * a + under[index] * (1 - a));
 const backgroundOf = (element) => {
-  const own = colour(getComputedStyle(element).backgroundColor);
+  const own = toColor(getComputedStyle(element).backgroundColor);
   return own[3] === 1 || !element.parentElement ? own.slice(0, 3) : over(own, backgroundOf(element.parentElement));
 };
 const light = (parts) => {
@@ -37,7 +37,7 @@ while (texts.nextNode()) {
   const { data, parentElement: element } = texts.currentNode;
   if (!data.trim() || element.closest('script') || !element.checkVisibility()) continue;
   const back = backgroundOf(element);
-  const [low, high] = [light(back), light(over(colour(getComputedStyle(element).color), back))].sort((a, b) => a - b);
+  const [low, high] = [light(back), light(over(toColor(getComputedStyle(element).color), back))].sort((a, b) => a - b);
   if ((high + 0.05) / (low + 0.05) < 4.5) found.push(data.trim());
 }
 return found;

@@ -373,14 +373,14 @@ describe('the tools for models at a URL', () => {
     // The maximum number of open calls. The next call waits until they are gone.
     const cancel = new AbortController();
     const held = Array.from({ length: 32 }, () =>
-      one.call('read', { session_id, after: '99', wait_s: 50 }, cancel.signal).catch(() => 'cancelled'),
+      one.call('read', { session_id, after: '99', wait_s: 50 }, cancel.signal).catch(() => 'canceled'),
     );
     await setTimeout(300);
     expect((await alice.get('/agents/me')).status).toBe(200);
     const next = one.call('whoami');
     await setTimeout(100);
     cancel.abort('enough');
-    expect(await Promise.all(held)).toEqual(held.map(() => 'cancelled'));
+    expect(await Promise.all(held)).toEqual(held.map(() => 'canceled'));
     expect((await next).isError).toBe(false);
     for (const tools of [one, other]) await tools.close();
   });
@@ -472,7 +472,7 @@ describe('the tools for models at a URL', () => {
     const tools = await connect(service.mcpUrl, token);
     const cancel = new AbortController();
     const held = Array.from({ length: 31 }, () =>
-      tools.call('read', { wait_s: 50 }, cancel.signal).catch(() => 'cancelled'),
+      tools.call('read', { wait_s: 50 }, cancel.signal).catch(() => 'canceled'),
     );
     expect((await tools.call('whoami')).value.handle).toBe(carol.handle);
     cancel.abort('enough');
@@ -784,7 +784,7 @@ describe('a call that waits', () => {
   });
 
   it.each(DIALECTS)(
-    'reports this every five seconds to a client that asks for progress, until it is cancelled or over (%j)',
+    'reports this every five seconds to a client that asks for progress, until it is canceled or over (%j)',
     async (dialect) => {
       const { clock, waits } = watchWaits(createTestClock(), 40_000);
       const service = await startTestService({ clock });
@@ -795,7 +795,7 @@ describe('a call that waits', () => {
       const cancel = new AbortController();
       const ask = (signal?: AbortSignal): Promise<Result> =>
         tools.call('read', { session_id: id, after: '0', wait_s: 40 }, signal, (progress) => void heard.push(progress));
-      const [answered, cancelled] = [ask(), ask(cancel.signal).catch(() => 'cancelled')];
+      const [answered, canceled] = [ask(), ask(cancel.signal).catch(() => 'canceled')];
       await until('both calls wait', async () => waits.size === 2);
       for (let count = 1; count <= 2; count += 1) {
         clock.advance(5_000);
@@ -803,7 +803,7 @@ describe('a call that waits', () => {
       }
       expect(heard.map(({ progress, total }) => [progress, total])).toEqual([5, 5, 10, 10].map((at) => [at, 40]));
       cancel.abort('enough');
-      expect(await cancelled).toBe('cancelled');
+      expect(await canceled).toBe('canceled');
       // Over HTTP, clients of older revisions cannot cancel a call. They only stop listening.
       const isOlder = dialect === 'legacy' || dialect === 'first SDK';
       if (!isOlder) await until('one is left', async () => waits.size === 1);

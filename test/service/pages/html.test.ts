@@ -55,17 +55,17 @@ describe('A name or a topic', () => {
   });
 });
 
-describe('Colours', () => {
+describe('Colors', () => {
   it('need nothing that browsers have known only since May 2024', () => {
     expect(STYLE + DASHBOARD_STYLE).not.toContain('light-dark(');
   });
 
-  const colour = (theme: 'light' | 'dark', name: string): string => {
+  const color = (theme: 'light' | 'dark', name: string): string => {
     const hex = '(#[0-9a-f]{6})';
     const both = new RegExp(`--${name}: var\\(--light, ${hex}\\) var\\(--dark, ${hex}\\)`);
     const [, light, dark] = both.exec(STYLE) ?? [];
     const value = theme === 'light' ? light : dark;
-    if (value === undefined) throw new Error(`no colour --${name}`);
+    if (value === undefined) throw new Error(`no color --${name}`);
     return value;
   };
   const luminance = (hex: string): number => {
@@ -104,11 +104,11 @@ describe('Colours', () => {
         ['note', 'note-tint'],
       ] as const;
       for (const [front, back] of text) {
-        const ratio = contrast(colour(theme, front), colour(theme, back));
+        const ratio = contrast(color(theme, front), color(theme, back));
         expect([front, back, ratio >= 4.5]).toEqual([front, back, true]);
       }
       for (const front of ['edge', 'ring'] as const) {
-        expect([front, contrast(colour(theme, front), colour(theme, 'sheet')) >= 3]).toEqual([front, true]);
+        expect([front, contrast(color(theme, front), color(theme, 'sheet')) >= 3]).toEqual([front, true]);
       }
     },
   );

@@ -122,7 +122,7 @@ const canMount =
 
 describe('a disk that is full', () => {
   it.runIf(canMount)(
-    'never leads to a false acknowledgement; reads continue, and writes once there is room again',
+    'never leads to a false acknowledgment; reads continue, and writes once there is room again',
     async () => {
       const filler = `head -c 1500000 /dev/zero > "$1/filler" && exec "$2" "$3" fill "$1"`;
       const script = TMPFS.replace('exec "$2" "$3" fill "$1"', filler);
@@ -154,7 +154,7 @@ const canInject = spawnSync('strace', ['-f', '-o', '/dev/null', 'true'], { stdio
 
 describe('A disk that fails to write (EIO)', () => {
   it.runIf(canInject)(
-    'never leads to a false acknowledgement, and the store continues when the disk works again',
+    'never leads to a false acknowledgment, and the store continues when the disk works again',
     async () => {
       const inject = 'inject=fdatasync,fsync:error=EIO:when=30..90+3';
       const options = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync,fsync', '-e', inject];

@@ -123,23 +123,23 @@ export async function openInbox(
   /** Gives `work` the time that it may wait, and for the connection if there is none. */
   const look = async <Found>(
     waitMs: number,
-    cancelled: AbortSignal,
+    canceled: AbortSignal,
     work: (until: AbortSignal) => Promise<Found>,
   ): Promise<Found> => {
     if (!log.isFollowing) void follow(log, client, signal);
-    return abortAfter(clock, Math.max(waitMs, log.isConnected ? 0 : CONNECTING_MS), timeIsUp, work, cancelled);
+    return abortAfter(clock, Math.max(waitMs, log.isConnected ? 0 : CONNECTING_MS), timeIsUp, work, canceled);
   };
   return {
-    async read(wanted, cancelled) {
+    async read(wanted, canceled) {
       const start = parsePosition(log, wanted.after);
-      const { events, position, missed } = await look(wanted.waitMs, cancelled, (until) =>
+      const { events, position, missed } = await look(wanted.waitMs, canceled, (until) =>
         collect(log, start, wanted, until),
       );
       const page = { events, next_cursor: `${log.name}-${position}`, has_more: position < getEnd(log), missed };
       return { page, delivered: () => moveTo(log, position) };
     },
-    listUnread: (limit, cancelled) =>
-      look(0, cancelled, async (until) => {
+    listUnread: (limit, canceled) =>
+      look(0, canceled, async (until) => {
         while (!log.isConnected && !until.aborted) {
           throwFailure(log);
           await woken(log, until);

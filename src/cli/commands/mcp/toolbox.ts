@@ -92,7 +92,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
         deliveries.set(requestId, delivered);
         signal.addEventListener('abort', () => deliveries.delete(requestId), { once: true });
       };
-      const work = callTool(parts, tool, received, { cancelled: signal, deliver, lastSent });
+      const work = callTool(parts, tool, received, { canceled: signal, deliver, lastSent });
       running.add(work);
       try {
         return await work;
@@ -111,7 +111,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
 }
 
 interface Call {
-  readonly cancelled: AbortSignal;
+  readonly canceled: AbortSignal;
   /** Receives what to do once the client has the answer. */
   readonly deliver: (delivered: () => void) => void;
   readonly lastSent: LastSent;
@@ -121,7 +121,7 @@ async function callTool(
   parts: ToolboxParts,
   tool: ToolDefinition,
   received: Arguments,
-  { cancelled, deliver, lastSent }: Call,
+  { canceled, deliver, lastSent }: Call,
 ): Promise<ToolResult> {
   const { context, soft } = parts;
   const deadline = new AbortController();
@@ -137,7 +137,7 @@ async function callTool(
     });
     // Waiting ends with the server; writes finish.
     const ends = tool.effect === 'reads' || input['wait_s'] !== undefined ? [soft] : [];
-    const joined = joinSignals(cancelled, deadline.signal, ...ends);
+    const joined = joinSignals(canceled, deadline.signal, ...ends);
     const { signal } = joined;
     release = joined.release;
     const value =

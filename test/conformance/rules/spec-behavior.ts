@@ -1,5 +1,5 @@
 /** The specification, second half: authentication, events, errors, limits, versioning. See `spec-shapes.ts`. */
-export const SPEC_BEHAVIOUR = {
+export const SPEC_BEHAVIOR = {
   // Authentication
   'spec/Authentication/tokens': 'access tokens are JWTs signed with RS256, RSA-2048',
   'spec/Flows/authorization_code': 'public clients, PKCE, rotating refresh tokens, a person picks the agent',
