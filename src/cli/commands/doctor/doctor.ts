@@ -1,7 +1,7 @@
+import { quoteArgs } from '../../../kit/format.js';
 import { command, describeTable } from '../../command.js';
 import { withScopeOptions } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
-import { quoteArgs } from '../../terminal/failure.js';
 
 const COLOR = { ok: 'green', fixed: 'green', warning: 'yellow', problem: 'red' } as const;
 

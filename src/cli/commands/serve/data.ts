@@ -1,6 +1,6 @@
 import { promises } from 'node:fs';
 import { resolve } from 'node:path';
-import { formatBytes, formatQuantity, messageOf } from '../../../kit/format.js';
+import { formatBytes, formatQuantity, messageOf, quoteArgs } from '../../../kit/format.js';
 import { fileFault, isFileError } from '../../../kit/private-file.js';
 import type { HeldData } from '../../../service/operator/backup.js';
 import type { MigrationPlan } from '../../../service/operator/migrate.js';
@@ -9,7 +9,6 @@ import { command } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { localServiceFile } from '../../profile/paths.js';
-import { quoteArgs } from '../../terminal/failure.js';
 import { dataDirectory } from './data-directory.js';
 
 export const serveReset = command({
