@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../kit/clock.js';
 import { createMutex, type Mutex } from '../../kit/mutex.js';
+import { isFileError } from '../../kit/private-file.js';
 import type { Database, DatabaseFailure, Epoch, Query, SqlValue, Transaction, Work } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { keepScope } from '../core/request-scope.js';
@@ -160,7 +161,7 @@ interface GroupCommit {
 function createGroupCommit(
   prepared: PreparedConnection,
   turns: Mutex,
-  { onFault = () => {}, onCommit = () => {}, onFailure = () => {} }: SqliteOptions,
+  { onFault = () => {}, onCommit = () => {}, onFailure = () => {}, findMisplaced = () => undefined }: ComposeOptions,
 ): GroupCommit {
   const waiting: Waiting[] = [];
   const setFlush = createFlush(prepared.connection);
@@ -173,7 +174,7 @@ function createGroupCommit(
       await new Promise(setImmediate);
       const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
       commits += 1;
-      const committed = await turns(() => commitTogether(prepared, setFlush, group));
+      const committed = await turns(() => commitTogether(prepared, setFlush, group, findMisplaced));
       fault = committed.fault;
       if (fault === undefined) onCommit(group.length, committed.ms);
       else onFailure('refused');
@@ -225,9 +226,12 @@ async function commitTogether(
   prepared: PreparedConnection,
   setFlush: (wanted: Flush) => void,
   group: readonly Waiting[],
+  findMisplaced: () => Error | undefined,
 ): Promise<{ readonly fault: unknown; readonly ms: number }> {
   const { connection } = prepared;
   try {
+    const misplaced = findMisplaced();
+    if (misplaced !== undefined) throw misplaced;
     setFlush(group.every((member) => member.isVolatile) ? 'NORMAL' : 'FULL');
     prepared.prepare('BEGIN IMMEDIATE').run();
     const settlements: (() => void)[] = [];
@@ -348,6 +352,11 @@ export interface SqliteOptions {
   readonly openConnection?: (path: string) => SqliteConnection;
 }
 
+interface ComposeOptions extends SqliteOptions {
+  /** Why writes would be lost, because the file of the database is no longer in its place. */
+  readonly findMisplaced?: () => Error | undefined;
+}
+
 /** The database in `directory`, created if necessary, for this process alone; or one in memory. */
 export async function openSqlite(
   location: { readonly directory: string } | 'memory',
@@ -394,7 +403,7 @@ export async function openSqlite(
       { prepared: writer, turns: createMutex() },
       { prepared: reader, turns: createMutex() },
       epoch,
-      options,
+      { ...options, findMisplaced: watchPlace(path) },
       close,
     );
     return { ...composed, keepLock: lock.keep };
@@ -402,6 +411,22 @@ export async function openSqlite(
     close();
     throw isDamage(error) ? damaged(error.message, path) : withFile(error, path);
   }
+}
+
+/**
+ * A file that was removed or replaced is still open here, and takes writes that would be gone at the next start: a mount
+ * that is over it, or a folder that was deleted by mistake.
+ */
+function watchPlace(path: string): () => Error | undefined {
+  const { dev, ino } = statSync(path, { bigint: true });
+  return () => {
+    try {
+      const found = statSync(path, { bigint: true });
+      return found.dev === dev && found.ino === ino ? undefined : new Error(`${path} was replaced by another file.`);
+    } catch (error) {
+      return isFileError(error, 'ENOENT', 'ENOTDIR') ? new Error(`${path} is gone.`) : undefined;
+    }
+  };
 }
 
 /** SQLite keeps both files next to a database in use: if a killed process left one of them, it also left the other. */
@@ -477,7 +502,8 @@ interface Lane {
 const PAGE_ROWS = 200;
 
 /** In memory, reader and writer are one connection and take turns, so that a read never sees uncommitted data. */
-function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOptions, close: () => void): Database {
+function compose(writer: Lane, reader: Lane, epoch: Epoch, options: ComposeOptions, close: () => void): Database {
+  const { findMisplaced = () => undefined } = options;
   const commits = createGroupCommit(writer.prepared, writer.turns, options);
   const read = createSharedReads(reader);
   let closing: Promise<void> | undefined;
@@ -497,7 +523,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: SqliteOption
   return {
     isExclusive: true,
     pageRows: PAGE_ROWS,
-    writeFault: commits.fault,
+    writeFault: () => findMisplaced() ?? commits.fault(),
     epoch: () => epoch,
     queueMs: commits.waitMs,
     load: () => ({ waiting: commits.waiting(), pools: {} }),

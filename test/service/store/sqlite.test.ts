@@ -6,9 +6,11 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -148,6 +150,27 @@ describe('data directory', () => {
     expect(() => first.keepLock?.()).toThrow(expect.objectContaining({ code: 'DATA_IN_USE' }));
     await second.close();
     await first.close();
+  });
+
+  it('takes no write while its database file is not in its place, and continues when it is back', async () => {
+    const database = await openSqlite({ directory });
+    await addNotes(database);
+    await put(database, 'before');
+    const [path, away] = [join(directory, 'asp.sqlite'), join(directory, 'away')];
+    renameSync(path, away);
+    expect(String(database.writeFault())).toContain(`${path} is gone`);
+    await expect(put(database, 'lost')).rejects.toMatchObject({
+      cause: { message: expect.stringContaining('is gone') },
+    });
+    writeFileSync(path, '');
+    expect(String(database.writeFault())).toContain(`${path} was replaced`);
+    await expect(put(database, 'lost')).rejects.toThrow('not committed');
+    renameSync(away, path);
+    expect(database.writeFault()).toBeInstanceOf(Error);
+    await put(database, 'after');
+    expect(await names(database)).toEqual(['after', 'before']);
+    expect(database.writeFault()).toBeUndefined();
+    await database.close();
   });
 
   it('gets its schema completely or not at all', async () => {
