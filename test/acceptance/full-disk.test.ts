@@ -94,7 +94,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
       replayed.stdout,
     );
     expect(await again.stop()).toMatchObject({ status: 0 });
-  });
+  }, 180_000);
 
   it('loses lines of the log of a service, but no later ones, and each is on a new line', async () => {
     const log = join(disk, 'log');
