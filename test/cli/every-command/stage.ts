@@ -65,7 +65,7 @@ function furnish(home: string, service: CannedService): void {
     ...{ started_at: 1, secret: 'operator-secret' },
   };
   writeFileSync(join(runtime, 'default.json'), JSON.stringify(record), { mode: 0o600 });
-  writeFileSync(join(runtime, '1.log'), 'listening\n', { mode: 0o600 });
+  writeFileSync(join(runtime, '1-8744.log'), 'listening\n', { mode: 0o600 });
   const config = join(home, '.config', 'asp-cli');
   mkdirSync(config, { recursive: true, mode: 0o700 });
   const here = { base_url: service.baseUrl, agent: '@me.bot' };

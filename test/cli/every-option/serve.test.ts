@@ -577,11 +577,11 @@ const TABLE: Table = {
   },
   'serve logs': {
     '--last': shown('--last 1', 'two\n', async ({ asNobody, home }, typed) => {
-      writeFileSync(join(home, `run/asp-cli/serve/${process.pid}.log`), 'one\ntwo\n', { mode: 0o600 });
+      writeFileSync(join(home, `run/asp-cli/serve/${process.pid}-8744.log`), 'one\ntwo\n', { mode: 0o600 });
       return (await asNobody(['serve logs', typed])).out;
     }),
     '--follow': shown('--follow', 'one\ntwo\n', async ({ startElsewhere, home }, typed) => {
-      const log = join(home, `run/asp-cli/serve/${process.pid}.log`);
+      const log = join(home, `run/asp-cli/serve/${process.pid}-8744.log`);
       writeFileSync(log, 'one\n', { mode: 0o600 });
       const running = startElsewhere(home, ['serve logs', typed]);
       await until('the first line', async () => running.streams.out() === 'one\n');

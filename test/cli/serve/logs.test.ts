@@ -103,7 +103,7 @@ describe('asp serve logs', () => {
   it('shows no control characters at a terminal, and keeps only a few logs of ended services', async () => {
     mkdirSync(folder(), { recursive: true, mode: 0o700 });
     for (let index = 0; index < 9; index += 1)
-      writeFileSync(join(folder(), `${5_000_000 + index}.log`), 'a\u001b[31mb\n', { mode: 0o600 });
+      writeFileSync(join(folder(), `${5_000_000 + index}-8744.log`), 'a\u001b[31mb\n', { mode: 0o600 });
     expect((await home.run(['serve', 'logs'])).stdout).toBe('a[31mb\n');
     await detach();
     const { readdirSync } = await import('node:fs');

@@ -246,6 +246,9 @@ describe('with several local services', () => {
     expect((await home.run(taken.next?.slice(1) ?? [])).stdout).toContain(`running at ${first.url}`);
     expect((await home.run(['serve', 'logs', '-p', url])).stdout).toContain('Ready');
     expect((await home.asp(['serve', 'stop', url])).stdout).toBe(`${url}\n`);
+    // Also after it has ended, when its log says why.
+    expect((await home.run(['serve', 'logs', '-p', url])).stdout).toContain('Ready');
+    expect(await home.run(['serve', 'logs', '-p', first.url])).toMatchObject({ status: 2 });
     await first.stop();
   });
 });

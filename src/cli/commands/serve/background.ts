@@ -43,9 +43,10 @@ export async function detach(context: Context): Promise<void> {
       const text = await readFile(answer, 'utf8');
       if (text.endsWith('\n')) {
         child.unref();
-        if (child.pid !== undefined) await keepLog(context, log, child.pid);
+        const { url = text.trim() } = (parseIfJson(text) ?? {}) as { url?: string };
+        if (child.pid !== undefined) await keepLog(context, log, { pid: child.pid, port: portOf(url) });
         await context.output.verbatim(text);
-        return await noteControls(context, text.trim(), others);
+        return await noteControls(context, url, others);
       }
       if (state.isEnded) {
         throw toFailure(await readFile(log, 'utf8'));
@@ -62,13 +63,8 @@ export async function detach(context: Context): Promise<void> {
 }
 
 /** Which commands control the service, of which there may be others. */
-async function noteControls(
-  { output }: Context,
-  printed: string,
-  [other]: readonly LocalServiceRecord[],
-): Promise<void> {
+async function noteControls({ output }: Context, url: string, [other]: readonly LocalServiceRecord[]): Promise<void> {
   if (other === undefined) return output.note('Running in the background. Logs: asp serve logs. Stop: asp serve stop');
-  const { url = printed } = (parseIfJson(printed) ?? {}) as { url?: string };
   await output.note(noteOther(other));
   await output.note(`Running in the background. Logs: asp serve logs -p ${url}. Stop: asp serve stop ${url}`);
 }
@@ -111,31 +107,47 @@ const SUFFIX = '.log';
 /** Of services that have ended. */
 const KEPT_LOGS = 5;
 
-/** The output of a service in the background, in a file named by its process. */
-export interface DetachedLog {
-  readonly path: string;
+interface DetachedService {
   readonly pid: number;
+  /** Of its address. */
+  readonly port: number;
+}
+
+/** The output of a service in the background, in a file named by its process and its port. */
+interface DetachedLog extends DetachedService {
+  readonly path: string;
+}
+
+const LOG_NAME = /^(\d+)-(\d+)$/;
+
+function portOf(url: string): number {
+  const { port, protocol } = new URL(url);
+  return Number(port) || (protocol === 'https:' ? 443 : 80);
 }
 
 const detachedFolder = ({ paths }: Pick<Context, 'paths'>): string => join(paths.runtimeDirectory, 'serve');
 
 /** Gives the file its final name and deletes the oldest ones. */
-async function keepLog(context: Pick<Context, 'paths' | 'machine'>, path: string, pid: number): Promise<void> {
-  await rename(path, join(detachedFolder(context), `${pid}${SUFFIX}`));
+async function keepLog(
+  context: Pick<Context, 'paths' | 'machine'>,
+  path: string,
+  { pid, port }: DetachedService,
+): Promise<void> {
+  await rename(path, join(detachedFolder(context), `${pid}-${port}${SUFFIX}`));
   const ended = (await listLogs(context)).filter((log) => !context.machine.isProcessAlive(log.pid));
   for (const log of ended.slice(KEPT_LOGS)) await rm(log.path, { force: true });
 }
 
 /** Newest first. */
-export async function listLogs(context: Pick<Context, 'paths'>): Promise<DetachedLog[]> {
+async function listLogs(context: Pick<Context, 'paths'>): Promise<DetachedLog[]> {
   const found: (DetachedLog & { changedAt: number })[] = [];
   for (const path of await listPrivateFiles(detachedFolder(context), SUFFIX)) {
-    const name = basename(path, SUFFIX);
+    const [, pid, port] = LOG_NAME.exec(basename(path, SUFFIX)) ?? [];
     const state = await lstat(path).catch(() => undefined);
-    if (/^\d+$/.test(name) && state?.isFile() === true)
-      found.push({ path, pid: Number(name), changedAt: state.mtimeMs });
+    if (pid !== undefined && state?.isFile() === true)
+      found.push({ path, pid: Number(pid), port: Number(port), changedAt: state.mtimeMs });
   }
-  return found.sort((one, other) => other.changedAt - one.changedAt).map(({ path, pid }) => ({ path, pid }));
+  return found.sort((one, other) => other.changedAt - one.changedAt);
 }
 
 const POLL_MS = 100;
@@ -165,12 +177,17 @@ export async function printLogs(context: Context, { last, isFollowing }: LogsOpt
   }
 }
 
-/** The log of the running service, or else of the last one that ran in the background. */
+/** The log of the running service, or else of the last one that ran in the background, at the address of the profile. */
 async function findLog(context: Context): Promise<DetachedLog> {
   const logs = await listLogs(context);
   const { findChosenService } = await import('../../context/operator.js');
-  const running = await findChosenService(context);
-  const log = running === undefined ? logs[0] : logs.find(({ pid }) => pid === running.pid);
+  const isNamed = context.globals.profile !== undefined && context.globals.profile !== '';
+  const port = isNamed ? portOf((await context.profile()).baseUrl) : undefined;
+  const last = logs.find((log) => port === undefined || log.port === port);
+  const running = await findChosenService(context).catch((error: unknown) => {
+    if (last === undefined) throw error;
+  });
+  const log = running === undefined ? last : logs.find(({ pid }) => pid === running.pid);
   if (log !== undefined) return log;
   if (running === undefined) throw localNotRunning(await context.endedService());
   throw new CliError('ASP_CONFIG', {

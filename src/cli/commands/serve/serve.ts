@@ -233,7 +233,7 @@ export const serveLogs = command({
   path: 'serve logs',
   summary: 'show the log of the local service, if it runs in the background',
   details:
-    'The log of the running service, or else of the last one started with --detach. --log sets how much it contains.',
+    'The log of the running service, or else of the last one started with --detach; with -p, of the one at its address. --log sets how much it contains.',
   options: [
     { flags: '-n, --last <count>', about: 'print the last N lines (default: all)' },
     { flags: '--follow', about: 'print new lines until the service ends' },
