@@ -90,7 +90,7 @@ const USES_BROWSER = /(browser|console-tasks)\.test\.ts$/;
 
 /**
  * Whether time may run out (`ASP_TEST_UNTIL`): starting Node.js takes 25 ms on most machines, and on some that CI uses
- * four times as long.
+ * three or four times as long.
  */
 function isTimeShort(): boolean {
   if (process.env['ASP_TEST_UNTIL'] === undefined) return false;
@@ -101,7 +101,7 @@ function isTimeShort(): boolean {
   });
   return Math.min(...took) > SLOW_START_MS;
 }
-const SLOW_START_MS = 75;
+const SLOW_START_MS = 45;
 
 /**
  * A process of tests keeps what it has loaded and grows, and the larger it is, the longer it takes to start another
