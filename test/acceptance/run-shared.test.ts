@@ -184,9 +184,10 @@ describe('asp run --shared', () => {
     for (const sid of sids) await answered(sid, KILLS);
     for (const sid of sids)
       expect((await answers(sid)).map(({ metadata }) => metadata?.['in_reply_to'])).toEqual(asked.get(sid));
+    // A run can also be killed between its mark and the first line of its command, so a first line may be marked, too.
     const seen = new Set<string>();
     for (const { event, attempt } of begun()) {
-      expect({ event, isMarked: attempt !== '1' }).toEqual({ event, isMarked: seen.has(event) });
+      if (seen.has(event)) expect({ event, attempt }).not.toEqual({ event, attempt: '1' });
       seen.add(event);
     }
   });

@@ -759,7 +759,7 @@ describe('A transcript, live', () => {
     await untilAge(62_000);
     expect(statuses()).toBe(before);
     await untilAge(66_000);
-    await until('it says the age', async () => statuses() === before + 1);
+    await untilHeard('it says the age', () => statuses() === before + 1);
     for (const one of [guestSocket, hiddenSocket]) await one.close();
     for (const feed of [alone, shared]) feed.close();
     await own.close();
