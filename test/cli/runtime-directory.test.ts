@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdirSync, readdirSync, realpathSync, rmdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -5,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { adoptRuntimeDirectory } from '../../src/cli/context/machine.js';
 import { findRuntimeDirectory } from '../../src/cli/context/runtime-directory.js';
 import { resolvePaths } from '../../src/cli/profile/paths.js';
-import { createHome, type Home } from '../acceptance/program.js';
+import { createHome, type Home, startServe } from '../acceptance/program.js';
+import { PROGRAM_FILE } from '../support/built-program-file.js';
 
 const isRoot = process.getuid?.() === 0;
 const STRANGER = 65_534;
@@ -21,6 +23,10 @@ beforeEach(() => {
   for (const path of [folder, target]) mkdirSync(path, { mode: 0o700 });
 });
 afterEach(() => home.dispose());
+
+/** Runs a program that sees other mounts. */
+const MOUNTS = ['--map-root-user', '--mount'];
+const canMount = spawnSync('unshare', [...MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/run']).status === 0;
 
 /** As where there is no XDG_RUNTIME_DIR, and the folder is next to those of all other users. */
 const shared = () => ({ environment: { XDG_RUNTIME_DIR: '', TMPDIR: join(stolen, '..') } });
@@ -72,6 +78,24 @@ describe('a program that starts without XDG_RUNTIME_DIR, as MCP clients and cron
     expect(adopted({ XDG_RUNTIME_DIR: '/run/asp' })).toBe('/run/asp');
     expect(adopted({ XDG_RUNTIME_DIR: '' })).toBe('');
     expect(adopted({}, 'darwin')).toBeUndefined();
+  });
+
+  it.skipIf(!canMount)('finds the local service there', async () => {
+    const service = await startServe(home, ['--seed', 'me.bot']);
+    await home.run(['login', '@me.bot', '--yes']);
+    const script = [
+      'mount -t tmpfs tmpfs /run && mkdir -p -m 700 /run/user/$(id -u)',
+      'mount --bind "$1" /run/user/$(id -u) && shift && exec "$@"',
+    ].join(' && ');
+    const inside = (given: '' | undefined) =>
+      home.spawn(
+        'unshare',
+        [...MOUNTS, 'sh', '-c', script, 'sh', join(home.directory, 'run'), process.execPath, PROGRAM_FILE, 'whoami'],
+        { environment: { XDG_RUNTIME_DIR: given } },
+      ).ended;
+    expect(await inside(undefined)).toMatchObject({ status: 0, stdout: '@me.bot\n' });
+    expect((await inside('')).status).not.toBe(0);
+    await service.stop();
   });
 
   it('does not use one that others can read, or a link', () => {

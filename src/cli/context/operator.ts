@@ -22,7 +22,7 @@ type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOIN
  * another one is an error: the command must not act somewhere else.
  */
 export async function findChosenService(context: Context): Promise<LocalServiceRecord | undefined> {
-  const isNamed = context.globals.profile !== undefined && context.globals.profile !== '';
+  const isNamed = Boolean(context.globals.profile);
   const profile = await context.profile().catch((error: unknown) => {
     if (isNamed) throw error;
   });

@@ -91,7 +91,7 @@ export function keepRecord(
 export const noteOther = ({ url }: LocalServiceRecord): string =>
   `Another service is running at ${url}: until this one ends, "local" means this one.`;
 
-/** From elsewhere, its process cannot be seen: then only a connection shows that it does not run. */
+/** From elsewhere, only a connection shows that it does not run. */
 function doesRun(record: LocalServiceRecord, probe: LocalServiceProbe): boolean {
   const { pid, process_start: recorded } = record;
   if (isElsewhere(record)) return true;
@@ -100,8 +100,8 @@ function doesRun(record: LocalServiceRecord, probe: LocalServiceProbe): boolean 
   return started === undefined || started === recorded;
 }
 
-/** Whether this process runs in another sandbox or container than the service, or the other way around. */
-function isElsewhere({ process_namespace: recorded }: LocalServiceRecord): boolean {
+/** Whether this process and the service are not in the same sandbox or container, so that its process cannot be seen. */
+export function isElsewhere({ process_namespace: recorded }: LocalServiceRecord): boolean {
   return recorded !== undefined && recorded !== processNamespace();
 }
 
@@ -119,7 +119,7 @@ export function localNotReached(record: LocalServiceRecord): CliError {
   if (!isElsewhere(record)) return localNotRunning(record);
   return new CliError('ASP_UNREACHABLE', {
     message: `Could not reach the local service at ${record.url} from here.`,
-    why: 'asp runs in a sandbox or a container, and the service outside it. Allow it to use the network of this machine.',
+    why: 'asp and the service are not in the same sandbox or container. Either asp may not use the network here, or the service has ended.',
     next: ['asp', 'doctor'],
     isRetryable: true,
   });

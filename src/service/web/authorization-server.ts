@@ -8,7 +8,7 @@ import { GET_AND_HEAD } from '../http/answers.js';
 import type { AddressBook } from '../http/app.js';
 import { KEY_SET_MAX_AGE_S } from '../oauth/access-tokens.js';
 import { mcpMetadata, PATH, restMetadata, serverMetadata, socketMetadata } from '../oauth/metadata.js';
-import { OAuthError } from '../oauth/parameters.js';
+import type { OAuthError } from '../oauth/parameters.js';
 import { answerRegister } from '../oauth/register.js';
 import { answerRevoke } from '../oauth/revoke.js';
 import {
@@ -38,7 +38,7 @@ import {
   methodRefusal,
   sendFailurePage,
 } from './api-scope.js';
-import { approveLocally, decide, showAuthorization, showStoredRequest } from './authorize.js';
+import { approveLocally, decide, notLocal, showAuthorization, showStoredRequest } from './authorize.js';
 import { describeDuration } from './form.js';
 import { TOUCH_ICON } from './html.js';
 import {
@@ -158,8 +158,7 @@ const PAGE_METHODS: readonly (readonly [path: string, allowed: readonly string[]
 
 /** Behind a proxy, every caller looks local here. There, the operator's own address approves. */
 function approveHere(server: AuthorizationServer, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  if (server.context.settings.isBehindProxy)
-    throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
+  if (server.context.settings.isBehindProxy) throw notLocal();
   return approveLocally(server, request, reply);
 }
 

@@ -531,9 +531,11 @@ export async function approveLocally(
   return answerWithCode(server, reply, requested, code);
 }
 
+export const notLocal = (): OAuthError =>
+  new OAuthError('access_denied', 'Local approval works from the same machine only.');
+
 function requireLocalUser(server: AuthorizationServer, request: FastifyRequest): void {
-  if (!isFromThisMachine(request.raw))
-    throw new OAuthError('access_denied', 'Local approval works from the same machine only.');
+  if (!isFromThisMachine(request.raw)) throw notLocal();
   const received = BEARER.exec(request.headers.authorization ?? '')?.[1];
   if (received === undefined || !isSameSecret(received, server.localSecret)) {
     throw new OAuthError('access_denied', 'The secret of the local service is missing or wrong.', undefined, {

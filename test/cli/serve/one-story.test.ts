@@ -148,8 +148,17 @@ describe.skipIf(!canUnshare)(`from a sandbox ${canUnshare ? '' : 'unshare is not
       expect({ status: ended.status, ...failureOf(ended) }).toMatchObject({
         ...{ status: 9, code: 'ASP_UNREACHABLE', next: ['asp', 'doctor'] },
         message: `Could not reach the local service at ${service.url} from here.`,
+        hint: 'asp and the service are not in the same sandbox or container. Either asp may not use the network here, or the service has ended.',
       });
     }
+  });
+
+  it('serve stop returns once the service is gone, not before', async () => {
+    const service = await startServe(home, ['--drain-delay', '2s']);
+    const [program = '', ...rest] = [...SANDBOX, process.execPath, PROGRAM_FILE, 'serve', 'stop'];
+    expect(await home.spawn(program, rest).ended).toMatchObject({ status: 0 });
+    expect(existsSync(recordFile())).toBe(false);
+    expect(await service.running.ended).toMatchObject({ status: 0 });
   });
 });
 

@@ -9,7 +9,10 @@ interface Sent {
   readonly isForAgent?: boolean | undefined;
 }
 
-/** The limits for a coding agent; a person and a person's scripts have none. */
+/**
+ * The limits for a coding agent; a person and a person's scripts have none. They are apart from this, so that commands that
+ * need none do not load them.
+ */
 export async function findAgentLimits(
   context: Context,
   { isAnswer = false, isForAgent = false }: Sent = {},

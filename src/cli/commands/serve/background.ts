@@ -181,8 +181,7 @@ export async function printLogs(context: Context, { last, isFollowing }: LogsOpt
 async function findLog(context: Context): Promise<DetachedLog> {
   const logs = await listLogs(context);
   const { findChosenService } = await import('../../context/operator.js');
-  const isNamed = context.globals.profile !== undefined && context.globals.profile !== '';
-  const port = isNamed ? portOf((await context.profile()).baseUrl) : undefined;
+  const port = context.globals.profile ? portOf((await context.profile()).baseUrl) : undefined;
   const last = logs.find((log) => port === undefined || log.port === port);
   const running = await findChosenService(context).catch((error: unknown) => {
     if (last === undefined) throw error;

@@ -8,7 +8,7 @@ import { forget } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import type { OperatorInput } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
-import { listRunningServices, localNotRunning } from '../../profile/local-service.js';
+import { isElsewhere, listRunningServices, localNotRunning } from '../../profile/local-service.js';
 import { showProgress } from '../../terminal/progress.js';
 import { isoSeconds } from '../../terminal/relative-time.js';
 import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
@@ -121,6 +121,12 @@ export const serveRetention = command({
 
 const STOP_POLL_MS = 50;
 
+/** If its process cannot be seen from here, its record shows it: a service that stops removes that. */
+async function isThere({ machine, paths }: Context, record: LocalServiceRecord): Promise<boolean> {
+  if (!isElsewhere(record)) return machine.isProcessAlive(record.pid);
+  return (await listRunningServices(paths, machine)).some(({ secret }) => secret === record.secret);
+}
+
 /** A service with that URL, or else the only one of this home directory. Never one that is merely the latest. */
 async function findServiceToStop(context: Context, named: string | undefined): Promise<LocalServiceRecord> {
   const { machine, paths, globals } = context;
@@ -173,7 +179,7 @@ export const serveStop = command({
     const record = await findServiceToStop(context, url);
     await callOperator(context, record, 'stopService');
     const gone = async (): Promise<void> => {
-      while (context.machine.isProcessAlive(record.pid)) await wait(context.clock, STOP_POLL_MS, context.signal);
+      while (await isThere(context, record)) await wait(context.clock, STOP_POLL_MS, context.signal);
     };
     await showProgress(context, 'waiting for the service to finish open requests', gone());
     await context.output.document({ url: record.url, pid: record.pid, stopped: true }, (safe) => safe.url);

@@ -22,7 +22,7 @@ import { isSuccessful, type ReadBackups } from '../backup-records.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
 import { inArea, operatorOf, renderAreaPage } from './area.js';
 
-/** What the overview shows of the running service, besides its data. */
+/** Where the overview gets the state of the running service. */
 export interface OverviewSources {
   readonly status: Pick<OperatorStatus, 'version' | 'started_at'>;
   readonly health: { readonly processId: string; requireReady(): Promise<void> };
