@@ -753,7 +753,7 @@ describe('A transcript, live', () => {
     // The next status without news is then due five seconds later.
     const guestSocket = await guest.mustConnect();
     await untilHeard('the guest is online again', isShown);
-    // What follows from that must not come later on the clock only because this machine is slow.
+    // The clock must not run ahead of a slow machine: the news that this causes must come first.
     let [settled, settledAt] = [statuses(), performance.now()];
     await until('it has settled', async () => {
       if (statuses() !== settled) [settled, settledAt] = [statuses(), performance.now()];
