@@ -17,7 +17,8 @@ type WebhooksContext = Pick<ServiceContext, 'clock' | 'settings'>;
 export function toWebhook(row: WebhookRow): Webhook {
   const { url, set_at, answered_at, failing_since, failure } = row;
   const status = toStatus(row);
-  const next_try_at = failing_since !== null && status !== 'off' ? row.next_at : null;
+  // While it is being called, that time says when another process may take over.
+  const next_try_at = status === 'failing' && row.claimed_until === null ? row.next_at : null;
   return { url, status, set_at, answered_at, failing_since, failure, next_try_at };
 }
 

@@ -185,7 +185,7 @@ export const Webhook = z.looseObject({
   failing_since: z.nullable(EpochMs),
   /** Why the last call failed: `HTTP 500`, `no answer within 10 s`. */
   failure: z.nullable(z.string()),
-  /** When a failed call is tried again; null: nothing is. */
+  /** When a failed call is tried again; null: nothing is, or it is being tried right now. */
   next_try_at: z.nullable(EpochMs),
 });
 

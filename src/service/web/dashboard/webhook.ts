@@ -142,8 +142,8 @@ function describeStatus(row: WebhookRow, now: number): Html {
     case 'on':
       return html`${ABOUT}${answered}`;
     case 'failing': {
-      const next = nextAt !== null && html` Next try: ${nextAt <= now ? 'now' : renderDeadline(nextAt)}.`;
-      return html`Calls began to fail ${renderTime(since ?? now, now)}: ${failure ?? ''}.${next}${answered}`;
+      const next = nextAt === null || nextAt <= now ? 'now' : renderDeadline(nextAt);
+      return html`Calls began to fail ${renderTime(since ?? now, now)}: ${failure ?? ''}. Next try: ${next}.${answered}`;
     }
     case 'off':
       return html`The service stopped calling it ${renderTime(row.off_at ?? now, now)}: ${failure ?? ''}. Events wait until the agent connects, or you turn it on again.${answered}`;
