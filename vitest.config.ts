@@ -135,9 +135,10 @@ export default defineConfig({
     sequence: { sequencer: MostInTime },
     // Half of a test's time is spent waiting. Two cores are no faster with six.
     maxWorkers: Math.max(4, availableParallelism()),
-    // Two hundred rounds take longer than one.
-    testTimeout: longTestsAreWanted ? 1_800_000 : 60_000,
-    hookTimeout: 60_000,
+    // Two hundred rounds take longer than one. No test measures time with this: it only ends what hangs, on slow machines, too.
+    testTimeout: longTestsAreWanted ? 1_800_000 : 180_000,
+    hookTimeout: 180_000,
+    expect: { poll: { timeout: 30_000 } },
     globalSetup: 'test/support/one-folder.ts',
     setupFiles: ['test/support/time-limit.ts', 'test/support/quick-cryptography.mjs'],
     teardownTimeout: 30_000,

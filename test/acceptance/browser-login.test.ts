@@ -105,7 +105,7 @@ describe.skipIf(noChromium !== undefined)(`signing in through a real browser ${n
     const login = own.start(['login'], { environment: { BROWSER: script } });
     const [, url = ''] = await login.until('stderr', /^\s*(http:\S+)$/m);
     expect(new URL(url).searchParams.get('code_challenge_method')).toBe('S256');
-    await expect.poll(() => own.exists('opened'), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => own.exists('opened')).toBe(true);
     expect(readFileSync(join(own.directory, 'opened'), 'utf8')).toBe(url);
     login.kill('SIGINT');
     expect(await login.ended).toMatchObject({ signal: 'SIGINT', stdout: '' });

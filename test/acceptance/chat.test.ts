@@ -103,7 +103,7 @@ describe('asp chat in a pipe', () => {
     chat.child.stdin?.end();
     expect((await chat.ended).status).toBe(0);
     expect(await textsOf(id)).toEqual(['typed while it was away']);
-  }, 60_000);
+  });
 });
 
 describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
@@ -320,7 +320,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
       service = await startServe(home, ['--limits', 'off'], service.url);
       await terminal.shows(/You left the chat\.[\s\S]*\nexit 0/);
       expect(await textsOf(id)).toEqual(['one', 'two']);
-    }, 60_000);
+    });
 
     it('Ctrl-C says how many lines may not have been sent', async () => {
       const { terminal } = await typeTwoLines();

@@ -120,5 +120,5 @@ describe('the lines of the README', () => {
       await service.stop();
       await home.dispose();
     }
-  }, 120_000);
+  });
 });

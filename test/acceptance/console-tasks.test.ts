@@ -751,6 +751,6 @@ describe.skipIf(noChromium !== undefined)(`A task in a real browser ${noChromium
     const index = Object.values(TASKS).indexOf(task);
     // Testing every task in all ways takes minutes. By default, each is tested in one way, and some in each way.
     const ways = ALL_WAYS ? WAYS : [WAYS[index % WAYS.length] ?? WAYS[0]];
-    it.each(ways)('works with the %s on a %s', { timeout: 60_000 }, (...way) => perform(task, way));
+    it.each(ways)('works with the %s on a %s', (...way) => perform(task, way));
   });
 });

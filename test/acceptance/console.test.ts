@@ -64,7 +64,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await untilSent();
   };
 
-  it('join, write, answer and end with only the keyboard', { timeout: 120_000 }, async () => {
+  it('join, write, answer and end with only the keyboard', async () => {
     const session = await asp('send', '@ada.planner', 'Can you help?', '--as', '@bob.helper', '--topic', 'Keys');
     await page.goto(pathOf(session));
     await tabTo(/^Join/);
@@ -90,7 +90,7 @@ describe.skipIf(noChromium !== undefined)(`A person and a program in one session
     await page.getByRole('status').getByText('The session has ended.').waitFor();
   });
 
-  it('keep a draft across a reload, until it is sent', { timeout: 120_000 }, async () => {
+  it('keep a draft across a reload, until it is sent', async () => {
     const session = await asp('session', 'create', '@bob.helper', '--as', '@ada.planner');
     await asp('session', 'join', session, '--as', '@bob.helper');
     await page.goto(pathOf(session));

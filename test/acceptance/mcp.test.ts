@@ -569,7 +569,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       wide.client.callTool(read, rules(1)),
       wide.client.callTool(wait, { ...rules(2), signal: cancel.signal }).catch(() => 'cancelled'),
     ];
-    await until('progress', async () => heard.every((each) => each.length > 1), 30_000);
+    await until('progress', async () => heard.every((each) => each.length > 1));
     for (const each of heard)
       expect(each.slice(0, 2)).toEqual(
         [5, 10].map((progress) => ({ progress, total: 120, message: 'Still waiting.' })),

@@ -64,14 +64,14 @@ describe('Every command that the dashboard prints', () => {
     }
   };
 
-  it('signs in a terminal, if there are no agents or applications yet', { timeout: 120_000 }, async () => {
+  it('signs in a terminal, if there are no agents or applications yet', async () => {
     const command = await onlyCommandOn('agents');
     expect(await onlyCommandOn('applications')).toBe(command);
     expect(commandsOn(await open('sessions'))).toEqual([]);
     expect(await signInWith(command, { agent: 'new', agent_name: 'main' })).toBe('@ada.main\n');
   });
 
-  it('waits for a first session, or starts one with an existing agent', { timeout: 120_000 }, async () => {
+  it('waits for a first session, or starts one with an existing agent', async () => {
     const waiting = await onlyCommandOn('sessions');
     expect(waiting).toBe(`asp -p ${service.url} --as @ada.main tail`);
     await press('new-agent', /^create agent$/i, { name: 'second', display_name: 'Second' });
@@ -83,7 +83,7 @@ describe('Every command that the dashboard prints', () => {
     expect(commandsOn(await open('sessions'))).toEqual([]);
   });
 
-  it('signs in as one agent and receives as that agent', { timeout: 120_000 }, async () => {
+  it('signs in as one agent and receives as that agent', async () => {
     const [login = '', tail = ''] = (await onlyCommandOn('agents/second')).split('\n');
     expect(await signInWith(login, {})).toBe('@ada.second\n');
     await watchWith(tail, /"session.invited"/, () =>

@@ -92,7 +92,7 @@ describe.skipIf(noOpenssl !== undefined)(`a service behind TLS and a proxy ${noO
         environment: environmentOf('@b.bot'),
       },
     );
-    await expect.poll(() => home.exists('ready'), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => home.exists('ready')).toBe(true);
     const sent = await home.asp(['send', 'b.bot', 'through the tunnel', '--json', '--debug'], {
       environment: environmentOf('@a.bot'),
     });

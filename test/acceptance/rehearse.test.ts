@@ -139,7 +139,7 @@ describe('asp serve trigger', () => {
     await tail.until('stderr', /closed 1001/);
     // The program chooses when to reconnect.
     const dropped = async () => (await home.run(['serve', 'trigger', 'drop', '--to', '@alice.bot'])).status === 0;
-    await until('there is a socket to drop', dropped, 30_000);
+    await until('there is a socket to drop', dropped);
     await tail.until('stderr', /closed 1006/);
     const { session_id: id } = await toAlice('invitation');
     await tail.until('stdout', new RegExp(id));

@@ -284,7 +284,7 @@ describe('asp run', () => {
       const agent = await start(asking, words);
       const sid = await say(BOT, 'paint it');
       if (isOwnSession) {
-        await until('the question', async () => (await messagesOf(sid)).length === 2, 30_000);
+        await until('the question', async () => (await messagesOf(sid)).length === 2);
         await me.mustSend(sid, 'the red one');
       }
       await agent.until('stdout', /"replied"/);
@@ -336,7 +336,7 @@ describe('asp run', () => {
     expect(statuses).toContain(503);
     isDown = false;
     await say(sid, 'two');
-    await until('it has reported', async () => statuses.at(-1) === 204, 30_000);
+    await until('it has reported', async () => statuses.at(-1) === 204);
   });
 
   it('runs many commands at once; with --json their errors are lines of JSON that name the event', async () => {
@@ -516,7 +516,7 @@ describe('asp run', () => {
     );
     const agent = await start(gate);
     const sid = await say(BOT, 'wait');
-    await until('the command begins', async () => home.exists('begun'), 30_000);
+    await until('the command begins', async () => home.exists('begun'));
     await say(sid, 'later');
     agent.kill('SIGINT');
     await agent.until('stderr', /Waiting up to 10s for 1 message in progress\. A second Ctrl-C ends the run now\./);
@@ -581,7 +581,7 @@ describe('asp run', () => {
     for (const id of ids) await me.mustEnd(id);
   });
 
-  it('Ctrl-C while a reply cannot be sent: it is left for the next run', { timeout: 120_000 }, async () => {
+  it('Ctrl-C while a reply cannot be sent: it is left for the next run', async () => {
     const agent = await start('cat >/dev/null; echo $$');
     const mine = `Bearer ${await me.token()}`;
     let dropped = 0;
@@ -592,7 +592,7 @@ describe('asp run', () => {
       relayed.drop();
     };
     const sid = await say(BOT, 'hello');
-    await until('a reply is tried', async () => dropped > 0, 30_000);
+    await until('a reply is tried', async () => dropped > 0);
     agent.kill('SIGINT');
     expect(await agent.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
     await agent.until('stderr', /left for the next run/);
@@ -683,7 +683,7 @@ describe('asp run', () => {
   };
 
   for (const [name, hookOf] of Object.entries(POINTS))
-    it(`kill -9 ${name}: nothing is answered twice and nothing is lost`, { timeout: 120_000 }, async () => {
+    it(`kill -9 ${name}: nothing is answered twice and nothing is lost`, async () => {
       const random = script('random.sh', 'cat >/dev/null; echo $RANDOM$RANDOM');
       await expectOneReplyEach(await killAndContinue(hookOf, random), [...TEXTS, 'last']);
     });
@@ -703,7 +703,7 @@ for line in sys.stdin:
     ['--lines', 'between the reply and its answer', killDuring(/\/messages$/)],
     ['--reply-json', 'between the upload and its answer', killDuring(/\/attachments$/)],
     ['--reply-json', 'between the upload and the reply', killBefore(/\/messages$/)],
-  ])('%s: kill -9 %s: one reply, and its file is stored once', { timeout: 120_000 }, async (mode, _when, point) => {
+  ])('%s: kill -9 %s: one reply, and its file is stored once', async (mode, _when, point) => {
     writeFileSync(join(home.directory, 'answer.py'), answering);
     writeFileSync(join(home.directory, 'report.txt'), 'all is well');
     const command = `python3 answer.py ${mode}`;
@@ -755,7 +755,7 @@ for line in sys.stdin:
     );
     const agent = await start(blocking);
     const sid = await say(BOT, 'one');
-    await until('the command begins', async () => fileText('runs') !== '', 30_000);
+    await until('the command begins', async () => fileText('runs') !== '');
     const exit = once(agent.child, 'exit');
     agent.kill('SIGKILL');
     await exit;
@@ -779,7 +779,7 @@ for line in sys.stdin:
     );
     const agent = await start(stubborn);
     const sid = await say(BOT, 'one');
-    await until('the command begins', async () => home.exists('blocked'), 30_000);
+    await until('the command begins', async () => home.exists('blocked'));
     const pid = Number(fileText('pid'));
     writeFileSync(join(home.directory, 'go'), '');
     const exit = once(agent.child, 'exit');
@@ -829,7 +829,7 @@ for line in sys.stdin:
     const agent = await start(slow, ['--grace', '1s', '--ready-file', ready]);
     expect(json(readFileSync(ready, 'utf8'))).toEqual({ pid: agent.pid, ready_at: expect.any(Number) });
     const sid = await say(BOT, 'hello');
-    await until('the command begins', async () => home.exists('started'), 30_000);
+    await until('the command begins', async () => home.exists('started'));
     agent.kill('SIGTERM');
     expect(await agent.ended).toMatchObject({
       status: 0,
@@ -839,7 +839,7 @@ for line in sys.stdin:
     expect(existsSync(ready)).toBe(false);
     rmSync(join(home.directory, 'started'));
     const next = await start(slow, ['--grace', '30s']);
-    await until('the command begins', async () => home.exists('started'), 30_000);
+    await until('the command begins', async () => home.exists('started'));
     next.kill('SIGTERM');
     expect(await next.ended).toMatchObject({ status: 0 });
     expect(next.stdout()).toMatch(/"replied"/);
@@ -885,7 +885,7 @@ for line in sys.stdin:
     expect(await ask(await say(BOT, 'hello'), 'still?')).toBe('here');
   });
 
-  it('kill -9 right after each message arrives: one reply each', { timeout: 120_000 }, async () => {
+  it('kill -9 right after each message arrives: one reply each', async () => {
     const sid = await asp('session', 'create', BOT);
     for (let number = 0; number < 8; number += 1) await say(sid, String(number));
     for (const round of ['8', '9', '10', '11']) {
@@ -962,7 +962,7 @@ for line in sys.stdin:
         .filter(({ session_id: id }) => id === sid)
         .map(({ outcome }) => outcome);
     for (const one of [first, second])
-      await until('all are reported', async () => outcomesOf(one).length === TEXTS.length, 30_000);
+      await until('all are reported', async () => outcomesOf(one).length === TEXTS.length);
     await expectOneReplyEach(sid, TEXTS);
     const outcomes = [first, second].map(outcomesOf);
     for (const index of TEXTS.keys()) expect(outcomes.map((of) => of[index]).sort()).toEqual(['answered', 'replied']);

@@ -91,9 +91,7 @@ describe('asp run › agents that answer everything', () => {
     return sid;
   };
 
-  it('two echoes stop after exactly N replies each, across a restart, and continue when a human writes', {
-    timeout: 120_000,
-  }, async () => {
+  it('two echoes stop after exactly N replies each, across a restart, and continue when a human writes', async () => {
     const words = ['--max-replies', '4', '--max-hops', '0', '--human', ME];
     const one = await start(ONE, `node ${echo}`, ...words);
     const two = await start(TWO, `node ${echo}`, ...words);
@@ -109,7 +107,7 @@ describe('asp run › agents that answer everything', () => {
     await two.ended;
     const again = await start(TWO, `node ${echo}`, ...words);
     await home.run(['send', sid, 'by itself', '-a', ONE]);
-    await until('it counts on', async () => limitsOf(again).includes('max_replies'), 30_000);
+    await until('it counts on', async () => limitsOf(again).includes('max_replies'));
     const seen = [limitsOf(one).length, limitsOf(again).length];
     await asp('send', sid, 'go on');
     await until(
@@ -136,7 +134,7 @@ describe('asp run › agents that answer everything', () => {
     expect(limitsOf(one)).toEqual(['max_replies']);
     const next = await start(ONE, 'echo pong', ...words);
     await asp('send', sid, 'go on');
-    await until('it answers the human', async () => told(next).length > 0, 30_000);
+    await until('it answers the human', async () => told(next).length > 0);
     expect(told(next)).toMatchObject([{ outcome: 'replied' }]);
   });
 
@@ -151,7 +149,7 @@ describe('asp run › agents that answer everything', () => {
     expect(countOf(await said(sid), ONE)).toBe(2);
   });
 
-  it('a restart does not reset the count of the same answer, but a human does', { timeout: 120_000 }, async () => {
+  it('a restart does not reset the count of the same answer, but a human does', async () => {
     const startOne = (): Promise<Running> => start(ONE, 'echo same', '--human', ME);
     const again = async (running: Running): Promise<Running> => {
       running.kill('SIGKILL');
@@ -163,7 +161,7 @@ describe('asp run › agents that answer everything', () => {
       const sent = await home.run(['send', sid, ...words, '-a', sender, '--json']);
       const { sequence } = json<{ sequence: number }>(sent.stdout);
       const find = () => told(running).find((one) => one.sequence === sequence);
-      await until(`message ${sequence}`, async () => find() !== undefined, 30_000);
+      await until(`message ${sequence}`, async () => find() !== undefined);
       return find() as Told;
     };
     let one = await startOne();
@@ -203,9 +201,7 @@ describe('asp run › at a service with --loop-guard', () => {
     await home.dispose();
   });
 
-  it('agents without limits of their own stop after exactly N messages, and continue when a person writes', {
-    timeout: 120_000,
-  }, async () => {
+  it('agents without limits of their own stop after exactly N messages, and continue when a person writes', async () => {
     for (const handle of [ONE, TWO]) {
       const off = ['--max-replies', '0', '--max-hops', '0', '--from', 'anyone'];
       const agent = home.start(['run', '-a', handle, '--exec', 'echo $ASP_SEQUENCE', ...off]);
@@ -216,7 +212,7 @@ describe('asp run › at a service with --loop-guard', () => {
     const sid = created.stdout.trim();
     const joined = async (): Promise<boolean> =>
       (await home.run(['session', 'show', sid, '-a', ME])).stdout.match(/joined/g)?.length === 3;
-    await until('both join', joined, 30_000);
+    await until('both join', joined);
     const said = async (): Promise<Said[]> =>
       json<{ items: Said[] }>((await home.run(['message', 'list', sid, '--all', '--json', '-a', ME])).stdout).items;
     const stopped = (agent: Running) => jsonLines<Told>(agent.stdout()).filter(({ outcome }) => outcome === 'limited');

@@ -135,7 +135,7 @@ describe('asp run --shared', () => {
     const sid = await open();
     writeFileSync(join(home.directory, 'hold'), '');
     await me.mustSend(sid, 'hello');
-    const first = await until('the command', begunIn(sid), 20_000);
+    const first = await until('the command', begunIn(sid));
     const other = first.worker === 'one' ? 'two' : 'one';
     workers.get(first.worker)?.kill('SIGKILL');
     await until('the other run', async () => begun().length === 2, 40_000);
@@ -156,7 +156,7 @@ describe('asp run --shared', () => {
     const sid = await open();
     writeFileSync(join(home.directory, 'hold'), '');
     await me.mustSend(sid, 'hello');
-    const first = await until('the command', begunIn(sid), 20_000);
+    const first = await until('the command', begunIn(sid));
     // Longer than a claim lasts.
     await setTimeout(18_000);
     expect(begun()).toHaveLength(1);
@@ -203,7 +203,7 @@ describe('asp run --shared', () => {
     const [busy, waiting] = [await open(), await open()];
     writeFileSync(join(home.directory, 'hold'), '');
     await me.mustSend(busy, 'hello');
-    await until('the command', begunIn(busy), 20_000);
+    await until('the command', begunIn(busy));
     await me.mustSend(waiting, 'quiet first');
     await start('two');
     await me.mustSend(waiting, 'second');
@@ -218,7 +218,7 @@ describe('asp run --shared', () => {
     const sid = await open();
     writeFileSync(join(home.directory, 'hold'), '');
     await me.mustSend(sid, 'message 1');
-    const first = await until('the command', begunIn(sid), 20_000);
+    const first = await until('the command', begunIn(sid));
     workers.get(first.worker)?.kill('SIGSTOP');
     for (const number of [2, 3, 4]) await me.mustSend(sid, `message ${number}`);
     await until('the other run', async () => begun().length === 2, 40_000);
@@ -240,7 +240,7 @@ describe('asp run --shared', () => {
     const sid = await open();
     writeFileSync(join(home.directory, 'hold'), '');
     await me.mustSend(sid, 'fails in one');
-    await until('the command', begunIn(sid), 20_000);
+    await until('the command', begunIn(sid));
     one.kill('SIGSTOP');
     await start('two', '--since', '1m');
     await until('the other run', async () => begun().length === 2, 40_000);

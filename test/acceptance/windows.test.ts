@@ -84,7 +84,7 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     // Wine has a Credential Manager, whose interface is that of Windows.
     expect({ status, stderr }).toEqual({ status: 0, stderr: expect.stringContaining('stored in the keychain') });
     expect(await anna.asp(['allowlist', 'add', ALICE])).toMatchObject({ status: 0 });
-  }, 120_000);
+  });
   afterAll(async () => {
     await windows?.stop();
     await service?.stop();
@@ -181,13 +181,13 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     await first.until('stderr', /Answering as @anna\.bot/);
     await alice.mustSend(sid, 'Größe? 😀');
     const isAnswered = (text: string) => async () => (await heard(sid)).includes(`I read: ${text}`);
-    await until('the answer', isAnswered('Größe? 😀'), 15_000);
+    await until('the answer', isAnswered('Größe? 😀'));
     expect((await anna.asp(words)).status).not.toBe(0);
     first.kill();
     await first.ended;
     await alice.mustSend(sid, 'still there?');
     const second = anna.start(words);
-    await until('the second answer', isAnswered('still there?'), 15_000);
+    await until('the second answer', isAnswered('still there?'));
     const answers = (await heard(sid)).filter((text) => String(text).startsWith('I read'));
     expect(answers).toEqual(['I read: Größe? 😀', 'I read: still there?']);
     second.kill();
@@ -203,7 +203,7 @@ describe.skipIf(noWindows !== undefined)(`asp on Windows ${noWindows ?? ''}`, ()
     const chat = read(anna.console(['chat', sid]));
     await chat.until(/look here/);
     chat.write('typed here\r');
-    await until('the message', async () => (await heard(sid)).includes('typed here'), 15_000);
+    await until('the message', async () => (await heard(sid)).includes('typed here'));
     await alice.mustSend(sid, 'and read there');
     await chat.until(/and read there/);
     chat.write('\u0003');

@@ -503,7 +503,7 @@ describe('waiting', () => {
     ['tries to open the event stream as often as --retries allows', 2, '2', 0],
     ['fails when it may not try to open the event stream again', 1, '0', 9],
     ['fails when the event stream stays closed', 9, '2', 9],
-  ])('for a reply %s', { timeout: 30_000 }, async (_, failures, retries, code) => {
+  ])('for a reply %s', async (_, failures, retries, code) => {
     const id = await session('joined');
     let opened = 0;
     relay.mayOpen = () => {

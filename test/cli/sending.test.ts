@@ -67,14 +67,14 @@ describe('--lines', () => {
     const lines = Array.from({ length: 100 }, (_, index) => `line ${index}`);
     const streams = captureStreams({ stdin: lines.join('\n') });
     const running = runWords(['send', SESSION, '--lines', '-q'], { environment, clock, streams });
-    await expect.poll(() => isRefused, { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => isRefused).toBe(true);
     clock.advance(59_999);
     expect(bodies).toHaveLength(3);
     const sentLater = (): number => {
       clock.advance(60_000);
       return bodies.length;
     };
-    await expect.poll(sentLater, { timeout: 20_000 }).toBe(lines.length);
+    await expect.poll(sentLater).toBe(lines.length);
     const { code, out } = await running;
     expect(code).toBe(0);
     expect(bodies).toEqual(lines);
@@ -211,7 +211,7 @@ describe('at a real service', () => {
     const stop = new AbortController();
     const asking = home.run(`send ${dora.handle} hello --wait`, { streams, signal: stop.signal });
     await expect
-      .poll(streams.err, { timeout: 20_000 })
+      .poll(streams.err)
       .toMatch(new RegExp(`^Sent to ${dora.handle} as @me.bot.\nWaiting for a reply in sess_\\w{26}.\n$`));
     stop.abort(new Error('stopped by SIGINT'));
     expect((await asking).out).toBe('');

@@ -99,9 +99,7 @@ describe('asp tail --for-agent', () => {
     expect(tail.lines().every((line) => line.startsWith('[asp] '))).toBe(true);
   });
 
-  it('two agents whose readers obey every line stop at exactly 20 messages each, until a person writes', {
-    timeout: 120_000,
-  }, async () => {
+  it('two agents whose readers obey every line stop at exactly 20 messages each, until a person writes', async () => {
     const names = ['one', 'two'] as const;
     const [one, two] = await Promise.all(names.map((name) => service.createAgent(name)));
     if (one === undefined || two === undefined) throw new Error('no agents');

@@ -44,7 +44,7 @@ describe('BROWSER', () => {
     };
     const environment = { BROWSER: `/nonexistent/browser:${script} --new %s --end`, PATH: process.env['PATH'] };
     expect(await openBrowser('https://asp.test/a?b=c&d', environment)).toBe(true);
-    await expect.poll(got, { timeout: 10_000 }).toBe('--new|https://asp.test/a?b=c&d|--end|');
+    await expect.poll(got).toBe('--new|https://asp.test/a?b=c&d|--end|');
     expect(await openBrowser('https://asp.test/', { BROWSER: '/nonexistent/a:/nonexistent/b' })).toBe(false);
   });
 });

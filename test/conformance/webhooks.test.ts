@@ -71,7 +71,7 @@ describe('A service with webhooks', () => {
       };
       expect(await stateOf()).toBe('stored');
       receiver.answer();
-      await until('delivered', async () => (await stateOf()) === 'delivered', 20_000);
+      await until('delivered', async () => (await stateOf()) === 'delivered');
       expect(new Set(texts())).toEqual(new Set(['hello']));
       expect(receiver.calls.filter((call) => call.path === '/calls')[0]?.json['type']).toBe('webhook.test');
       const replayed = (await bob.mustReplay(session)) as readonly Record<string, unknown>[];

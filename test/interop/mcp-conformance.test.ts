@@ -250,7 +250,7 @@ async function runSuite(words: readonly string[]): Promise<Findings> {
 describe('The conformance suite of the Model Context Protocol', () => {
   const service = useService();
 
-  it.each(BOTH)('finds only the known problems with the tools (%s)', { timeout: 120_000 }, async (revision) => {
+  it.each(BOTH)('finds only the known problems with the tools (%s)', async (revision) => {
     const alice = await service.actor('alice');
     const url = new URL('/mcp', service.place.issuer);
     const token = await tokenFor(service.place, alice, url.href);

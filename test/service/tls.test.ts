@@ -192,7 +192,7 @@ describe.skipIf(!hasOpenssl)(`a service that speaks TLS${hasOpenssl ? '' : ' (op
     open.add(silent);
     silent.write(Buffer.from('16030100c8010000c40303', 'hex'));
     await new Promise((resolve) => silent.once('close', resolve).resume());
-  }, 30_000);
+  });
 
   it('stops at once while connections have not finished their handshakes', async () => {
     const service = await startService({ host: '127.0.0.1', port: 0, data: 'memory', certificate: good });

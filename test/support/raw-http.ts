@@ -22,7 +22,7 @@ export function rawRequest(
 }
 
 /** Writes `bytes` to a fresh connection and returns everything received until the other side closes. */
-export function rawBytes(host: string, port: number, bytes: string | Uint8Array, deadlineMs = 10_000): Promise<Buffer> {
+export function rawBytes(host: string, port: number, bytes: string | Uint8Array, deadlineMs = 30_000): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     const socket = connect({ host: host.replace(/^\[|\]$/g, ''), port });

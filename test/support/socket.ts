@@ -48,7 +48,7 @@ function watch(socket: WebSocket): LiveSocket {
   const closed = new Promise<number>((resolve) => socket.once('close', resolve));
   socket.on('message', (data) => frames.push(JSON.parse(String(data))));
 
-  async function mustReceive(what: string, fits: (frame: unknown) => boolean, deadlineMs = 10_000): Promise<unknown> {
+  async function mustReceive(what: string, fits: (frame: unknown) => boolean, deadlineMs = 30_000): Promise<unknown> {
     const deadline = AbortSignal.timeout(deadlineMs);
     for (;;) {
       const found = frames.find(fits);
@@ -72,7 +72,7 @@ function watch(socket: WebSocket): LiveSocket {
       socket.send('{"type":"ping"}');
       await mustReceive('pong', () => frames.filter((frame) => field(frame, 'type') === 'pong').length > pongs);
     },
-    mustBeClosed: (deadlineMs = 10_000) => beforeDeadline(closed, deadlineMs, 'the socket is closed by the service'),
+    mustBeClosed: (deadlineMs = 30_000) => beforeDeadline(closed, deadlineMs, 'the socket is closed by the service'),
     send: (data) => socket.send(data),
     ping: () => socket.ping(() => {}),
     stopReading: () => socket.pause(),

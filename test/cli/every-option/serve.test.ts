@@ -41,7 +41,7 @@ async function serving<Seen>(
       machine: { homeDirectory: home, workingDirectory: home, ...more.machine },
     });
   const isStarted = async (): Promise<string | undefined> => /^http\S+$/m.exec(running.streams.out())?.[0];
-  const url = await Promise.race([until('the service', isStarted, 20_000), running.ended.then(() => undefined)]);
+  const url = await Promise.race([until('the service', isStarted), running.ended.then(() => undefined)]);
   try {
     if (url === undefined) return null;
     return await look({ home, url, origin: new URL(url).origin, err: running.streams.err, run });
@@ -526,7 +526,7 @@ const TABLE: Table = {
       const line = [...MEMORY.split(' '), '--json', ...typed];
       const machine = { commandLine: [process.execPath, program, 'serve', ...line] };
       const running = scene.startElsewhere(home, ['serve', line], { environment, machine });
-      await until('the service', async () => running.streams.out().includes('"pid"'), 30_000);
+      await until('the service', async () => running.streams.out().includes('"pid"'));
       const ended = await Promise.race([running.ended, pause(3000)]);
       const pid = Number(/"pid":(\d+)/.exec(running.streams.out())?.[1]);
       if (ended !== undefined) process.kill(pid);

@@ -350,7 +350,7 @@ describe('Events › a tail of named sessions', () => {
 });
 
 describe('Events › every event once, in order, whatever breaks', () => {
-  it('across 50 cuts at random bytes', { timeout: 120_000 }, async () => {
+  it('across 50 cuts at random bytes', async () => {
     const client = createClient(alice);
     const ids = await Promise.all([startSession(client, []), startSession(client, [])]);
     const tail = listen(client, { sessions: ids.map((sessionId) => ({ sessionId })) });
@@ -384,7 +384,7 @@ describe('Events › every event once, in order, whatever breaks', () => {
     expect(cutter.cuts - before).toBeGreaterThanOrEqual(50);
   });
 
-  it('of every session, including those that began while it was disconnected', { timeout: 120_000 }, async () => {
+  it('of every session, including those that began while it was disconnected', async () => {
     const [from, to] = [createClient(alice), createClient(bob)];
     const known = await startSession(from, [bob.handle]);
     await to.call('joinSession', { path: { session_id: known } });
@@ -405,7 +405,7 @@ describe('Events › every event once, in order, whatever breaks', () => {
     for (const id of [known, fresh]) expect(new Set(sequencesOf(tail, id)).size).toBe(sequencesOf(tail, id).length);
   });
 
-  it('a connection that fell silent counts as dead', { timeout: 60_000 }, async () => {
+  it('a connection that fell silent counts as dead', async () => {
     const hasty: Clock = {
       ...systemClock,
       schedule: (delayMs, action, isBackground) => systemClock.schedule(delayMs / 100, action, isBackground),
@@ -423,9 +423,6 @@ describe('Events › every event once, in order, whatever breaks', () => {
 
   it.each([false, true])(
     'a reader that stops reading loses no events and does not fill the memory (shared stream: %s)',
-    {
-      timeout: 60_000,
-    },
     async (sharesStream) => {
       const client = createClient(alice);
       const id = await startSession(client, []);

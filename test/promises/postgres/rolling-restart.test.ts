@@ -92,7 +92,7 @@ async function restart(node: Node, program?: string): Promise<number> {
   const took = performance.now() - before;
   await cluster.startAgain(node, program);
   const ready = `http://127.0.0.1:${node.port}/ready`;
-  await until('it is ready', async () => (await request(ready).catch(() => undefined))?.status === 200, 30_000);
+  await until('it is ready', async () => (await request(ready).catch(() => undefined))?.status === 200);
   return took;
 }
 

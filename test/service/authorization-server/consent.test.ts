@@ -67,7 +67,7 @@ describe('Consent, the whole way', () => {
     expect(text(tokens.json, 'agent_handle')).toBe('maria.inbox');
   });
 
-  it('a requested agent is always offered, no matter how many agents there are', { timeout: 60_000 }, async () => {
+  it('a requested agent is always offered, no matter how many agents there are', async () => {
     const operator = { url: desk.service.operatorUrl, secret: desk.service.operatorSecret };
     const last = '@crowd.a1000';
     for (let index = 0; index <= 1_000; index += 1)

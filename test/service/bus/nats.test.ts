@@ -237,7 +237,7 @@ describe.skipIf(reason !== undefined)(`when the line to NATS is cut${because(rea
     });
 
     cutter.targetPort = targetPort;
-    await until('the line is up', async () => said[1].count('bus_up') === 1, 20_000);
+    await until('the line is up', async () => said[1].count('bus_up') === 1);
     expect(await measured()).toEqual({ listen: '1', nats: '1' });
     await alice.mustSend(session, 'heard');
     await until('it is heard without the poll', async () => textsOf(socket, session).includes('heard'));
@@ -297,7 +297,7 @@ describe.skipIf(reason !== undefined)(`of an agent with a socket at each service
     expect(textsOf(sockets[1], session)).toHaveLength(before);
 
     cutter.targetPort = targetPort;
-    await until('the line is up', async () => said[1].count('bus_up') === 1, 20_000);
+    await until('the line is up', async () => said[1].count('bus_up') === 1);
     await until('the poll has found them', async () => {
       clockOfTwo.advance(1_000);
       await pause(20);
@@ -366,7 +366,7 @@ describe.skipIf(reason !== undefined)(`of an agent with a socket at each service
     await holder.query('SELECT pg_advisory_unlock_all()');
     await untilConfirmed((await sent).sequence);
     cutter.targetPort = targetPort;
-    await until('the line is up', async () => said[1].count('bus_up') > ups, 20_000);
+    await until('the line is up', async () => said[1].count('bus_up') > ups);
     await until('the poll has found it', async () => {
       clockOfTwo.advance(1_000);
       await pause(20);

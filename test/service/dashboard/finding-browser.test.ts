@@ -30,7 +30,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     await stage.close();
   });
 
-  it('a list changes while someone looks at it, and keeps what has the focus', { timeout: 60_000 }, async () => {
+  it('a list changes while someone looks at it, and keeps what has the focus', async () => {
     const first = await mine.mustCreate({ topic: 'The first', invite: [other.handle] });
     await page.goto(`${stage.web}/dashboard/sessions`);
     const row = page.locator('.row', { hasText: 'The first' });
@@ -61,7 +61,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
   });
 
-  it('a phone shows the word that was found', { timeout: 60_000 }, async () => {
+  it('a phone shows the word that was found', async () => {
     const session = await mine.mustCreate({ topic: 'Words', invite: [other.handle] });
     await mine.mustSend(session, `${'before it there are words, '.repeat(3)}zebra, and more after it.`);
     await page.setViewportSize({ width: 320, height: 640 });
@@ -75,9 +75,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     await page.setViewportSize({ width: 1280, height: 800 });
   });
 
-  it('axe finds nothing when some sessions were not searched, with and without a result', {
-    timeout: 120_000,
-  }, async () => {
+  it('axe finds nothing when some sessions were not searched, with and without a result', async () => {
     // Each of the account's agents gets an equal share of the sessions to search.
     for (let count = 0; count < 155; count += 1)
       await operate(stage.operator, 'POST', '/agents', { handle: `@${mine.owner}.idle-${count}` });
@@ -93,7 +91,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     }
   });
 
-  it('ages advance while a page is open, in the same words as on a new one', { timeout: 60_000 }, async () => {
+  it('ages advance while a page is open, in the same words as on a new one', async () => {
     await page.clock.install();
     await page.goto(`${stage.web}/dashboard/sessions`);
     const ages = (): Promise<{ at: string; text: string }[]> =>
@@ -113,7 +111,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     }
   });
 
-  it('a message is found with only the keyboard, and its link leads to it', { timeout: 60_000 }, async () => {
+  it('a message is found with only the keyboard, and its link leads to it', async () => {
     const speaker = await createActor(stage.desk.place, stage.operator, 'eve');
     const listener = await createActor(stage.desk.place, stage.operator, 'listener', { owner: mine.owner });
     const session = await speaker.mustCreate({ topic: 'Birds', invite: [listener.handle] });

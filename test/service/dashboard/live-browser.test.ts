@@ -95,7 +95,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
   };
   const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
-  it('grows on its own while two agents talk, and shows hostile text as text', { timeout: 120_000 }, async () => {
+  it('grows on its own while two agents talk, and shows hostile text as text', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       // Only a page that is never reloaded still has this at the end.
@@ -122,7 +122,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('highlights new code exactly as on a loaded page', { timeout: 120_000 }, async () => {
+  it('highlights new code exactly as on a loaded page', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       for (const code of ['js\nlet a = "b"; // c', 'diff\n-old\n+new', 'cobol\nlet a'])
@@ -138,9 +138,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('answers a new question by keyboard, and every open page removes its buttons', {
-    timeout: 120_000,
-  }, async () => {
+  it('answers a new question by keyboard, and every open page removes its buttons', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       const second = await page.context().newPage();
@@ -187,7 +185,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('says that the sign-in has ended, and stays unchanged', { timeout: 120_000 }, async () => {
+  it('says that the sign-in has ended, and stays unchanged', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       const other = await page.context().newPage();
@@ -204,9 +202,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('continues on its own once the same account has signed in again in another tab, with every message and the draft', {
-    timeout: 120_000,
-  }, async () => {
+  it('continues on its own once the same account has signed in again in another tab, with every message and the draft', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       await page.evaluate('window.hasStayed = true');
@@ -240,9 +236,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('says what to do when a message is refused because the sign-in has ended, and keeps its text', {
-    timeout: 120_000,
-  }, async () => {
+  it('says what to do when a message is refused because the sign-in has ended, and keeps its text', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       await page.locator('#text').fill('an unsent thought');
@@ -259,7 +253,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('removes the note that the session has ended when someone opens it again', { timeout: 120_000 }, async () => {
+  it('removes the note that the session has ended when someone opens it again', async () => {
     await withTranscript({}, async (page) => {
       const { pathname } = new URL(page.url());
       await page.goto(`${service.webUrl}${pathname}/end`);
@@ -271,9 +265,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('keeps a draft when the session ends and goes on, and its reply when the page is reloaded', {
-    timeout: 120_000,
-  }, async () => {
+  it('keeps a draft when the session ends and goes on, and its reply when the page is reloaded', async () => {
     await bob.mustSend(session, 'a question');
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
@@ -298,7 +290,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('connects, and is live: it does not say in between that it polls', { timeout: 120_000 }, async () => {
+  it('connects, and is live: it does not say in between that it polls', async () => {
     await withTranscript({}, async (page) => {
       await page.addInitScript(`addEventListener('DOMContentLoaded', () => {
         const state = document.getElementById('live');
@@ -311,9 +303,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('polls every few seconds if too many streams are open, and is live when one closes', {
-    timeout: 120_000,
-  }, async () => {
+  it('polls every few seconds if too many streams are open, and is live when one closes', async () => {
     await withTranscript({}, async (page) => {
       const address = page.url();
       await page.goto(`${service.webUrl}/dashboard/help`);
@@ -381,7 +371,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('shows at once how far the last message got, in every page', { timeout: 120_000 }, async () => {
+  it('shows at once how far the last message got, in every page', async () => {
     await withTranscript({}, async (page) => {
       const { clock } = page.context();
       await clock.install();
@@ -411,9 +401,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('shows at once who connects and disconnects, in a transcript, in the list of agents and on the page of an agent', {
-    timeout: 120_000,
-  }, async () => {
+  it('shows at once who connects and disconnects, in a transcript, in the list of agents and on the page of an agent', async () => {
     await withTranscript({}, async (page) => {
       const { clock } = page.context();
       await clock.install();
@@ -487,29 +475,23 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it.each(['BroadcastChannel', 'locks'])(
-    'has its own stream in a browser without %s',
-    {
-      timeout: 120_000,
-    },
-    async (name) => {
-      await withTranscript({}, async (page) => {
-        const owner = name === 'locks' ? 'Navigator.prototype' : 'window';
-        await page.addInitScript(`Object.defineProperty(${owner}, '${name}', { value: undefined })`);
-        const address = page.url();
-        // The page that is open now may ask for the same address.
-        await page.goto('about:blank');
-        const stream = page.waitForRequest((request) => request.url().includes(`/sessions/${session}/live`));
-        await page.goto(address);
-        expect((await stream).resourceType()).toBe('eventsource');
-        await page.locator('#live[data-state="on"]').waitFor();
-        await bob.mustSend(session, 'to one alone');
-        await untilSaid(page, 'to one alone');
-      });
-    },
-  );
+  it.each(['BroadcastChannel', 'locks'])('has its own stream in a browser without %s', {}, async (name) => {
+    await withTranscript({}, async (page) => {
+      const owner = name === 'locks' ? 'Navigator.prototype' : 'window';
+      await page.addInitScript(`Object.defineProperty(${owner}, '${name}', { value: undefined })`);
+      const address = page.url();
+      // The page that is open now may ask for the same address.
+      await page.goto('about:blank');
+      const stream = page.waitForRequest((request) => request.url().includes(`/sessions/${session}/live`));
+      await page.goto(address);
+      expect((await stream).resourceType()).toBe('eventsource');
+      await page.locator('#live[data-state="on"]').waitFor();
+      await bob.mustSend(session, 'to one alone');
+      await untilSaid(page, 'to one alone');
+    });
+  });
 
-  it('follows the end when a picture arrives, and opens at the very end', { timeout: 120_000 }, async () => {
+  it('follows the end when a picture arrives, and opens at the very end', async () => {
     await alice.mustSend(session, 'a line\n'.repeat(80));
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
@@ -534,9 +516,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('shows the face and the name of a sender only with the first of its messages in a row', {
-    timeout: 120_000,
-  }, async () => {
+  it('shows the face and the name of a sender only with the first of its messages in a row', async () => {
     for (const said of ['one', 'two']) await alice.mustSend(session, said);
     await bob.mustSend(session, 'three');
     await withTranscript({}, async (page) => {
@@ -554,7 +534,7 @@ describe.skipIf(noChromium !== undefined)(`A transcript in a real browser ${noCh
     });
   });
 
-  it('does not move while it opens, no matter how long the last messages are', { timeout: 120_000 }, async () => {
+  it('does not move while it opens, no matter how long the last messages are', async () => {
     for (let index = 0; index < 20; index += 1) await bob.mustSend(session, `${'many words '.repeat(120)}${index}`);
     await withTranscript({}, async (page) => {
       const shifts = `window.shift = 0;
@@ -569,9 +549,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('shows messages that arrive while the page is busy together, each once and in order', {
-    timeout: 120_000,
-  }, async () => {
+  it('shows messages that arrive while the page is busy together, each once and in order', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       await page.evaluate(
@@ -590,7 +568,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('formats the times of new entries, and not again those of old ones', { timeout: 120_000 }, async () => {
+  it('formats the times of new entries, and not again those of old ones', async () => {
     for (let index = 0; index < 40; index += 1) await alice.mustSend(session, `before ${index}`);
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
@@ -605,9 +583,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('tells a reader who has scrolled up how many messages are new, and leads to them', {
-    timeout: 120_000,
-  }, async () => {
+  it('tells a reader who has scrolled up how many messages are new, and leads to them', async () => {
     await alice.mustSend(session, 'a line\n'.repeat(200));
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
@@ -636,9 +612,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('follows or leaves the end as a reader has scrolled, even if a message comes before the event of the scroll', {
-    timeout: 120_000,
-  }, async () => {
+  it('follows or leaves the end as a reader has scrolled, even if a message comes before the event of the scroll', async () => {
     await alice.mustSend(session, 'a line\n'.repeat(200));
     await withTranscript({}, async (page) => {
       // The browser may take as long as it likes for this event.
@@ -730,9 +704,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     },
   );
 
-  it('reads in order, and so do the list of sessions and Needs you: who, when, what, and what one can do', {
-    timeout: 120_000,
-  }, async () => {
+  it('reads in order, and so do the list of sessions and Needs you: who, when, what, and what one can do', async () => {
     await bob.mustSend(session, 'Shall we **deploy**?', { choices: ['yes', 'no'] });
     await withTranscript({}, async (page) => {
       /** What a screen reader says, line by line. */
@@ -794,9 +766,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('announces one new message in full, and several in quick succession as a number', {
-    timeout: 120_000,
-  }, async () => {
+  it('announces one new message in full, and several in quick succession as a number', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();
       expect(await page.locator('#log').getAttribute('aria-live')).toBe('off');
@@ -808,9 +778,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('is one stop for the Tab key; arrow keys move between messages, and Tab goes to a message’s links', {
-    timeout: 120_000,
-  }, async () => {
+  it('is one stop for the Tab key; arrow keys move between messages, and Tab goes to a message’s links', async () => {
     for (let index = 0; index < 30; index += 1) {
       await alice.mustSend(session, `see https://example.org/${index}`);
       await bob.mustSend(session, [{ type: 'data', data: { index } }]);
@@ -847,9 +815,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('shows the text of a message as it was sent in place, copies it exactly, and leads to its details', {
-    timeout: 120_000,
-  }, async () => {
+  it('shows the text of a message as it was sent in place, copies it exactly, and leads to its details', async () => {
     const said = '**bold** \u202e`code`\r\n  - item <b>\n';
     await bob.mustSend(session, said);
     await withTranscript({ permissions: ['clipboard-read', 'clipboard-write'] }, async (page) => {
@@ -874,9 +840,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('opens all of a long text and of long data in place, keeps its position, and closes it again', {
-    timeout: 120_000,
-  }, async () => {
+  it('opens all of a long text and of long data in place, keeps its position, and closes it again', async () => {
     await bob.mustSend(session, [
       { type: 'text', text: `${'word '.repeat(1500)}its last words` },
       { type: 'data', data: { list: Array.from({ length: 600 }, (_, index) => `item ${index}`) } },
@@ -902,7 +866,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
-  it('is complete without a script, which only saves reloading', { timeout: 120_000 }, async () => {
+  it('is complete without a script, which only saves reloading', async () => {
     await alice.mustSend(session, 'hello');
     await withTranscript({ javaScriptEnabled: false, viewport: { width: 390, height: 800 } }, async (page) => {
       expect(await page.locator('.entry .text').allTextContents()).toEqual(['hello']);

@@ -424,9 +424,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
-  it('axe finds nothing in a refused form, in an open menu, and in a note with a button to undo', {
-    timeout: 120_000,
-  }, async () => {
+  it('axe finds nothing in a refused form, in an open menu, and in a note with a button to undo', async () => {
     const { context, page } = await enter({});
     await page.goto(`${stage.web}/dashboard/needs-you`);
     await page.getByRole('button', { name: `Dismiss the report of ${alice.handle}` }).click();
@@ -507,9 +505,6 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       ['dark, narrow', { colorScheme: 'dark', viewport: { width: 320, height: 640 } }],
     ] as const)(
       '%s: axe finds nothing while the skills change places, in the preview, and on the public page',
-      {
-        timeout: 120_000,
-      },
       async (_, options) => {
         const { context, page } = await enter(options);
         const expectFine = async (what: string): Promise<void> => {
@@ -591,7 +586,6 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
       ['forced colors', { forcedColors: 'active' }],
     ] as const)(
       '%s: axe finds nothing while its secret is shown, and in each of its states; a button copies the secret',
-      { timeout: 120_000 },
       async (_, options) => {
         const context = await browser.newContext(options);
         await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: own.web });
@@ -645,9 +639,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     );
   });
 
-  it('axe finds nothing when the loop guard has stopped a session, or a search found more than it shows', {
-    timeout: 120_000,
-  }, async () => {
+  it('axe finds nothing when the loop guard has stopped a session, or a search found more than it shows', async () => {
     const guarded = await createActor(stage.desk.place, stage.operator, 'guarded', { owner: alice.owner });
     const talkers = await Promise.all(
       ['left', 'right'].map((name) => createActor(stage.desk.place, stage.operator, name)),
@@ -724,9 +716,7 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     expect([path, await page.evaluate(excess)]).toEqual([path, 0]);
   };
 
-  it('each page fits 200 % zoom (1.4.4), and shows which of its tabs is the current one', {
-    timeout: 120_000,
-  }, async () => {
+  it('each page fits 200 % zoom (1.4.4), and shows which of its tabs is the current one', async () => {
     const { context, page } = await enter({ viewport: { width: 640, height: 400 } });
     for (const path of paths) {
       await page.goto(`${stage.web}${path}`);

@@ -27,7 +27,7 @@ window.setHidden = (isHidden) => {
 const PATH = '/dashboard/needs-you';
 const TITLE = `Notifications in a real browser ${noChromium ?? ''}`;
 
-describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
+describe.skipIf(noChromium !== undefined)(TITLE, () => {
   let browser: Browser;
   let service: RunningService;
   let mine: Actor;

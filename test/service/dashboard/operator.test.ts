@@ -312,7 +312,7 @@ describe('The overview', () => {
     const socket = await other.mustConnect();
     for (let count = 0; count < 3; count += 1) await one.mustSend(session, [{ type: 'text', text: 'x' }]);
     await expect
-      .poll(async () => numbersOf(await graph('Events sent over sockets per minute'))[0], { timeout: 20_000 })
+      .poll(async () => numbersOf(await graph('Events sent over sockets per minute'))[0])
       .toBeGreaterThanOrEqual(3);
     expect(numbersOf(await graph('Open sockets'))[0]).toBe(1);
     expect(numbersOf(await graph('Requests a minute'))[0]).toBeGreaterThanOrEqual(4);

@@ -40,7 +40,7 @@ async function getFreePort(): Promise<number> {
   return port;
 }
 
-describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
+describe.skipIf(noChromium !== undefined)(TITLE, () => {
   let stage: Stage;
   let browser: Browser;
   let web: string;

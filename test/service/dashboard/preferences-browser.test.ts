@@ -16,7 +16,7 @@ const WATCH = `window.violations = [];
 document.addEventListener('securitypolicyviolation', (event) => violations.push(event.effectiveDirective));`;
 
 const TITLE = `The preferences of a real browser ${noChromium ?? ''}`;
-describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
+describe.skipIf(noChromium !== undefined)(TITLE, () => {
   let stage: Stage;
   let browser: Browser;
   let mine: Actor;

@@ -35,7 +35,7 @@ if (window.PushManager) {
 const PATH = '/dashboard/settings';
 const TITLE = `Push notifications in a real browser ${noChromium ?? ''}`;
 
-describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
+describe.skipIf(noChromium !== undefined)(TITLE, () => {
   let folder: string;
   let push: PushService;
   let browser: Browser;

@@ -10,7 +10,7 @@ const FRESH = 'an unlikely phrase';
 
 const TITLE = `Settings in a real browser without script ${noChromium ?? ''}`;
 
-describe.skipIf(noChromium !== undefined)(TITLE, { timeout: 120_000 }, () => {
+describe.skipIf(noChromium !== undefined)(TITLE, () => {
   const ada: Person = newPerson('ada');
   let stage: Stage;
   let browser: Browser;

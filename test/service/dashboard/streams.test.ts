@@ -59,7 +59,7 @@ describe('When all live streams are taken', () => {
   beforeAll(async () => {
     crowd = await enterMany('crowd', STREAMS_MAX / PER_ACCOUNT_MAX);
     newcomers = await enterMany('new', 3);
-  }, 120_000);
+  });
 
   it('another account gets one, and the oldest of the account with the most ends, at whichever address', async () => {
     const all = await fill(crowd, (index) => `198.51.100.${index + 1}`);

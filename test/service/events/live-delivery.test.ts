@@ -284,5 +284,5 @@ describe('A thousand idle sockets', () => {
     expect(withThem.filter((sql) => sql.includes('inbox')).length).toBeLessThanOrEqual(
       TEST_STORE === 'postgres' ? 2 : 0,
     );
-  }, 120_000);
+  });
 });
