@@ -1,4 +1,5 @@
 import { within } from '../kit/clock.js';
+import { messageOf } from '../kit/format.js';
 import type { ServiceContext } from './core/context.js';
 import { isShared } from './core/database.js';
 import { isOutage, ServiceError, shuttingDown } from './core/errors.js';
@@ -49,6 +50,7 @@ export function createHealth(context: HealthContext): Health {
   let running: Promise<void> = Promise.resolve();
   let isStopped = false;
   let isDraining = false;
+  let lastTold: string | undefined;
 
   const put = (seenAt: number): Promise<void> =>
     database.write((transaction) => putProcess(transaction, processId, seenAt));
@@ -100,8 +102,11 @@ export function createHealth(context: HealthContext): Health {
     async requireReady() {
       if (isDraining) throw shuttingDown();
       const fault = await findFault();
-      if (fault === undefined) return;
-      log.error('not_ready', fault);
+      const told = fault === undefined ? undefined : messageOf(fault);
+      // Once for each reason: probes come every few seconds.
+      if (told !== undefined && told !== lastTold) log.error('not_ready', fault);
+      lastTold = told;
+      if (told === undefined) return;
       throw new ServiceError('INTERNAL_ERROR', 'The service is not ready.', { status: 503, retryAfterS: 1 });
     },
     async start() {

@@ -64,6 +64,7 @@ async function openOwn({ data, mustExist, clock = systemClock }: StoreOptions, l
       onFault: logError(log, 'after_commit_failed'),
       onCommit: meter.committed,
       onFailure: meter.databaseFailed,
+      onOutage: logOutage(log),
       mustExist,
     }),
     bus: createLocalBus(logError(log, 'bus_failed')),
@@ -88,10 +89,7 @@ async function openShared(
     onCommit: meter.committed,
     onFailure: meter.databaseFailed,
     mustExist,
-    onOutage(fault) {
-      if (fault === undefined) log.info('database_up');
-      else log.error('database_down', fault);
-    },
+    onOutage: logOutage(log),
     onUnknownCommit: () => noteLoss(),
     onWarning: (warning) => log.warn('database_warning', new Error(warning)),
   });
@@ -111,6 +109,11 @@ async function openShared(
     // One time for all services, unless a test controls it.
     limits: createStoredLimits(database.aside, clock.isSystem === true ? undefined : () => clock.now()),
   };
+}
+
+/** Says once that the database cannot be used, and once that it can be used again. */
+function logOutage(log: Log): (fault: unknown) => void {
+  return (fault) => (fault === undefined ? log.info('database_up') : log.error('database_down', fault));
 }
 
 /** Throws for errors that the operator can fix; an unreachable bus is not one of them. */

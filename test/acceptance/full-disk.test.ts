@@ -53,9 +53,11 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
   });
 
   it('keeps acknowledged messages and refuses others with exit 9, until there is space again', async () => {
-    const service = await startServe(home, ['--demo', '--limits', 'off']);
+    const service = await startServe(home, ['--demo', '--limits', 'off', '--log', 'json']);
     expect(await home.run(['login', '@demo.you', '--yes'])).toMatchObject({ status: 0 });
     const sid = (await home.asp(['session', 'create'])).stdout.trim();
+    const owner = await actorIn(home, service.url, '@demo.you');
+    await owner.mustReplay(sid);
     const filler = join(disk, 'filler');
     const sent: string[] = [];
     const send = async (text: string): Promise<number | null> => {
@@ -73,6 +75,9 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     for (let number = 0; number < 30 && refusals < 3; number += 1)
       if ((await send(`${number} ${'x'.repeat(150_000)}`)) !== 0) refusals += 1;
     expect(refusals).toBe(3);
+    const refused = await owner.post(`/sessions/${sid}/messages`, { content: 'x'.repeat(150_000) });
+    expect(refused).toMatchObject({ status: 503, json: { error: { code: 'INTERNAL_ERROR' } } });
+    expect(refused.headers['retry-after']).toBe('2');
     const ready = async () => (await request(`${new URL(service.url).origin}/ready`)).status;
     expect(await ready()).toBe(503);
     const status = async (): Promise<string> => (await mustRunIn(home, ['serve', 'status'])).stdout;
@@ -89,6 +94,10 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     const texts = jsonLines<{ payload: { content: string } }>(replayed.stdout).map(({ payload }) => payload.content);
     expect(texts).toEqual(sent);
     expect(await service.stop()).toMatchObject({ status: 0 });
+    const changes = service.running
+      .stderr()
+      .match(/\b(database_(down|up)|not_ready|heartbeat_failed|request_failed)\b/g);
+    expect(changes).toEqual(['database_down', 'not_ready', 'database_up']);
     const again = await startServe(home, ['--demo'], service.url);
     expect((await home.asp(['session', 'events', sid, '--after', '0', '--type', 'session.message'])).stdout).toBe(
       replayed.stdout,

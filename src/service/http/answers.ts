@@ -131,7 +131,7 @@ async function* logged(parts: AsyncIterable<Buffer>, log: Log, request: Incoming
 function asServiceError(error: unknown): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
   if (isOutage(error))
-    return new ServiceError('INTERNAL_ERROR', 'The service cannot reach its data right now. Try again soon.', {
+    return new ServiceError('INTERNAL_ERROR', 'The service cannot read or write its data right now. Try again soon.', {
       status: 503,
       retryAfterS: DATABASE_RETRY_AFTER_S,
     });

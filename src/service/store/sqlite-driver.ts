@@ -37,9 +37,11 @@ export function isDamage(error: unknown): error is Error {
 
 const SQLITE_FULL = 13;
 
+export const isDiskFull = (error: unknown): boolean => sqliteCode(error) === SQLITE_FULL;
+
 /** SQLite does not say which file it could not write: a full disk as the error of any other file. */
 export function withFile(error: unknown, path: string): unknown {
-  if (sqliteCode(error) !== SQLITE_FULL) return error;
+  if (!isDiskFull(error)) return error;
   return Object.assign(new Error(`ENOSPC: ${path}`, { cause: error }), { code: 'ENOSPC', path });
 }
 

@@ -25,6 +25,7 @@ import { decodeRow, encodeValue } from './postgres-query.js';
 import { schemaStatements } from './schema.js';
 import {
   isDamage,
+  isDiskFull,
   isSafeSqlite,
   loadSqlite,
   lockDataDirectory,
@@ -158,11 +159,8 @@ interface GroupCommit {
  * Writes that arrive in one turn of the event loop share one transaction and one fsync. No caller gets an answer, not
  * even a refusal, before COMMIT has returned: a refusal may depend on what other work in the same transaction wrote.
  */
-function createGroupCommit(
-  prepared: PreparedConnection,
-  turns: Mutex,
-  { onFault = () => {}, onCommit = () => {}, onFailure = () => {}, findMisplaced = () => undefined }: ComposeOptions,
-): GroupCommit {
+function createGroupCommit(prepared: PreparedConnection, turns: Mutex, options: ComposeOptions): GroupCommit {
+  const { onFault = () => {}, onCommit = () => {}, onFailure = () => {}, onOutage = () => {} } = options;
   const waiting: Waiting[] = [];
   const setFlush = createFlush(prepared.connection);
   let running: Promise<void> | undefined;
@@ -174,8 +172,10 @@ function createGroupCommit(
       await new Promise(setImmediate);
       const group = waiting.splice(0, WRITES_PER_COMMIT_MAX);
       commits += 1;
-      const committed = await turns(() => commitTogether(prepared, setFlush, group, findMisplaced));
+      const committed = await turns(() => commitTogether(prepared, setFlush, group, options.findMisplaced));
+      const hasChanged = (fault === undefined) !== (committed.fault === undefined);
       fault = committed.fault;
+      if (hasChanged) onOutage(fault);
       if (fault === undefined) onCommit(group.length, committed.ms);
       else onFailure('refused');
     }
@@ -185,7 +185,8 @@ function createGroupCommit(
   return {
     write: (work, isVolatile) =>
       new Promise((resolve, reject) => {
-        if (waiting.length >= WAITING_WRITES_MAX) return reject(new Error('Too many writes are waiting.'));
+        if (waiting.length >= WAITING_WRITES_MAX)
+          return reject(new OperatorError('DATABASE_BUSY', 'Too many writes are waiting.'));
         waiting.push({
           sinceMs: systemClock.monotonic(),
           commits,
@@ -226,9 +227,10 @@ async function commitTogether(
   prepared: PreparedConnection,
   setFlush: (wanted: Flush) => void,
   group: readonly Waiting[],
-  findMisplaced: () => Error | undefined,
+  findMisplaced: () => Error | undefined = () => undefined,
 ): Promise<{ readonly fault: unknown; readonly ms: number }> {
   const { connection } = prepared;
+  let isCommitting = false;
   try {
     const misplaced = findMisplaced();
     if (misplaced !== undefined) throw misplaced;
@@ -240,17 +242,24 @@ async function commitTogether(
       if (!connection.isTransaction) throw new Error('The database rolled back the transaction.');
     }
     const before = systemClock.monotonic();
+    isCommitting = true;
     prepared.prepare('COMMIT').run();
     const ms = systemClock.monotonic() - before;
     for (const settle of settlements) settle();
     return { fault: undefined, ms };
   } catch (cause) {
     rollBack(prepared);
-    const fault = new Error('The write was not committed.', { cause });
+    const [code, said] = isCommitting && !isDiskFull(cause) ? COMMIT_FAILED : NOT_COMMITTED;
+    const reason = cause instanceof Error ? `: ${cause.message}` : '.';
+    const fault = new OperatorError(code, `${said}${reason}`, cause);
     for (const member of group) member.fail(fault);
     return { fault, ms: 0 };
   }
 }
+
+const NOT_COMMITTED = ['DATABASE_BUSY', 'The write was not committed'] as const;
+/** A disk that fails may have kept the write nevertheless. */
+const COMMIT_FAILED = ['COMMIT_UNKNOWN', 'The write was not committed, as far as SQLite knows'] as const;
 
 /** Whether a commit is flushed to the disk (FULL) or only written (NORMAL). */
 type Flush = 'FULL' | 'NORMAL';
@@ -343,6 +352,8 @@ export interface SqliteOptions {
   readonly onFault?: (error: unknown) => void;
   /** Called with the number of writes in each commit, and how long it took. */
   readonly onCommit?: (writes: number, ms: number) => void;
+  /** Called with the reason when commits begin to fail, and with undefined when they succeed again. */
+  readonly onOutage?: (fault: unknown) => void;
   /** Called for each commit that failed. */
   readonly onFailure?: (failure: DatabaseFailure) => void;
   /** Refuse a folder without a database instead of creating one. */
@@ -503,7 +514,6 @@ const PAGE_ROWS = 200;
 
 /** In memory, reader and writer are one connection and take turns, so that a read never sees uncommitted data. */
 function compose(writer: Lane, reader: Lane, epoch: Epoch, options: ComposeOptions, close: () => void): Database {
-  const { findMisplaced = () => undefined } = options;
   const commits = createGroupCommit(writer.prepared, writer.turns, options);
   const read = createSharedReads(reader);
   let closing: Promise<void> | undefined;
@@ -523,7 +533,7 @@ function compose(writer: Lane, reader: Lane, epoch: Epoch, options: ComposeOptio
   return {
     isExclusive: true,
     pageRows: PAGE_ROWS,
-    writeFault: () => findMisplaced() ?? commits.fault(),
+    writeFault: () => options.findMisplaced?.() ?? commits.fault(),
     epoch: () => epoch,
     queueMs: commits.waitMs,
     load: () => ({ waiting: commits.waiting(), pools: {} }),

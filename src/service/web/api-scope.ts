@@ -62,10 +62,15 @@ function asOAuthError(error: unknown): OAuthError | undefined {
     return tooManyRequests(error.options.retryAfterS ?? 1);
   }
   if (isOutage(error))
-    return new OAuthError('server_error', 'The service cannot reach its data right now. Try again.', undefined, {
-      status: 503,
-      headers: { 'retry-after': '2' },
-    });
+    return new OAuthError(
+      'server_error',
+      'The service cannot read or write its data right now. Try again.',
+      undefined,
+      {
+        status: 503,
+        headers: { 'retry-after': '2' },
+      },
+    );
   const { statusCode, code } = error as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return undefined;
   return new OAuthError('invalid_request', 'The request body cannot be read.', code, { status: statusCode });

@@ -207,10 +207,10 @@ describe.skipIf(reason !== undefined)(`behind PgBouncer ${reason ?? ''}`, () => 
     const { url, reload } = await startPooler({ pool_mode: 'session' });
     const database = await openPostgres(url);
     let count = 0;
-    // Every statement is new, so that none is missing on another connection.
+    // Every statement is new, so that none is missing on another connection. Each takes a while, so that they need several.
     const read = (): Promise<unknown> => {
       count += 1;
-      return database.read((query) => query.all(`SELECT ${count} AS number FROM session`));
+      return database.read((query) => query.all(`SELECT pg_sleep(0.05), ${count} AS number, count(*) FROM session`));
     };
     await read();
     reload({ pool_mode: 'transaction', server_reset_query_always: 1 });
