@@ -124,7 +124,7 @@ function take(openConnection: (path: string) => SqliteConnection, path: string, 
 }
 
 /** The file that a path leads to now; undefined: none. */
-function fileAt(path: string): string | undefined {
+export function fileAt(path: string): string | undefined {
   const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
   return facts && `${facts.dev}:${facts.ino}`;
 }

@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../kit/clock.js';
 import { createMutex, type Mutex } from '../../kit/mutex.js';
@@ -24,6 +24,7 @@ import {
 import { decodeRow, encodeValue } from './postgres-query.js';
 import { schemaStatements } from './schema.js';
 import {
+  fileAt,
   isDamage,
   isDiskFull,
   isSafeSqlite,
@@ -396,7 +397,7 @@ export async function openSqlite(
   const close = (): void => {
     const [writer, ...others] = opened;
     for (const connection of others) connection.close();
-    if (writer !== undefined) emptyLog(writer);
+    if (writer !== undefined) emptyLog(writer, path);
     writer?.close();
     lock.release();
   };
@@ -426,16 +427,23 @@ export async function openSqlite(
 
 /**
  * A file that was removed or replaced is still open here, and takes writes that would be gone at the next start: a mount
- * that is over it, or a folder that was deleted by mistake.
+ * that is over it, or a folder that was deleted by mistake. SQLite creates the log before the first write.
  */
 function watchPlace(path: string): () => Error | undefined {
-  const { dev, ino } = statSync(path, { bigint: true });
+  const places = new Map<string, string>();
+  const findFault = (file: string): Error | undefined => {
+    const [found, expected] = [fileAt(file), places.get(file)];
+    if (found === expected) return undefined;
+    if (found === undefined) return new Error(`${file} is gone.`);
+    if (expected !== undefined) return new Error(`${file} was replaced by another file.`);
+    places.set(file, found);
+    return undefined;
+  };
   return () => {
     try {
-      const found = statSync(path, { bigint: true });
-      return found.dev === dev && found.ino === ino ? undefined : new Error(`${path} was replaced by another file.`);
+      return findFault(path) ?? findFault(`${path}-wal`);
     } catch (error) {
-      return isFileError(error, 'ENOENT', 'ENOTDIR') ? new Error(`${path} is gone.`) : undefined;
+      return isFileError(error, 'ENOTDIR') ? new Error(`${path} is gone.`) : undefined;
     }
   };
 }
@@ -481,9 +489,11 @@ async function openOwnEpoch(prepared: PreparedConnection): Promise<Epoch> {
  * A driver that leaves statements open leaves the write-ahead log behind, with everything that was written since the
  * last checkpoint. After a stop the database is complete without it, for people who copy only that file.
  */
-function emptyLog(connection: SqliteConnection): void {
+function emptyLog(connection: SqliteConnection, path: string): void {
   try {
-    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    const { busy } = connection.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { readonly busy: number };
+    // Someone has removed it, but nothing is missing: the next start must not refuse the data.
+    if (busy === 0 && !existsSync(`${path}-wal`)) writeFileSync(`${path}-wal`, '', { mode: 0o600 });
   } catch {
     // For example a full disk. The log stays, and the next start reads it.
   }

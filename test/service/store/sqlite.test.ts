@@ -173,6 +173,22 @@ describe('data directory', () => {
     await database.close();
   });
 
+  it('takes no write while its log is not in its place, and loses none that it took', async () => {
+    const database = await openSqlite({ directory });
+    await addNotes(database);
+    await put(database, 'before');
+    const log = join(directory, 'asp.sqlite-wal');
+    rmSync(log);
+    expect(String(database.writeFault())).toContain(`${log} is gone`);
+    await expect(put(database, 'lost')).rejects.toThrow('not committed');
+    expect(await names(database)).toEqual(['before']);
+    await database.close();
+    const again = await openSqlite({ directory });
+    expect(await names(again)).toEqual(['before']);
+    await put(again, 'after');
+    await again.close();
+  });
+
   it('gets its schema completely or not at all', async () => {
     const connection = (await loadSqlite())(join(directory, 'half.sqlite'));
     connection.exec('CREATE TABLE absence (a INTEGER)');
