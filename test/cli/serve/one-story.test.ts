@@ -238,6 +238,19 @@ describe('with several local services', () => {
     await second.stop();
   });
 
+  it('a connected coding agent stays at the one it was connected to', async () => {
+    const first = await startServe(home, ['--demo']);
+    await home.run(['login', '@demo.you', '--yes']);
+    expect(await home.run(['connect', 'gemini'])).toMatchObject({ status: 0 });
+    const written = readFileSync(join(home.directory, '.gemini/settings.json'), 'utf8');
+    const { args } = json<{ mcpServers: { asp: { args: string[] } } }>(written).mcpServers.asp;
+    const second = await startBeside(home);
+    const launch = args.slice(args.indexOf('mcp') + 1);
+    const seen = json(await home.run(['whoami', '--json', ...launch]).then(({ stdout }) => stdout));
+    expect(seen).toMatchObject({ base_url: first.url, handle: '@demo.you' });
+    await Promise.all([first.stop(), second.stop()]);
+  });
+
   it('hints name the one they are about', async () => {
     const first = await startServe(home, ['--demo']);
     const words = ['serve', '--port', '0', '--data', join(home.directory, 'beside')];

@@ -174,9 +174,11 @@ async function planLaunch(context: Context): Promise<Launch & { readonly handle:
       why: 'sign in, or choose one with --as.',
       next: ['asp', 'login'],
     });
-  const { name } = await context.profile();
+  const { name, local } = await context.profile();
   const [program, ...args] = await findProgram(context);
-  return { handle, command: program, args, scope: ['-p', name, '--as', handle], version: context.version };
+  // The profile local means another service as soon as one is started later.
+  const scope = ['-p', local?.url ?? name, '--as', handle];
+  return { handle, command: program, args, scope, version: context.version };
 }
 
 /**
