@@ -72,12 +72,24 @@ export async function callAsAccount<Name extends AccountOperation>(
   input: CallInput<Name>,
   errorContext: ErrorContext = {},
 ): Promise<CallResult<AnswerOf<Name>>> {
-  const { ACCOUNT_SCOPES } = await import('../../wire/scope.js');
   const { method, path } = await locate(operation, input);
   const idempotencyKey = await chosenKey(context, `${method} ${path}`, '', ACCOUNT_ACTOR);
+  return withAccountClient(
+    context,
+    (client) => client.call(operation, { ...input, idempotencyKey, signal: context.signal }),
+    errorContext,
+  );
+}
+
+/** Reads or changes something as the account. */
+export async function withAccountClient<Result>(
+  context: Context,
+  work: (client: Client) => Promise<Result>,
+  errorContext: ErrorContext = {},
+): Promise<Result> {
+  const { ACCOUNT_SCOPES } = await import('../../wire/scope.js');
   const client = await openAccountClient(context, ACCOUNT_SCOPES);
-  const call = client.call(operation, { ...input, idempotencyKey, signal: context.signal });
-  return explain(() => explainAccountCall(context, errorContext), call);
+  return explain(() => explainAccountCall(context, errorContext), work(client));
 }
 
 const NEEDS_LOGIN = ['FORBIDDEN', 'INSUFFICIENT_SCOPE', 'UNAUTHORIZED', 'ASP_LOGIN_ENDED', 'ASP_NO_CREDENTIAL'];

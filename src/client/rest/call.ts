@@ -11,6 +11,7 @@ import {
   type PathOf,
 } from '../../wire/endpoint.js';
 import type { AnswerOf, BodyOf, QueryInputOf } from '../../wire/schemas/endpoint.js';
+import type { Session } from '../../wire/schemas/session.js';
 import { isBelow, secureUrl } from '../http/address.js';
 import { MISFIT, readAs } from '../http/read-as.js';
 import { RequestError } from '../http/request-error.js';
@@ -251,8 +252,63 @@ function hasNoRoute(error: unknown): boolean {
   return error instanceof RequestError && (error.status === 404 || error.status === 405);
 }
 
-/** The pages of a list, one for each `call`, from where the query begins to the end. @throws RequestError */
+/**
+ * The pages of a list, one for each `call`, from where the query begins to the end. A session moves to the front of its
+ * list when something happens in it. Those that moved past the reader come after the last page, so a list that is read
+ * from its beginning has every session once. @throws RequestError
+ */
 export async function* readPages<Name extends PagedOperation>(
+  operation: Name,
+  input: CallInput<Name>,
+  call: (input: CallInput<Name>) => Promise<CallResult<AnswerOf<Name>>>,
+): AsyncGenerator<AnswerOf<Name>> {
+  const moves = createMoveWatch();
+  let pages = 0;
+  for await (const reply of readInTurn(operation, input, call)) {
+    moves.note(sessionsOf(reply));
+    yield reply;
+    pages += 1;
+  }
+  if ((input.query as { readonly cursor?: string } | undefined)?.cursor !== undefined) return;
+  // While a second page is needed, more sessions may move past it.
+  while (pages > 1 && moves.isUsed) {
+    pages = 0;
+    for await (const reply of readInTurn(operation, input, call)) {
+      pages += 1;
+      const { missed, isSettled } = moves.note(sessionsOf(reply));
+      if (missed.length > 0) yield Object.assign({}, reply, { sessions: missed, next_cursor: null });
+      if (isSettled) break;
+    }
+  }
+}
+
+type ListedSession = Session | { readonly session: Session };
+
+const sessionsOf = (reply: object): readonly ListedSession[] =>
+  'sessions' in reply ? (reply.sessions as readonly ListedSession[]) : [];
+
+/** Remembers when each session of a list last changed. Behind one that has not changed since, no other has. */
+function createMoveWatch() {
+  const known = new Map<string, number | undefined>();
+  return {
+    get isUsed() {
+      return known.size > 0;
+    },
+    note(rows: readonly ListedSession[]): { readonly missed: ListedSession[]; readonly isSettled: boolean } {
+      const missed: ListedSession[] = [];
+      let isSettled = false;
+      for (const row of rows) {
+        const { id, last_activity_at: at } = ('session' in row ? row.session : row) as Session;
+        if (!known.has(id)) missed.push(row);
+        else if (known.get(id) === at) isSettled = true;
+        known.set(id, at);
+      }
+      return { missed, isSettled };
+    },
+  };
+}
+
+async function* readInTurn<Name extends PagedOperation>(
   operation: Name,
   input: CallInput<Name>,
   call: (input: CallInput<Name>) => Promise<CallResult<AnswerOf<Name>>>,

@@ -46,6 +46,20 @@ describe('the pages of a list', () => {
     expect(sequences).toHaveLength(3);
   });
 
+  it('have every session once, even one that moves to the front while they are read', async () => {
+    const { alice, ids } = await startWithSessions(9);
+    const touch = (id = ''): Promise<unknown> =>
+      alice.call('sendMessage', { path: { session_id: id }, body: { content: 'again' } });
+    // Oldest first: the first two move while the second page is next, and the third one while those are read again.
+    const moves = [[ids[0], ids[1], ids[8]], [ids[5]], [], [ids[2], ids[4], ids[7], ids[6]]];
+    const pages: string[][] = [];
+    for await (const { sessions } of alice.pages('listSessions', { query: { limit: 2 } })) {
+      pages.push(sessions.map(({ id }) => id));
+      for (const id of moves[pages.length - 1] ?? []) await touch(id);
+    }
+    expect(pages.flat().toSorted()).toEqual(ids.toSorted());
+  });
+
   it('are read on demand, and a failure ends them', async () => {
     const { service, alice } = await startWithSessions(4);
     const query = { limit: 2 };

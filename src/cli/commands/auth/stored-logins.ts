@@ -297,7 +297,8 @@ function describeSignedOut(item: SignedOut, login: Login, { isLocalOnly }: Logou
   if (item.revoked) return `${who}: revoked at the service and deleted here.`;
   if (item.error !== null)
     return `${who}: deleted here, but the service was not notified: ${item.error} The login stays valid there until it expires.`;
-  if (isLocalOnly) return `${who}: deleted here only. The service was not notified, so the login may still be valid there.`;
+  if (isLocalOnly)
+    return `${who}: deleted here only. The service was not notified, so the login may still be valid there.`;
   return login.ended === null
     ? `${who}: deleted here; there was no token left to revoke.`
     : `${who}: deleted here; the service had already ended it.`;

@@ -75,10 +75,17 @@ async function listOfAgent(context: Context, { state, handle, ...options }: List
     return { items: sessions, next_cursor };
   };
   const me = state === 'invited' ? await context.actingHandle() : undefined;
-  const isPlain = state !== 'invited' && handle === undefined;
-  const page = isPlain
-    ? await collectPages(options, LIST_LIMIT_MAX, readPage)
-    : await collectMatching(options, readPage, (session) => isListed(session, handle, me));
+  const isMatch = (session: Session): boolean => isListed(session, handle, me);
+  const collect = async (): Promise<Page<Session>> => {
+    if (isWhole(options)) {
+      const query = { limit: LIST_LIMIT_MAX, ...inState(state) };
+      const client = await context.client();
+      return collectWhole(client.pages('listSessions', { query, signal: context.signal }), isMatch);
+    }
+    if (state === 'invited' || handle !== undefined) return collectMatching(options, readPage, isMatch);
+    return collectPages(options, LIST_LIMIT_MAX, readPage);
+  };
+  const page = await collect();
   // A token may not reveal it.
   const reader = context.output.format === 'human' ? await context.actingHandle().catch(() => undefined) : undefined;
   const columns = sessionColumns<Session>(context.clock.now(), (session) => ({ session, acting_handle: reader }));
@@ -89,15 +96,19 @@ async function listOfAgent(context: Context, { state, handle, ...options }: List
 
 /** The sessions of all agents of the account; each row names the agent to act as. */
 async function listOfAccount(context: Context, { state, handle, ...options }: ListOptions) {
-  const { callAsAccount } = await import('../../context/account.js');
-  const page = await collectMatching(
-    options,
-    async (query) => {
-      const { reply } = await callAsAccount(context, 'listAccountSessions', { query: { ...query, ...inState(state) } });
-      return { items: reply.sessions, next_cursor: reply.next_cursor };
-    },
-    ({ session, acting_handle: me }) => isListed(session, handle, state === 'invited' ? me : undefined),
-  );
+  const { callAsAccount, withAccountClient } = await import('../../context/account.js');
+  const isMatch = ({ session, acting_handle: me }: AccountRow): boolean =>
+    isListed(session, handle, state === 'invited' ? me : undefined);
+  const readPage = async (query: { limit: number; cursor?: string }): Promise<Page<AccountRow>> => {
+    const { reply } = await callAsAccount(context, 'listAccountSessions', { query: { ...query, ...inState(state) } });
+    return { items: reply.sessions, next_cursor: reply.next_cursor };
+  };
+  const query = { limit: LIST_LIMIT_MAX, ...inState(state) };
+  const page = isWhole(options)
+    ? await withAccountClient(context, (client) =>
+        collectWhole(client.pages('listAccountSessions', { query, signal: context.signal }), isMatch),
+      )
+    : await collectMatching(options, readPage, isMatch);
   const columns = sessionColumns<AccountRow>(context.clock.now(), (row) => row);
   columns.splice(1, 0, { title: 'as', value: ({ acting_handle: me }) => me });
   await context.output.list(page, columns);
@@ -105,6 +116,23 @@ async function listOfAccount(context: Context, { state, handle, ...options }: Li
 }
 
 type AccountRow = { readonly session: Session; readonly acting_handle: string };
+
+const isWhole = ({ isAll, cursor }: PageOptions): boolean => isAll && cursor === undefined;
+
+/** Every item that matches. Those that moved past the reader come after the last page, and changed most recently. */
+async function collectWhole<Item>(
+  pages: AsyncIterable<{ readonly sessions: readonly Item[]; readonly next_cursor: string | null }>,
+  isMatch: (item: Item) => boolean,
+): Promise<Page<Item>> {
+  const items: Item[] = [];
+  const moved: Item[] = [];
+  let isOver = false;
+  for await (const { sessions, next_cursor: next } of pages) {
+    (isOver ? moved : items).push(...sessions.filter(isMatch));
+    isOver ||= next === null;
+  }
+  return { items: [...moved, ...items], next_cursor: null };
+}
 
 /** The service does not have the state `invited`; it lists invitations among the active sessions. */
 function inState(state: ListOptions['state']): { state?: 'active' | 'ended' } {
