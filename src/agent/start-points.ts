@@ -33,13 +33,19 @@ export async function findStartPoints(
   const known = new Map(sessions);
   const cursors: Record<string, Cursor> = {};
   const invitations: string[] = [];
+  let epoch: Promise<string | undefined> | undefined;
   for await (const { sessions: page } of listPages(client, 'active', signal))
     for (const session of page) {
-      const { id } = session;
+      const { id, last_activity_at: changedAt, last_sequence: last } = session;
       const isWaiting = isInvited(session, me);
       if (isWaiting) invitations.push(id);
+      const isOld = last !== undefined && changedAt !== undefined && changedAt < sinceMs;
+      if (isOld && !known.has(id)) {
+        epoch ??= findEpoch(client, id, last, signal);
+        cursors[id] = { after: last, epoch: await epoch };
+      }
       // After an invitation that was read but not accepted, only the invitation itself appears again.
-      cursors[id] = isWaiting ? { after: 0 } : (known.get(id) ?? { after: 0 });
+      else cursors[id] = isWaiting ? { after: 0 } : (known.get(id) ?? { after: 0 });
     }
   for await (const { sessions: page } of listPages(client, 'ended', signal)) {
     const recent = page.filter(({ ended_at: endedAt }) => (endedAt ?? sinceMs) >= sinceMs);
@@ -54,6 +60,18 @@ export async function findStartPoints(
     isDone: ({ session_id: id, sequence, created_at: createdAt }) =>
       sequence <= (known.get(id)?.after ?? 0) || (!isWhole.has(id) && createdAt < sinceMs),
   };
+}
+
+/** The epoch of the service's data; the list of sessions does not say. */
+async function findEpoch(
+  client: Client,
+  sessionId: string,
+  after: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const query = { after_sequence: after, limit: 1 };
+  const { reply } = await client.call('replayEvents', { path: { session_id: sessionId }, query, signal });
+  return reply.epoch;
 }
 
 /** The sessions of an agent in one state, most recently changed first. */

@@ -558,11 +558,37 @@ describe('asp run', () => {
     await me.mustEnd(id);
   });
 
+  it('a first run reads no session in which nothing has happened since it started', async () => {
+    const ids: string[] = [];
+    for (let count = 0; count < 12; count += 1) ids.push(await say(BOT, `before it starts ${count}`));
+    const keptIn = (name: string) => ['--cursor-file', join(home.directory, name)];
+    const joining = await start('echo done', keptIn('joining.json'));
+    await joining.until('stdout', /(.*\n){12}/);
+    joining.kill('SIGINT');
+    await joining.ended;
+    // The service reports times in whole seconds.
+    await setTimeout(1100);
+    const mine = `Bearer ${await me.token()}`;
+    const asked: string[] = [];
+    relay.onRequest = async (relayed) => {
+      if (relayed.headers.authorization !== mine) asked.push(relayed.path);
+      await (await relayed.forward())();
+    };
+    const agent = await start('echo fine', keptIn('starting.json'));
+    await say(ids[3] ?? '', 'news');
+    await agent.until('stdout', /"replied"/);
+    const read = new Set(ids.filter((id) => asked.some((path) => path.includes(`${id}/events`))));
+    // One request finds out the epoch of the data.
+    expect(read.size).toBeLessThanOrEqual(2);
+    await expectOneReplyEach(ids[3] ?? '', ['before it starts 3', 'news']);
+    for (const id of ids) await me.mustEnd(id);
+  });
+
   it('a restart requests only the sessions with new events', async () => {
     const agent = await start('echo fine');
     const ids: string[] = [];
     for (let count = 0; count < 12; count += 1) ids.push(await say(BOT, `hello ${count}`));
-    await agent.until('stdout', /(.*\n){12}/);
+    await until('all are answered', async () => ids.every((id) => agent.stdout().includes(id)));
     agent.kill('SIGINT');
     await agent.ended;
     await say(ids[3] ?? '', 'news');
