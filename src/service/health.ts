@@ -1,6 +1,6 @@
 import { within } from '../kit/clock.js';
 import { messageOf } from '../kit/format.js';
-import type { ServiceContext } from './core/context.js';
+import type { OwnProcess, ServiceContext } from './core/context.js';
 import { isShared } from './core/database.js';
 import { isOutage, ServiceError, shuttingDown } from './core/errors.js';
 import { findNewestTime } from './store/events.js';
@@ -19,11 +19,7 @@ const BEHIND_DATA_MAX_MS = 5_000;
 const DATABASE_ANSWERS_WITHIN_MS = 2_000;
 
 /** Whether requests should be sent to this process: its writes succeed, and its clock is right. */
-export interface Health {
-  /** The name by which the other processes on this data know this one. */
-  readonly processId: string;
-  /** False: work that depends on the time must wait. */
-  readonly isClockRight: boolean;
+export interface Health extends OwnProcess {
   /** Why the process is not ready; undefined: it is. */
   findFault(): Promise<unknown>;
   /** Throws a 503 while the process is not ready. */
@@ -96,7 +92,7 @@ export function createHealth(context: HealthContext): Health {
   return {
     processId,
     get isClockRight() {
-      return watch.isRight;
+      return watch.isRight && !watch.hasJumped();
     },
     findFault: async () => (isDraining ? shuttingDown() : findFault()),
     async requireReady() {
@@ -149,16 +145,21 @@ async function reportClockBehind({ clock, database, log }: HealthContext): Promi
 /** Compares the clock of this machine with the database's clock, which is the same for all services. */
 function createClockWatch({ clock, log, meter }: HealthContext) {
   let isRight = true;
+  /** Compared with a clock that does not jump. */
+  const lead = (): number => clock.now() - clock.monotonic();
+  let knownLead: number | undefined;
   return {
     get isRight() {
       return isRight;
     },
+    hasJumped: (): boolean => knownLead !== undefined && Math.abs(lead() - knownLead) > CLOCK_OFFSET_MAX_MS,
     /** The query was sent at `before` and answered at `after`. */
     compare(databaseNow: number, before: number, after: number): void {
       // A test controls the time.
       if (clock.isSystem !== true) return;
       const offsetMs = databaseNow < before ? before - databaseNow : Math.min(0, after - databaseNow);
       meter.clockOffset(offsetMs);
+      knownLead = lead();
       const wasRight = isRight;
       isRight = Math.abs(offsetMs) <= CLOCK_OFFSET_MAX_MS;
       if (wasRight && !isRight)

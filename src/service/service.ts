@@ -308,19 +308,24 @@ async function openTracer(options: TraceOptions, context: BaseContext): Promise<
   return createTracer(options, context);
 }
 
-async function openWebPush(context: ServiceContext, network: OutsideNetwork | undefined): Promise<WebPush | undefined> {
+async function openWebPush(
+  context: ServiceContext,
+  health: Health,
+  network: OutsideNetwork | undefined,
+): Promise<WebPush | undefined> {
   const { webPush: contact } = context.settings;
-  return contact === undefined ? undefined : startWebPush(context, { contact, network });
+  return contact === undefined ? undefined : startWebPush(context, health, { contact, network });
 }
 
 async function openWebhooks(
   context: ServiceContext,
+  health: Health,
   outsideNetwork: OutsideNetwork | undefined,
 ): Promise<WebhookCalls | undefined> {
   const { webhooks } = context.settings;
   if (webhooks === undefined) return undefined;
   const network = outsideNetwork ?? (webhooks === 'any' ? ANY_NETWORK : PUBLIC_INTERNET);
-  return startWebhookCalls(context, network);
+  return startWebhookCalls(context, health, network);
 }
 
 async function openBucket(bucket: NonNullable<ServiceOptions['bucket']>, log: Log): Promise<AttachmentBucket> {
@@ -484,9 +489,8 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
 
   undo.push(health.stop);
   await health.start();
-  const { processId } = health;
   const { whenFree } = app.exchanges;
-  const sockets = await attachRealtime(server, context, { verifier, guardHost, processId, whenFree, isFollowed });
+  const sockets = await attachRealtime(server, context, { verifier, guardHost, own: health, whenFree, isFollowed });
   realtime = sockets;
   undo.push(sockets.stop, sockets.closeSockets);
   open();
@@ -495,9 +499,9 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   undo.push(() => inboxes.stop());
   const stopHousekeeping = startHousekeeping(context, keys, health);
   undo.push(stopHousekeeping);
-  webPush = await openWebPush(context, outsideNetwork);
+  webPush = await openWebPush(context, health, outsideNetwork);
   if (webPush !== undefined) undo.push(webPush.stop);
-  const webhooks = await openWebhooks(context, outsideNetwork);
+  const webhooks = await openWebhooks(context, health, outsideNetwork);
 
   const running: Running = {
     ...{ context, server, app, mcp, dashboard, realtime: sockets, inboxes },

@@ -184,6 +184,14 @@ type SecurityEvent =
 
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
+/** This process, of those that share the data. */
+export interface OwnProcess {
+  /** The name by which the others know it. */
+  readonly processId: string;
+  /** False: work that depends on the time must wait. Also after a jump, until the database's clock was asked again. */
+  readonly isClockRight: boolean;
+}
+
 /** Structured log; fields never hold tokens, secrets or message text. */
 export interface Log {
   /**

@@ -6,7 +6,7 @@ import { repeat } from '../../kit/repeat.js';
 import { REQUEST_ID_HEADER } from '../../wire/http.js';
 import { SOCKET_FRAME_MAX_BYTES, SOCKETS_PER_AGENT_MAX } from '../../wire/limit.js';
 import { CLOSE_CODE, EPOCH_HEADER, SOCKET_PATH } from '../../wire/realtime.js';
-import type { AgentActor, ServiceContext } from '../core/context.js';
+import type { AgentActor, OwnProcess, ServiceContext } from '../core/context.js';
 import { isShared } from '../core/database.js';
 import { ServiceError, shuttingDown } from '../core/errors.js';
 import { follow, openScope, scopeOf, unfollow } from '../core/request-scope.js';
@@ -171,8 +171,7 @@ export interface Realtime {
 export interface RealtimeOptions {
   readonly verifier: TokenVerifier;
   readonly guardHost: HostGuard;
-  /** The name by which the others on this data know this process. */
-  readonly processId: string;
+  readonly own: OwnProcess;
   /** Resolves when a connection has no open request. */
   readonly whenFree: (socket: Duplex) => Promise<void>;
   /** Whether the lines that the work for a handshake logs, and its spans, name it. The answer's own always do. */
@@ -183,12 +182,12 @@ export interface RealtimeOptions {
 export async function attachRealtime(
   server: Server,
   context: ServiceContext,
-  { verifier, guardHost, whenFree, processId, isFollowed }: RealtimeOptions,
+  { verifier, guardHost, whenFree, own, isFollowed }: RealtimeOptions,
 ): Promise<Realtime> {
   const admit = createAdmission(context, verifier, guardHost);
   const sockets = new Set<LiveSocket>();
-  const presence = createPresence(context, processId, sockets);
-  const feed = new Feed(context, processId);
+  const presence = createPresence(context, own, sockets);
+  const feed = new Feed(context, own.processId);
   const upgrade = createUpgrade(context);
   const upkeep = new Upkeep(context.clock);
   let isStopping = false;
@@ -222,7 +221,7 @@ export async function attachRealtime(
     }
   };
   await presence.start();
-  const stopClosing = closeRevoked(context, processId, sockets);
+  const stopClosing = closeRevoked(context, own.processId, sockets);
   const stopWatchingEpochs = closeOnNewEpoch(context, sockets);
 
   onUpgrade(server, context, { whenFree, isFollowed }, async (handshake) => {

@@ -2,7 +2,7 @@ import { putLast } from '../../kit/bounded-map.js';
 import { createMutex } from '../../kit/mutex.js';
 import { beatEvery, repeat } from '../../kit/repeat.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
-import type { ServiceContext } from '../core/context.js';
+import type { OwnProcess, ServiceContext } from '../core/context.js';
 import type { Database, Transaction } from '../core/database.js';
 import { findLastPosition } from '../store/events.js';
 import { sessionLock } from '../store/lock-names.js';
@@ -44,12 +44,12 @@ const AGENTS_MAX = 10_000;
 const WAITING_LOOK_MS = 250;
 
 /** Disconnected at once, left when the grace period is over, reconnected before (wire: Live delivery, presence). */
-function createGraceRule(context: ServiceContext, graceMs: number) {
+function createGraceRule(context: ServiceContext, own: OwnProcess, graceMs: number) {
   let cancel: (() => void) | undefined;
   let isStopped = false;
   const mutex = createMutex();
   let work: Promise<void> = Promise.resolve();
-  /** Agents whose absence could not be written. */
+  /** Agents whose absence could not be written yet. */
   const unmarked = new Set<string>();
   /** When each agent was last announced as back, and those whose next announcement waits. */
   const backAt = new Map<string, number>();
@@ -61,6 +61,7 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
     return work;
   };
   const settleDue = async (): Promise<void> => {
+    if (!own.isClockRight) return;
     const now = context.clock.now();
     let rows: AbsenceRow[];
     do {
@@ -71,6 +72,11 @@ function createGraceRule(context: ServiceContext, graceMs: number) {
   };
   const mark = async (agentId: string): Promise<void> => {
     unmarked.delete(agentId);
+    // The others would measure it by another time.
+    if (!own.isClockRight) {
+      unmarked.add(agentId);
+      return;
+    }
     try {
       await markAbsent(context, agentId);
     } catch (error) {
@@ -233,9 +239,11 @@ export interface Presence {
 }
 
 /** `sockets` are the open ones; `opened` has announced each of them. */
-export function createPresence(context: ServiceContext, processId: string, sockets: ReadonlySet<LiveSocket>): Presence {
+export function createPresence(context: ServiceContext, own: OwnProcess, sockets: ReadonlySet<LiveSocket>): Presence {
   const { bus, clock, database, log, settings } = context;
-  const rule = settings.presenceGraceMs === undefined ? undefined : createGraceRule(context, settings.presenceGraceMs);
+  const { processId } = own;
+  const { presenceGraceMs: graceMs } = settings;
+  const rule = graceMs === undefined ? undefined : createGraceRule(context, own, graceMs);
   const held = new Set<string>();
   let isReleased = false;
   // After a crash, no record of a socket is true anyway. Without locks, those that come together share a commit.

@@ -6,7 +6,7 @@ import { readWebhookSecret, signWebhook } from '../../kit/webhook.js';
 import { findActor } from '../../wire/event.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { WEBHOOK_FAILING_MAX_MS, WEBHOOK_TIMEOUT_MS } from '../../wire/limit.js';
-import type { ServiceContext } from '../core/context.js';
+import type { OwnProcess, ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
 import { type OutsideNetwork, readRetryAfterMs, requestOutside } from '../core/public-internet.js';
 import { rareWarning } from '../core/rare-warning.js';
@@ -82,7 +82,11 @@ interface Failure {
  * was answered as a process died may come again, and none is left out. The inbox is the queue; what waits in it waits
  * for as long as calls fail.
  */
-export async function startWebhookCalls(context: CallsContext, network: OutsideNetwork): Promise<WebhookCalls> {
+export async function startWebhookCalls(
+  context: CallsContext,
+  own: Pick<OwnProcess, 'isClockRight'>,
+  network: OutsideNetwork,
+): Promise<WebhookCalls> {
   const { clock, database, log } = context;
   const calls = createCalls(context, network);
   /** The session after which the next turn of an agent begins, so that one with many events does not keep the others waiting. */
@@ -133,6 +137,8 @@ export async function startWebhookCalls(context: CallsContext, network: OutsideN
     passedOver = new Map();
   };
   const look = async (): Promise<void> => {
+    // Receivers would refuse its signatures, and a next try would be at the wrong time for the other processes.
+    if (!own.isClockRight) return;
     const start = after;
     await lookFrom(undefined);
     if (start !== '' && after === '') await lookFrom(start);

@@ -30,7 +30,11 @@ describe('the sockets of a service that has stopped', () => {
       return database.write(work, holds);
     };
     const counted = { ...database, write, ...(database.writeVolatile && { writeVolatile: write }) };
-    const presence = createPresence({ ...stage.context, database: counted }, 'next', new Set());
+    const presence = createPresence(
+      { ...stage.context, database: counted },
+      { processId: 'next', isClockRight: true },
+      new Set(),
+    );
     await presence.start();
     await presence.stop();
     expect(await stage.read((query) => listSocketsOf(query, 'gone'))).toEqual([]);

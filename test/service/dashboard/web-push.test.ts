@@ -611,7 +611,7 @@ describe('The sender', () => {
     const meter = { ...unmetered, pushed: (outcome: string) => void outcomes.push(outcome) };
     const real = { ...context, clock: systemClock, meter, settings: { ...context.settings, webPush: CONTACT } };
     const options = { contact: CONTACT, network: push.network, ...(waitingMax !== undefined && { waitingMax }) };
-    const webPush = await startWebPush(real, options);
+    const webPush = await startWebPush(real, { isClockRight: true }, options);
     const key = await context.database.write((transaction) => claimPushKeys(transaction, 'unused'));
     const browsers: PushSubscriptionRow[][] = [];
     for (const [index, count] of counts.entries()) {
@@ -732,7 +732,11 @@ describe('The sender', () => {
       const mine = await stage.addAgent(account, 'mine', { inboundPolicy: 'open' });
       const other = await stage.addAgent(await stage.addAccount('bob'), 'other');
       const real = { ...context, clock: systemClock, meter, settings: { ...context.settings, webPush: CONTACT } };
-      webPush = await startWebPush(real, { contact: CONTACT, network: push.network, waitingMax: 6 });
+      webPush = await startWebPush(
+        real,
+        { isClockRight: true },
+        { contact: CONTACT, network: push.network, waitingMax: 6 },
+      );
       const key = await context.database.write((transaction) => claimPushKeys(transaction, 'unused'));
       const now = systemClock.now();
       for (let count = 0; count < 9; count += 1) {

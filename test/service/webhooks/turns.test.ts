@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { systemClock } from '../../../src/kit/clock.js';
@@ -60,10 +61,25 @@ describe('A turn of a webhook', () => {
         },
       },
     };
-    const calls = await startWebhookCalls(context, ANY_NETWORK);
+    const calls = await startWebhookCalls(context, { isClockRight: true }, ANY_NETWORK);
     try {
       await until('it comes again', async () => countMessages() === 2);
       await until('it is proved', async () => proved.includes(sequence));
+    } finally {
+      await calls.stop();
+    }
+  });
+
+  it('does not begin while the clock of the service is wrong', async () => {
+    const { host, id } = await talk();
+    must(await stage.send(host, id, { content: 'hi' }));
+    const own = { isClockRight: false };
+    const calls = await startWebhookCalls({ ...stage.context, clock: systemClock }, own, ANY_NETWORK);
+    try {
+      await pause(2_500);
+      expect(receiver.calls).toEqual([]);
+      own.isClockRight = true;
+      await until('it is called', async () => countMessages() === 1);
     } finally {
       await calls.stop();
     }
@@ -81,7 +97,11 @@ describe('A turn of a webhook', () => {
       return result;
     };
     const database = { ...stage.database, behind: { ...behind, read } };
-    const calls = await startWebhookCalls({ ...stage.context, clock: systemClock, database }, ANY_NETWORK);
+    const calls = await startWebhookCalls(
+      { ...stage.context, clock: systemClock, database },
+      { isClockRight: true },
+      ANY_NETWORK,
+    );
     try {
       await until('all of them', async () => countMessages() === 12);
     } finally {

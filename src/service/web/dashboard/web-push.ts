@@ -2,7 +2,7 @@ import { createHash, ECDH } from 'node:crypto';
 import { within } from '../../../kit/clock.js';
 import { repeat } from '../../../kit/repeat.js';
 import { RETRY_JITTER_MS } from '../../../wire/limit.js';
-import type { LogFields, ServiceContext } from '../../core/context.js';
+import type { LogFields, OwnProcess, ServiceContext } from '../../core/context.js';
 import { isOutage, ServiceError } from '../../core/errors.js';
 import {
   isOutsideUrl,
@@ -165,7 +165,11 @@ export interface WebPushOptions {
  * Looks for accounts to notify, behind the log. Of several processes, the one whose transaction
  * records an entry first sends it. So an entry is sent once at most, even if that process dies before it could.
  */
-export async function startWebPush(context: PushContext, options: WebPushOptions): Promise<WebPush> {
+export async function startWebPush(
+  context: PushContext,
+  own: Pick<OwnProcess, 'isClockRight'>,
+  options: WebPushOptions,
+): Promise<WebPush> {
   const { clock, database, log } = context;
   const sender = new PushSender(context, await openVapid(context), options);
   /** When an account that was notified may be notified again. */
@@ -195,6 +199,8 @@ export async function startWebPush(context: PushContext, options: WebPushOptions
     }
   };
   const look = async (): Promise<void> => {
+    // Push services would refuse its messages, and each entry is sent only once.
+    if (!own.isClockRight) return;
     const beganAt = clock.now();
     for (const [accountId, at] of free) if (at <= clock.monotonic()) free.delete(accountId);
     let after: string | undefined = '';

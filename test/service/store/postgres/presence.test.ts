@@ -2,10 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import type { AgentActor } from '../../../../src/service/core/context.js';
+import type { Clock } from '../../../../src/kit/clock.js';
+import type { AgentActor, ServiceContext } from '../../../../src/service/core/context.js';
 import { createHealth } from '../../../../src/service/health.js';
 import { createPresence, type Presence } from '../../../../src/service/messaging/presence.js';
 import {
+  type AbsenceRow,
   deleteAbsence,
   insertAbsence,
   listAbsencesOf,
@@ -18,6 +20,7 @@ import { until } from '../../../support/until.js';
 import { must, openStage, type Stage } from '../../sessions/stage.js';
 
 const HOUR_MS = 3_600_000;
+const GRACE_MS = 600_000;
 const SOCKETS = 64;
 
 let stage: Stage;
@@ -36,9 +39,10 @@ afterEach(async () => {
 const isOnline = (): Promise<boolean> => stage.read((query) => hasSocket(query, alice.agentId));
 
 /** Starts a service with a separate clock. */
-async function startProcess(clock: TestClock): Promise<Presence> {
-  const health = createHealth({ ...stage.context, clock });
-  const presence = createPresence({ ...stage.context, clock }, health.processId, new Set());
+async function startProcess(clock: Clock, changes: Partial<ServiceContext> = {}): Promise<Presence> {
+  const context = { ...stage.context, clock, ...changes };
+  const health = createHealth(context);
+  const presence = createPresence(context, health, new Set());
   await health.start();
   await presence.start();
   const stop = async (): Promise<void> => {
@@ -122,6 +126,8 @@ describe('Sockets of a dead service', () => {
 });
 
 describe('An absence', () => {
+  const listAlices = (): Promise<AbsenceRow[]> => stage.read((query) => listAbsencesOf(query, alice.agentId, 2));
+
   it('that begins again in one service is not ended by another one that read it before', async () => {
     const { session_id } = must(await stage.create(alice, {}));
     const absence = { agent_id: alice.agentId, session_id, since: Number.MAX_SAFE_INTEGER - 1 };
@@ -134,6 +140,36 @@ describe('An absence', () => {
       await pause(200);
     });
     expect(await ending).toBe(false);
-    expect(await stage.read((query) => listAbsencesOf(query, alice.agentId, 2))).toHaveLength(1);
+    expect(await listAlices()).toHaveLength(1);
+  });
+
+  it('neither ends nor begins in a service whose clock is wrong, even if that has only just jumped', async () => {
+    const { session_id } = must(await stage.create(alice, {}));
+    const owner = { socketId: 's1', agentId: alice.agentId, grantId: 'g', expiresAtMs: 0 };
+    const clock = createTestClock(Date.now());
+    let aheadMs = 0;
+    const presence = await startProcess(
+      { ...clock, isSystem: true, now: () => clock.now() + aheadMs },
+      {
+        settings: { ...stage.context.settings, presenceGraceMs: GRACE_MS },
+        log: { ...stage.context.log, error: () => {} },
+      },
+    );
+    const since = Date.now();
+    await stage.write((transaction) => insertAbsence(transaction, { agent_id: alice.agentId, session_id, since }));
+    aheadMs = HOUR_MS;
+    await goOn([clock], 12);
+    expect(await listAlices()).toMatchObject([{ since }]);
+    await stage.write((transaction) => deleteAbsence(transaction, { agent_id: alice.agentId, session_id, since }));
+    await presence.opened(owner);
+    await presence.closed(owner);
+    expect(await listAlices()).toEqual([]);
+    aheadMs = 0;
+    await until('it begins', async () => {
+      await goOn([clock], 1);
+      return (await listAlices()).length > 0;
+    });
+    const [row] = await listAlices();
+    expect(Math.abs((row?.since ?? 0) - Date.now())).toBeLessThan(GRACE_MS);
   });
 });
