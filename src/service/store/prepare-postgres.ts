@@ -200,13 +200,14 @@ export async function reportProcess(
 }
 
 /**
- * Whether it is this process's turn to do a chore: no other process has claimed it for `everyMs`. `now` null: the
- * database's own time.
+ * Whether it is this process's turn to do a chore: no other process has claimed it for `everyMs`, or only before the clock
+ * was set back. `now` null: the database's own time.
  */
 export async function takeTurn(query: Query, chore: string, everyMs: number, now: number | null): Promise<boolean> {
   const taken = await query.run(
     `INSERT INTO chore (name, taken_at) VALUES ($1, COALESCE($3::bigint, ${NOW}))
-     ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at WHERE chore.taken_at <= excluded.taken_at - $2::bigint`,
+     ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at
+       WHERE chore.taken_at <= excluded.taken_at - $2::bigint OR chore.taken_at > excluded.taken_at`,
     chore,
     Math.floor(everyMs),
     now,

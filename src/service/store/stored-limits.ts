@@ -43,6 +43,17 @@ async function waitForCall(query: Query, budget: CountedBudget, at: number | nul
   return row?.wait ?? 0;
 }
 
+/** Forgets the calls of these budgets that were made after now, and returns their number. */
+function forgetLaterCalls(query: Query, budgets: readonly CountedBudget[], at: number | null): Promise<number> {
+  return query.run(
+    `DELETE FROM rate_call USING json_to_recordset($1::json) AS budget (name text, subject_id text)
+     WHERE rate_call.name = budget.name AND rate_call.subject_id = budget.subject_id
+       AND rate_call.at > COALESCE($2::bigint, FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint)`,
+    JSON.stringify(budgets),
+    at,
+  );
+}
+
 /** How many calls of a budget are in its window now. */
 async function countCalls(
   query: Query,
@@ -79,15 +90,25 @@ const LONGEST_WINDOW_MS = Math.max(...Object.values(LIMIT).map((limit) => limit.
  * unless `now` provides another.
  */
 export function createStoredLimits(query: Query, now: () => number | null = () => null): RateLimits {
+  /** A call that was made after now means that the clock was set back. It must not lock anyone out until it gets there again. */
+  const askAgainIfLong = async (budgets: readonly CountedBudget[], ask: () => Promise<number>): Promise<number> => {
+    const waitMs = await ask();
+    const isLong = waitMs > Math.min(...budgets.map((budget) => budget.window_ms));
+    return isLong && (await forgetLaterCalls(query, budgets, now())) > 0 ? ask() : waitMs;
+  };
   const takeAll = async (budgets: readonly Budget[]): Promise<void> => {
     if (budgets.length === 0) return;
-    const waitMs = await takeCalls(query, budgets.map(toCounted), now());
+    const counted = budgets.map(toCounted);
+    const waitMs = await askAgainIfLong(counted, () => takeCalls(query, counted, now()));
     refuseUntil(waitMs, budgets.length === 1 ? budgets[0]?.name : undefined);
   };
   return {
     take: (name, subjectId) => takeAll([{ name, subjectId }]),
     takeAll,
-    check: async (budget) => refuseUntil(await waitForCall(query, toCounted(budget), now()), budget.name),
+    async check(budget) {
+      const counted = toCounted(budget);
+      refuseUntil(await askAgainIfLong([counted], () => waitForCall(query, counted, now())), budget.name);
+    },
     getUsed: (name, subjectId) => countCalls(query, toCounted({ name, subjectId }), now()),
   };
 }

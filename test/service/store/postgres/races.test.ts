@@ -11,6 +11,7 @@ import { withIdempotency } from '../../../../src/service/messaging/idempotency.j
 import { createLocalBus, createSharedBus } from '../../../../src/service/messaging/shared-bus.js';
 import { openSigningKeys } from '../../../../src/service/oauth/access-tokens.js';
 import { openPostgres } from '../../../../src/service/store/postgres.js';
+import { takeTurn } from '../../../../src/service/store/prepare-postgres.js';
 import { insertSession } from '../../../../src/service/store/sessions.js';
 import { createStoredLimits } from '../../../../src/service/store/stored-limits.js';
 import { RATE_LIMIT } from '../../../../src/wire/limit.js';
@@ -215,6 +216,30 @@ describe('Rate limits', () => {
     expect(taken).toBe(Math.min(RATE_LIMIT.sendMessage.count, RATE_LIMIT.search.count));
     for (let i = taken; i < RATE_LIMIT.sendMessage.count; i += 1) await limits[0]?.take('sendMessage', 's');
     await expect(limits[1]?.take('sendMessage', 's')).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  });
+});
+
+describe('A clock that is set back', () => {
+  const DAY_MS = 24 * 60 * 60_000;
+
+  it('refuses no one for longer than the window of a limit', async () => {
+    let now = Date.now() + DAY_MS;
+    const limits = createStoredLimits(one.aside, () => now);
+    const name = 'search';
+    for (let i = 0; i < RATE_LIMIT[name].count; i += 1) await limits.take(name, 'a');
+    now -= DAY_MS;
+    await limits.check({ name, subjectId: 'a' });
+    for (let i = 0; i < RATE_LIMIT[name].count; i += 1) await limits.take(name, 'a');
+    const late = { code: 'RATE_LIMITED', options: { retryAfterS: RATE_LIMIT[name].window_ms / 1_000 } };
+    await expect(limits.take(name, 'a')).rejects.toMatchObject(late);
+    await expect(limits.check({ name, subjectId: 'a' })).rejects.toMatchObject(late);
+  });
+
+  it('stops no chores', async () => {
+    const now = Date.now();
+    const take = (at: number) => takeTurn(one.aside, 'sweep', 60_000, at);
+    const turns = [await take(now + DAY_MS), await take(now), await take(now), await take(now + 60_000)];
+    expect(turns).toEqual([true, true, false, true]);
   });
 });
 
