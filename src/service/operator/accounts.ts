@@ -34,6 +34,7 @@ import {
   updateTier,
 } from '../store/accounts.js';
 import { AFTER_EVERY_ULID } from '../store/cursor.js';
+import { accountLock } from '../store/lock-names.js';
 import {
   findOperatorAccount,
   type InvitationRow,
@@ -210,6 +211,8 @@ export async function createPasswordLink(context: ServiceContext, username: stri
         'A local account has no password: use asp serve open to sign in as it.',
       );
     if (account.suspended_at !== null) throw suspendedFirst();
+    // Of links that are made at the same time, the last one counts.
+    await transaction.lock([accountLock(account.id)]);
     await deletePasswordLinks(transaction, account.id);
     return addEntryLink(context, transaction, {
       purpose: 'password',

@@ -8,14 +8,14 @@ import { openPostgres } from '../../../../src/service/store/postgres.js';
 import { markSocketsRevoked } from '../../../../src/service/store/processes.js';
 import { deleteShareLinksOfAccount, insertShareLink } from '../../../../src/service/store/share-links.js';
 import { type Actor, callApi, createActor, type Operator, operate } from '../../../support/actors.js';
-import { openBrowser, toCookieHeader } from '../../../support/browser.js';
+import { newPerson, openBrowser, toCookieHeader } from '../../../support/browser.js';
 import { mustGetCode, mustGrant } from '../../../support/grants.js';
 import { type Answer, formBody, request } from '../../../support/http.js';
 import { field } from '../../../support/json.js';
 import { connect, type Tools, tokenFor } from '../../../support/mcp-tools.js';
 import { multipart } from '../../../support/multipart.js';
 import { discover, type Place, redeemCode, refresh, revoke } from '../../../support/oauth.js';
-import { mustFindForm } from '../../../support/person.js';
+import { mustFindForm, signUp } from '../../../support/person.js';
 import { drawPng } from '../../../support/pictures.js';
 import { createSchema } from '../../../support/stores.js';
 import { until } from '../../../support/until.js';
@@ -400,6 +400,20 @@ describe('The dashboard at two services', () => {
     await withDatabase((database) =>
       database.write((transaction) => deleteShareLinksOfAccount(transaction, accountId)),
     );
+  });
+
+  it('leaves one link for a new password if operators make several at both', async () => {
+    const person = newPerson('carol');
+    const browser = openBrowser();
+    await signUp(browser, await browser.open(`${one.webUrl}/dashboard`), person);
+    const operators = [operator, { url: two.operatorUrl, secret: two.operatorSecret }] as const;
+    const path = `/accounts/${person.username}/password-links`;
+    const links = await Promise.all(
+      Array.from({ length: 12 }, (_, index) => operate(operators[index % 2 === 0 ? 0 : 1], 'POST', path)),
+    );
+    const urls = links.map((link) => new URL(String(field(link, 'url'))));
+    const opened = await Promise.all(urls.map(({ pathname, search }) => request(one.webUrl + pathname + search)));
+    expect(opened.map(({ status }) => status).filter((status) => status !== 403)).toEqual([200]);
   });
 
   it('makes no link for a browser that is signed out at the same time', async () => {
