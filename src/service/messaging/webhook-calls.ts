@@ -25,6 +25,7 @@ import {
 } from '../store/webhooks.js';
 import { readNext } from './delivery.js';
 import { envelopeText, toEnvelope } from './events.js';
+import { refuseUrl } from './webhooks.js';
 
 /** How often the service looks for agents with new events. */
 const LOOK_MS = 1_000;
@@ -383,7 +384,11 @@ function createCalls(context: CallsContext, network: OutsideNetwork): Calls {
       body: Buffer.from(body),
       timeoutMs: WEBHOOK_TIMEOUT_MS,
     } as const;
-    const failure = await requestOutside(clock, network, request, readAnswer).catch(describeFault);
+    // It may have been set while the service called any address.
+    const mayCall = settings.webhooks !== 'public' || refuseUrl(context, url) === undefined;
+    const failure = mayCall
+      ? await requestOutside(clock, network, request, readAnswer).catch(describeFault)
+      : NOT_PUBLIC;
     meter.called(failure === undefined ? 'answered' : 'failed');
     if (failure !== undefined) warn(new Error(failure.reason), { host: address.host });
     return failure;
@@ -408,6 +413,12 @@ async function readAnswer(answer: IncomingMessage): Promise<Failure | undefined>
     retryAfterMs: Math.min(RETRY_MAX_MS, readRetryAfterMs(answer)),
   };
 }
+
+const NOT_PUBLIC: Failure = {
+  reason: 'the service calls only https addresses with a host name',
+  isFinal: false,
+  retryAfterMs: 0,
+};
 
 /** One of a few sentences: what exactly went wrong would tell a stranger about the network of the service. */
 function describeFault(error: unknown): Failure {

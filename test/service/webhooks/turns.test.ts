@@ -85,6 +85,24 @@ describe('A turn of a webhook', () => {
     }
   });
 
+  it('does not call an address that was set before the service took only public ones', async () => {
+    const { host, id } = await talk();
+    must(await stage.send(host, id, { content: 'hi' }));
+    const settings = { ...stage.context.settings, webhooks: 'public' } as const;
+    const context = { ...stage.context, clock: systemClock, settings };
+    // Its host is on the public internet, as far as the service can tell.
+    const calls = await startWebhookCalls(context, { isClockRight: true }, ANY_NETWORK);
+    try {
+      await until('the failure', async () => {
+        const [row] = await stage.read((query) => query.all<{ failure: string }>('SELECT failure FROM webhook'));
+        return row?.failure === 'the service calls only https addresses with a host name';
+      });
+    } finally {
+      await calls.stop();
+    }
+    expect(receiver.calls).toEqual([]);
+  });
+
   it('holds few large events at once, because its receiver may be slow', async () => {
     const { behind } = stage.database;
     const { host, id } = await talk();
