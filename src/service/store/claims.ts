@@ -1,3 +1,4 @@
+import { CLAIM_MAX_MS } from '../../wire/limit.js';
 import type { Query, Transaction } from '../core/database.js';
 import { whereSessionExists } from './sessions.js';
 
@@ -10,6 +11,9 @@ export interface NewClaim {
   readonly expiresAt: number;
 }
 
+/** A claim that ends later than this from now is from before the clock was set back; clocks of services differ by less. */
+const LONGEST_CLAIM_MS = 2 * CLAIM_MAX_MS;
+
 /** Gives the session to the worker, and returns how many have claimed it for this event; undefined: another one has it. */
 export async function putClaim(transaction: Transaction, claim: NewClaim, now: number): Promise<number | undefined> {
   const { sessionId, agentId, worker, eventId, expiresAt } = claim;
@@ -21,7 +25,7 @@ export async function putClaim(transaction: Transaction, claim: NewClaim, now: n
          WHEN claim.worker <> excluded.worker THEN claim.attempt + 1
          ELSE claim.attempt END,
        expires_at = excluded.expires_at
-       WHERE claim.worker = excluded.worker OR claim.expires_at <= $6
+       WHERE claim.worker = excluded.worker OR claim.expires_at <= $6 OR claim.expires_at > $7
      RETURNING attempt`,
     sessionId,
     agentId,
@@ -29,6 +33,7 @@ export async function putClaim(transaction: Transaction, claim: NewClaim, now: n
     eventId,
     expiresAt,
     now,
+    now + LONGEST_CLAIM_MS,
   );
   return row?.attempt;
 }

@@ -105,16 +105,21 @@ export async function queueAllWebhooks(transaction: Transaction, now: number, is
 /** An agent for which there may be something to send. */
 export type DueWebhook = Pick<WebhookRow, 'agent_id' | 'account_id'>;
 
+/** A time that is further ahead than this is from before the clock was set back: no try is put off for that long. */
+const AHEAD_MAX_MS = 2 * 60 * 60_000;
+
 /** The next ones after an agent, in order. */
 export function listDueWebhooks(query: Query, afterAgentId: string, now: number, limit: number): Promise<DueWebhook[]> {
   return query.all<DueWebhook>(
     `SELECT webhook.agent_id, webhook.account_id FROM (
-       SELECT agent_id FROM webhook WHERE next_at <= $2 UNION SELECT agent_id FROM webhook_queue) AS due
+       SELECT agent_id FROM webhook WHERE next_at <= $2 UNION SELECT agent_id FROM webhook WHERE next_at > $4
+       UNION SELECT agent_id FROM webhook_queue) AS due
      CROSS JOIN webhook WHERE webhook.agent_id = due.agent_id AND due.agent_id > $1
      ORDER BY due.agent_id LIMIT $3`,
     afterAgentId,
     now,
     limit,
+    now + AHEAD_MAX_MS,
   );
 }
 
@@ -137,27 +142,33 @@ export async function claimWebhook(
   agentId: string,
   { now, until, later }: { readonly now: number; readonly until: number; readonly later: number },
 ): Promise<ClaimedWebhook | undefined> {
+  const tooLate = now + AHEAD_MAX_MS;
   const taken = await transaction.run(
     `UPDATE webhook SET claimed_until = $3, next_at = $3 WHERE agent_id = $1 AND off_at IS NULL
-       AND (claimed_until IS NULL OR claimed_until <= $2) AND (failures = 0 OR next_at <= $2) AND ${IS_ACTIVE}`,
+       AND (claimed_until IS NULL OR claimed_until <= $2 OR claimed_until > $4)
+       AND (failures = 0 OR next_at <= $2 OR next_at > $4) AND ${IS_ACTIVE}`,
     agentId,
     now,
     until,
+    tooLate,
   );
   const row = await transaction.get<WebhookRow & { readonly handle: Handle }>(
     `SELECT webhook.*, agent.handle FROM webhook JOIN agent ON agent.id = webhook.agent_id WHERE webhook.agent_id = $1`,
     agentId,
   );
-  const isElsewhere = taken === 0 && row?.claimed_until != null && row.claimed_until > now;
+  const claimedUntil = row?.claimed_until ?? 0;
+  const isElsewhere = taken === 0 && claimedUntil > now && claimedUntil <= tooLate;
   // The process that has it may have looked at the inbox already, so the queue must remind of it again.
   if (isElsewhere) return undefined;
   await transaction.run('DELETE FROM webhook_queue WHERE agent_id = $1', agentId);
   if (taken > 0 && row !== undefined) return { ...row, claimed_until: until };
   await transaction.run(
-    'UPDATE webhook SET next_at = $3 WHERE agent_id = $1 AND off_at IS NULL AND (next_at IS NULL OR next_at <= $2)',
+    `UPDATE webhook SET next_at = $3
+     WHERE agent_id = $1 AND off_at IS NULL AND (next_at IS NULL OR next_at <= $2 OR next_at > $4)`,
     agentId,
     now,
     later,
+    tooLate,
   );
   return undefined;
 }

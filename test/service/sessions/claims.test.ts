@@ -7,6 +7,7 @@ import { startTestService } from '../../support/service.js';
 import { until } from '../../support/until.js';
 import { must, openStage, type Stage } from './stage.js';
 
+const DAY_MS = 24 * 60 * 60_000;
 const FREE = { is_yours: false, is_done: false, expires_in_ms: 0, attempt: 0 };
 const DONE = { ...FREE, is_done: true };
 
@@ -53,6 +54,13 @@ describe('A claim of a session', () => {
     stage.clock.advance(1);
     expect(await claim('two')).toMatchObject({ is_yours: true, attempt: 2 });
     expect(await claim('one')).toMatchObject({ is_yours: false });
+  });
+
+  it('keeps no worker waiting for a time from before the clock was set back', async () => {
+    await claim('one');
+    stage.clock.advance(-DAY_MS);
+    expect(await claim('two')).toMatchObject({ is_yours: true, expires_in_ms: 15_000, attempt: 2 });
+    expect(await claim('one')).toMatchObject({ is_yours: false, expires_in_ms: 15_000 });
   });
 
   it('is given to exactly one of many workers that ask at the same moment', async () => {

@@ -85,6 +85,26 @@ describe('A turn of a webhook', () => {
     }
   });
 
+  it('does not wait for a time from before the clock was set back', async () => {
+    const { host, id } = await talk();
+    must(await stage.send(host, id, { content: 'hi' }));
+    receiver.answer((reply) => void reply.writeHead(500).end());
+    let aheadMs = 24 * 60 * 60_000;
+    const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
+    const calls = await startWebhookCalls({ ...stage.context, clock }, { isClockRight: true }, ANY_NETWORK);
+    try {
+      await until('it fails', async () => {
+        const [row] = await stage.read((query) => query.all<{ failures: number }>('SELECT failures FROM webhook'));
+        return row?.failures === 1;
+      });
+      receiver.answer();
+      aheadMs = 0;
+      await until('it is called again', async () => countMessages() === 1);
+    } finally {
+      await calls.stop();
+    }
+  });
+
   it('does not call an address that was set before the service took only public ones', async () => {
     const { host, id } = await talk();
     must(await stage.send(host, id, { content: 'hi' }));
