@@ -117,7 +117,7 @@ export interface ClientOptions {
   readonly credential: Credential;
   /** How requests are sent (default: its own transport, without a proxy). */
   readonly transport?: Transport | undefined;
-  /** Attempts after the first (default 4). */
+  /** Attempts after the first (default 4; at most 1 if nothing listens on a port of this machine). */
   readonly retries?: number | undefined;
   /**
    * How long each call may take, including attempts and pauses, in milliseconds. Without it a call has no deadline, but

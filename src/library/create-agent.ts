@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 
 import type { Advice, Handover, Incoming, Produced, RunRecord } from '../agent/answer.js';
-import { type AgentContext, waitForService } from '../agent/persist.js';
+import { type AgentContext, persist, waitForService } from '../agent/persist.js';
 import { lockProgress, openProgress } from '../agent/progress-file.js';
 import { createRelations } from '../agent/relation.js';
 import { createReplyMatcher } from '../agent/reply-matcher.js';
@@ -104,8 +104,8 @@ export interface AgentSession {
   /** The messages among the last `events` events (default: 50), oldest first; some may have arrived after this message. */
   history(events?: number): Promise<IncomingMessage[]>;
   /**
-   * Sends a message before the reply. If the handler is called again, its nth message is not sent again. A sender that
-   * waits for one answer gets the first message.
+   * Sends a message before the reply, and waits for an unavailable service. If the handler is called again, its nth
+   * message is not sent again. A sender that waits for one answer gets the first message.
    */
   send(content: Content): Promise<void>;
 }
@@ -362,7 +362,7 @@ async function respond(
   for (let tries = 1; ; tries += 1) {
     const attempt = await begin();
     try {
-      const call = (signal: AbortSignal) => handler(message, createSession(delivered, attempt, signal));
+      const call = (signal: AbortSignal) => handler(message, createSession(context, delivered, attempt, signal));
       const content = readReply(await callbacks.call('handler', stop, call));
       return { kind: 'printed', exitCode: null, tries, text: content === undefined ? '' : toText(content), content };
     } catch (error) {
@@ -376,7 +376,12 @@ async function respond(
 }
 
 /** The session as one call of the handler sees it. */
-function createSession({ client, me, event, relation }: Delivered, attempt: number, signal: AbortSignal): AgentSession {
+function createSession(
+  context: AgentContext,
+  { client, me, event, relation }: Delivered,
+  attempt: number,
+  signal: AbortSignal,
+): AgentSession {
   setMaxListeners(0, signal);
   const { session_id: sessionId } = event;
   let sent = 0;
@@ -396,13 +401,10 @@ function createSession({ client, me, event, relation }: Delivered, attempt: numb
       sent += 1;
       const name = `send:${event.event_id}:${sent}`;
       const idempotencyKey = stableKey(me, `POST /sessions/${sessionId}/messages`, name);
-      const path = { session_id: sessionId };
-      try {
-        await client.call('sendMessage', { path, body: { content }, idempotencyKey, signal });
-      } catch (error) {
-        // An earlier call of the handler sent something else in its place.
-        if (!(error instanceof RequestError && error.code === 'IDEMPOTENCY_MISMATCH')) throw error;
-      }
+      const input = { path: { session_id: sessionId }, body: { content }, idempotencyKey, signal };
+      const settled = await persist(context, signal, () => client.call('sendMessage', input));
+      // An earlier call of the handler sent something else in its place.
+      if (settled.kind === 'refused' && settled.error.code !== 'IDEMPOTENCY_MISMATCH') throw settled.error;
     },
   };
 }

@@ -439,6 +439,22 @@ describe('an agent of the library', () => {
     expect(texts).toEqual(['re: a', 're: b', 're: c', 're: d']);
   });
 
+  it('waits for the service with what its handler sends before the reply, too', async () => {
+    const results: AnswerResult[] = [];
+    const agent = create({ client: service.client('@me.bot', { retries: 0 }) });
+    agent
+      .onResult((result) => results.push(result))
+      .onMessage(async (_, session) => {
+        await session.send('first');
+        return 'second';
+      });
+    await start(agent);
+    service.inject({ kind: 503, on: 'sendMessage', times: 1 });
+    expect((await boss().ask('@me.bot', 'hello', { keepsSession: true })).text).toBe('first');
+    expect(await service.expectMessage({ from: '@me.bot', matching: 'second' })).toBeDefined();
+    await expect.poll(() => results).toMatchObject([{ outcome: 'replied', tries: 1 }]);
+  });
+
   it('ends a question when the agent is closed, and survives a listener of results that fails', async () => {
     const errors: unknown[] = [];
     const agent = create().onMessage(() => 'yes');
