@@ -37,7 +37,7 @@ describe.skipIf(noChromium !== undefined)(`Finding sessions in a real browser ${
     await row.getByRole('link').focus();
     await other.mustJoin(first);
     await other.mustSend(first, 'Are you there?');
-    await row.getByText('main: Are you there?').waitFor();
+    await row.getByText(`${other.handle}: Are you there?`).waitFor();
     expect(await page.evaluate('document.activeElement.textContent')).toBe('The first');
     const asked = await other.mustCreate({ topic: 'An invitation', invite: [mine.handle] });
     const waiting = page.getByRole('region', { name: 'Waiting for you' });

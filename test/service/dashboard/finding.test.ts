@@ -48,7 +48,7 @@ const talk = async (one: Actor, other: Actor, topic: string): Promise<string> =>
 /** Returns the text of a session's row. */
 const rowOf = async (session: string, query = ''): Promise<string> => {
   const html = bodyOf(await ada.open(`/dashboard/sessions${query}`));
-  const row = html.split('<li class="row').find((one) => one.includes(session)) ?? '';
+  const [row = ''] = (html.split('<li class="row').find((one) => one.includes(session)) ?? '').split('</li>');
   return row.replace(/<[^>]+>/g, ' ').replace(/\s+/g, ' ');
 };
 
@@ -129,26 +129,26 @@ describe('The list of sessions, again', () => {
     expect((await list()).filter((id) => id === shared)).toHaveLength(1);
   });
 
-  it('shows the last message that the account may see, the number of events, and what no one has read', async () => {
+  it('shows the last message that the account may see and who wrote it, the number of events, and what no one has read', async () => {
     const [mine, other] = [
       await createActor(stage.desk.place, stage.operator, 'fifth', { owner: 'ada' }),
       await createActor(stage.desk.place, stage.operator, 'talker'),
     ];
     const session = await talk(other, mine, 'Rows');
     await other.mustSend(session, `the last\n\nmessage ${HOSTILE}`);
-    expect(await rowOf(session)).toContain('main: the last message &lt;script&gt;');
+    expect(await rowOf(session)).toContain(`${other.handle}: the last message &lt;script&gt;`);
     expect(await rowOf(session)).toContain('3 new');
     await ada.open(`/dashboard/sessions/${session}`);
     await other.mustSend(
       session,
       '# Plan\n\n1. Run `make`, *then* **deploy** to [staging](https://example.org)\n\n```js\na * b\n```',
     );
-    expect(await rowOf(session)).toContain('main: Plan Run make, then deploy to staging a * b');
+    expect(await rowOf(session)).toContain(`${other.handle}: Plan Run make, then deploy to staging a * b`);
     await ada.open(`/dashboard/sessions/${session}`);
     expect(await rowOf(session)).not.toContain('new');
     expect(await rowOf(session)).toContain('4 events');
     await other.mustSend(session, [{ type: 'file', url: 'https://example.org/a.pdf', name: 'report.pdf' }]);
-    expect(await rowOf(session)).toMatch(/main: report\.pdf.*1 new 5 events/);
+    expect(await rowOf(session)).toMatch(new RegExp(`${other.handle}: report\\.pdf.*1 new 5 events`));
     await mine.mustLeave(session);
     await other.mustSend(session, 'a secret');
     expect(await rowOf(session)).not.toContain('a secret');

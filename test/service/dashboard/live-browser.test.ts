@@ -751,7 +751,7 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
         'list:',
         'listitem:',
         expect.stringMatching(/^link "<img src=x /),
-        'text: "main: Shall we deploy? @BOB yours @ALICE 3 events ·"',
+        'text: "@BOB: Shall we deploy? @BOB yours @ALICE 3 events ·"',
       ]);
       await page.goto(`${service.webUrl}/dashboard/needs-you`);
       expect(await read('#list')).toEqual([

@@ -1,5 +1,5 @@
 import { formatQuantity } from '../../../kit/format.js';
-import { isHandle, splitHandle, toHandle } from '../../../wire/handle.js';
+import { isHandle, toHandle } from '../../../wire/handle.js';
 import { ID_PREFIX } from '../../../wire/id.js';
 import { textOfMessage } from '../../../wire/message.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -288,7 +288,7 @@ function renderPreview(preview: PreviewRow | undefined): Html | undefined {
   const payload = JSON.parse(preview.payload) as Message & { readonly initial_message?: Message; readonly by: string };
   const message = preview.type === 'session.message' ? payload : payload.initial_message;
   if (message === undefined) return html`Invited by ${payload.by}`;
-  return html`${splitHandle(message.sender).name}: ${strangersText(toPlainText(textOfMessage(message)), PREVIEW_LENGTH)}`;
+  return html`${message.sender}: ${strangersText(toPlainText(textOfMessage(message)), PREVIEW_LENGTH)}`;
 }
 
 export function renderTopic({ topic }: Pick<Session, 'topic'>): Html {
