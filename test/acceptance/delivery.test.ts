@@ -136,6 +136,18 @@ describe('the delivery state of a message', () => {
     expect(late.stderr).toContain(`asp session show ${id} --delivery`);
   });
 
+  it('asp send --wait-for does not succeed if everyone leaves before they have the message', async () => {
+    const id = await openSession();
+    const sending = home.start(['send', id, 'hello', '--wait-for', 'taken', '--timeout', '30s', '-a', 'demo.you']);
+    await sending.until('stderr', /Waiting until the message is taken/);
+    expect((await asAlice('session', 'leave', id)).status).toBe(0);
+    expect((await sending.ended).status).toBe(10);
+    expect(sending.stderr()).toContain('@alice.bot left before the message was taken. Your message was sent.');
+    const alone = await asp('send', id, 'hello', '--wait-for', 'delivered', '--timeout', '10s');
+    expect(alone.status).toBe(10);
+    expect(alone.stderr).toContain('No one else is in the session. Your message was sent.');
+  });
+
   it('an agent may choose not to report what it takes', async () => {
     const id = await openSession();
     expect((await asAlice('agent', 'update', '--hide-taken')).status).toBe(0);

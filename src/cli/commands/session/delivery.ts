@@ -98,8 +98,8 @@ export interface Awaited {
 }
 
 /**
- * Waits until every recipient that has not left has reached the state. @throws CliError `ASP_TIMEOUT`, or an error if
- * that can never happen
+ * Waits until every recipient that has not left has reached the state, and at least one has. @throws CliError
+ * `ASP_TIMEOUT`, or an error if that can never happen
  */
 export async function waitForState(
   context: Context,
@@ -112,8 +112,14 @@ export async function waitForState(
   try {
     for (let polls = 0; ; polls += 1) {
       last = await readDelivery(context, sessionId, sequence, { outcome: { not_applied: 'applied' } });
+      const { recipients } = last;
       const missing = listMissing(last, wanted);
-      if (missing.length === 0) return last;
+      if (missing.length === 0 && recipients.some((one) => hasReached(one, wanted))) return last;
+      if (missing.length === 0) {
+        const left = `${joinHandles(recipients)} left before the message was ${wanted}`;
+        const message = `${recipients.length === 0 ? 'No one else is in the session' : left}. Your message was sent.`;
+        throw new CliError('ASP_PARTIAL', { message, outcome: 'applied', next });
+      }
       const silent = wanted === 'taken' && missing.filter(({ reports_taken: reports }) => !reports);
       if (silent !== false && silent.length === missing.length)
         throw new CliError('ASP_PARTIAL', {
