@@ -653,6 +653,13 @@ describe('A transcript, live', () => {
     expect(field(list(json, 'recipients')[0], 'state')).toBe('stored');
   });
 
+  it('waits for no one who has left', async () => {
+    const session = await openSession('left since');
+    await mine.mustSend(session, 'for you');
+    await other.mustLeave(session);
+    expect((await get(pathOf(session))).text).not.toContain('waiting for');
+  });
+
   it('says at once how far your last message got, although nothing was written to the session', async () => {
     const clock = createTestClock();
     const own = await openStage({ clock });

@@ -507,11 +507,13 @@ const WRITTEN_SINCE_MAX = 50;
 
 const RECEIPT_NAMES_MAX = 3;
 
-/** In one line: who has received a message, and who has neither proved that nor written since. */
+/** In one line: who has received a message, and who has neither proved that, nor written or left since. */
 function renderReceipt({ sequence, recipients }: ReplyOf<'getDelivery'>, writers: ReadonlySet<string>): Html {
+  const isAwaited = ({ handle, status }: (typeof recipients)[number]): boolean =>
+    status !== 'left' && !writers.has(handle);
   const groups = RECEIPT.flatMap(([state, words]) => {
     const handles = recipients
-      .filter((one) => one.state === state && !(state === 'stored' && writers.has(one.handle)))
+      .filter((one) => one.state === state && (state !== 'stored' || isAwaited(one)))
       .map(({ handle }) => handle);
     const more = handles.length - RECEIPT_NAMES_MAX;
     const names = handles.slice(0, RECEIPT_NAMES_MAX).join(', ');
