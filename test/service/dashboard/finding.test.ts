@@ -281,7 +281,7 @@ describe('Search', () => {
     }
   });
 
-  it('cuts an excerpt around the first word, and marks each word', () => {
+  it('cuts an excerpt around the first word, marks each word, and leaves no half of a character', () => {
     const marked = (text: string, ...words: string[]): string => renderExcerpt(text, new Set(words)).markup;
     expect(marked('a b c', 'b')).toBe('<bdi>a <mark>b</mark> c</bdi>');
     const long = `${'x '.repeat(200)}needle ${'y '.repeat(200)}needle`;
@@ -289,6 +289,7 @@ describe('Search', () => {
     expect(cut).toMatch(/^<bdi>…x .*<mark>needle<\/mark> y .*…<\/bdi>$/);
     expect(cut.length).toBeLessThan(320);
     expect(marked('<b>ÉTÉ</b>', 'ete')).toBe('<bdi>&lt;b&gt;<mark>ÉTÉ</mark>&lt;/b&gt;</bdi>');
+    expect(marked(`need ${'😀'.repeat(200)}`, 'need')).toMatch(/^<bdi><mark>need<\/mark> 😀+…<\/bdi>$/u);
     expect(marked('日本語の文', '語')).toBe('<bdi><mark>日本語の文</mark></bdi>');
   });
 });

@@ -157,7 +157,8 @@ export function renderExcerpt(whole: string, terms: ReadonlySet<string>): Html {
     pieces.push(html`${text.slice(at, index)}<mark>${token}</mark>`);
     at = index + token.length;
   }
-  return html`<bdi>${isCut && '…'}${pieces}${text.slice(at, Math.max(at, end))}${text.length > end && '…'}</bdi>`;
+  const rest = text.slice(at, Math.max(at, end)).replace(/[\uD800-\uDBFF]$/, '');
+  return html`<bdi>${isCut && '…'}${pieces}${rest}${text.length > end && '…'}</bdi>`;
 }
 
 interface Refused {
