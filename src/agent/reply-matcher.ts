@@ -23,6 +23,14 @@ export async function isAmongTwo(
   return reply.participants.every((one) => one.status === 'left' || one.handle === me || one.handle === sender);
 }
 
+/** Whether everyone else has left, so that no reply can come. */
+export function isAlone(
+  client: Client,
+  { me, sessionId, signal }: Pick<Asked, 'me' | 'sessionId' | 'signal'>,
+): Promise<boolean> {
+  return isAmongTwo(client, { me, sessionId, sender: me, signal });
+}
+
 /** Whether a message of the session is the reply. Call it with the messages in order. */
 export type IsReply = (message: Message) => Promise<boolean>;
 

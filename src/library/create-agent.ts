@@ -5,7 +5,7 @@ import type { Advice, Handover, Incoming, Produced, RunRecord } from '../agent/a
 import { type AgentContext, persist, waitForService } from '../agent/persist.js';
 import { lockProgress, openProgress } from '../agent/progress-file.js';
 import { createRelations } from '../agent/relation.js';
-import { createReplyMatcher } from '../agent/reply-matcher.js';
+import { createReplyMatcher, isAlone } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
@@ -15,7 +15,7 @@ import { readMs } from '../kit/duration.js';
 import { joinSignals } from '../kit/join-signals.js';
 import { stableKey } from '../kit/random.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
-import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
+import { EVENT_TYPES, type EventType, isEvent, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf, toText } from '../wire/message.js';
@@ -585,13 +585,24 @@ async function waitForAnswer(
       outcome: 'applied',
       sessionId,
     });
+  // The answer counts, whether or not the session can still be ended: the other agent may have done that.
+  const endSession = async (): Promise<void> => {
+    if (!keepsSession) await client.call('endSession', { path: { session_id: sessionId }, signal }).catch(() => {});
+  };
   const sessions = [{ sessionId, after: sequence }];
   for await (const item of client.tail({ sessions, handle: me, sharesStream: true, signal })) {
-    if (item.kind === 'end') throw noAnswer('did not answer: the session ended');
-    if (item.kind !== 'event' || !isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
+    if (item.kind === 'end')
+      throw noAnswer(
+        `did not answer${item.reason === 'left' ? ` before ${me} left the session` : ': the session ended'}`,
+      );
+    if (item.kind !== 'event') continue;
+    if (isEvent(item.event, 'session.left') && (await isAlone(client, { me, sessionId, signal }))) {
+      await endSession();
+      throw noAnswer('left without an answer');
+    }
+    if (!isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
     const message = item.event.payload;
-    // The answer counts, whether or not the session can still be ended: the other agent may have done that.
-    if (!keepsSession) await client.call('endSession', { path: { session_id: sessionId }, signal }).catch(() => {});
+    await endSession();
     if (isFailureNotice(message)) throw noAnswer('could not process the message');
     return { text: withText(message).text, message, sessionId };
   }

@@ -528,6 +528,17 @@ describe('waiting', () => {
     expect(error).toMatchObject({ outcome: 'applied', retryable: false, session_id: id });
     expect(error.message).toBe(`${id}: the session ended without a reply. Your message was sent.`);
   });
+
+  it('for a reply in a session that everyone else leaves reports this, and that the message was sent', async () => {
+    const id = await session('joined');
+    const asking = asAlice(['send', id, 'hi', '--wait', '--json']);
+    setTimeout(() => void bob.mustLeave(id), 500);
+    const ran = await asking;
+    expect(ran.code).toBe(3);
+    const error = errorIn(ran);
+    expect(error).toMatchObject({ outcome: 'applied', retryable: false, session_id: id });
+    expect(error.message).toBe(`${id}: everyone else left without a reply. Your message was sent.`);
+  });
 });
 
 describe('The second of two changes', () => {

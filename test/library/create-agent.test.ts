@@ -518,6 +518,40 @@ describe('an agent of the library', () => {
     await asked;
   });
 
+  it('ends a question at once if the other agent leaves, and names the agent that left', async () => {
+    const bot = service.client('@me.bot');
+    const asked = async (text: string, leave: (path: { session_id: string }) => Promise<unknown>): Promise<unknown> => {
+      const asking = boss().ask('@me.bot', text, { timeout: '20s' });
+      const caught = asking.catch((error: unknown) => error);
+      const { session_id } = await service.expectMessage({ matching: text });
+      await leave({ session_id });
+      return caught;
+    };
+    const left = await asked('one', async (path) => {
+      await bot.call('joinSession', { path });
+      await bot.call('leaveSession', { path });
+    });
+    expect(left).toMatchObject({ code: 'ASP_NO_ANSWER', message: expect.stringMatching(/^@me\.bot left without an/) });
+    const path = { session_id: (left as RequestError).sessionId ?? '' };
+    expect((await service.client('@me.boss').call('getSession', { path })).reply.state).toBe('ended');
+    const removed = await asked('two', () => bot.call('blockAgent', { body: { handle: '@me.boss' } }));
+    const before = expect.stringMatching(/^@me\.bot did not answer before @me\.boss left the session/);
+    expect(removed).toMatchObject({ code: 'ASP_NO_ANSWER', message: before });
+  });
+
+  it('keeps waiting if the other agent leaves, but another one that it brought in answers', async () => {
+    const [bot, one] = [service.client('@me.bot'), service.client('@other.one')];
+    const asking = boss().ask('@me.bot', 'one', { timeout: '20s' });
+    const { session_id, id } = await service.expectMessage({ matching: 'one' });
+    const path = { session_id };
+    await bot.call('joinSession', { path });
+    await bot.call('inviteToSession', { path, body: { invite: ['@other.one'] } });
+    await bot.call('leaveSession', { path });
+    await one.call('joinSession', { path });
+    await one.call('sendMessage', { path, body: { content: 'for bot', metadata: { in_reply_to: id } } });
+    expect((await asking).text).toBe('for bot');
+  });
+
   it('says that the caller canceled a question, and where it is', async () => {
     const asker = boss();
     const stop = new AbortController();

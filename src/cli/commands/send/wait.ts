@@ -1,7 +1,7 @@
 import { abortAfter } from '../../../kit/clock.js';
 import { quoteArgs } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
-import { isMessageEvent } from '../../../wire/event.js';
+import { isEvent, isMessageEvent } from '../../../wire/event.js';
 import { findChoice, isFailureNotice } from '../../../wire/message.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -158,7 +158,7 @@ async function findReply(
   const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
   const isStrict = question?.isStrict === true;
   const [me, client] = [await context.actingHandle(), await context.client()];
-  const [{ createReplyMatcher }, { createOutageNotes }] = await Promise.all([
+  const [{ createReplyMatcher, isAlone }, { createOutageNotes }] = await Promise.all([
     import('../../../agent/reply-matcher.js'),
     import('../../../agent/persist.js'),
   ]);
@@ -168,10 +168,13 @@ async function findReply(
   // Reads the message again, to get its id or the service's time.
   const after = message_id === null || isStrict ? Math.max(0, sequence - 1) : sequence;
   let lastAt: number | undefined;
-  for await (const item of client.tail({ sessions: [{ sessionId, after }], signal })) {
+  for await (const item of client.tail({ sessions: [{ sessionId, after }], handle: me, signal })) {
     await noteOutage(item);
-    if (item.kind === 'end') throw await endedBeforeReply(sessionId);
-    if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
+    if (item.kind === 'end')
+      throw await (item.reason === 'left' ? leftBeforeReply(sessionId) : endedBeforeReply(sessionId));
+    if (item.kind !== 'event') continue;
+    if (isEvent(item.event, 'session.left') && (await isAlone(client, asked))) throw await everyoneLeft(sessionId);
+    if (!isMessageEvent(item.event)) continue;
     const reply = item.event.payload;
     if (reply.sender === me) lastAt ??= reply.created_at + (question?.waitMs ?? 0);
     const isLate = lastAt === undefined || reply.created_at > lastAt;
@@ -182,13 +185,17 @@ async function findReply(
   return undefined;
 }
 
+const noReply = (sessionId: string, what: string, why: string): Promise<Error> =>
+  notFound(`${sessionId}: ${what}.`, why, ['asp', 'session', 'show', sessionId], { outcomeText: SENT_TEXT });
+
 const endedBeforeReply = (sessionId: string): Promise<Error> =>
-  notFound(
-    `${sessionId}: the session ended without a reply.`,
-    'no reply can come unless someone reopens the session.',
-    ['asp', 'session', 'show', sessionId],
-    { outcomeText: SENT_TEXT },
-  );
+  noReply(sessionId, 'the session ended without a reply', 'no reply can come unless someone reopens the session.');
+
+const everyoneLeft = (sessionId: string): Promise<Error> =>
+  noReply(sessionId, 'everyone else left without a reply', 'no reply can come unless someone is invited again.');
+
+const leftBeforeReply = (sessionId: string): Promise<Error> =>
+  noReply(sessionId, 'this agent left the session before a reply came', 'only joined agents get messages.');
 
 /** Someone who is asked to choose may say something else first; the person who asked sees it. */
 async function isAnswer(context: Context, { choices }: Question, reply: Message, isFenced: boolean): Promise<boolean> {
