@@ -23,12 +23,18 @@ export async function isAmongTwo(
   return reply.participants.every((one) => one.status === 'left' || one.handle === me || one.handle === sender);
 }
 
-/** Whether everyone else has left, so that no reply can come. */
-export function isAlone(
+/**
+ * Whether no reply can come: everyone else has left, and nothing has happened since the event that was read last. A reader
+ * that is behind sees one agent leave, while another one has answered since and left, too.
+ */
+export async function isOver(
   client: Client,
-  { me, sessionId, signal }: Pick<Asked, 'me' | 'sessionId' | 'signal'>,
+  { me, sessionId, sequence, signal }: Pick<Asked, 'me' | 'sessionId' | 'signal'> & { readonly sequence: number },
 ): Promise<boolean> {
-  return isAmongTwo(client, { me, sessionId, sender: me, signal });
+  if (!(await isAmongTwo(client, { me, sessionId, sender: me, signal }))) return false;
+  const query = { after_sequence: sequence, limit: 1 };
+  const { reply } = await client.call('replayEvents', { path: { session_id: sessionId }, query, signal });
+  return reply.events.length === 0;
 }
 
 /** Whether a message of the session is the reply. Call it with the messages in order. */

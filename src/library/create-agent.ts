@@ -5,7 +5,7 @@ import type { Advice, Handover, Incoming, Produced, RunRecord } from '../agent/a
 import { type AgentContext, persist, waitForService } from '../agent/persist.js';
 import { lockProgress, openProgress } from '../agent/progress-file.js';
 import { createRelations } from '../agent/relation.js';
-import { createReplyMatcher, isAlone } from '../agent/reply-matcher.js';
+import { createReplyMatcher, isOver } from '../agent/reply-matcher.js';
 import { type AnswerAll, type Stops, serveAgent } from '../agent/serve-agent.js';
 import { serviceTime } from '../agent/start-points.js';
 import { type Client, RequestError } from '../client/client.js';
@@ -15,7 +15,7 @@ import { readMs } from '../kit/duration.js';
 import { joinSignals } from '../kit/join-signals.js';
 import { stableKey } from '../kit/random.js';
 import { requireKnownOptions, suggest } from '../kit/suggest.js';
-import { EVENT_TYPES, type EventType, isEvent, isMessageEvent } from '../wire/event.js';
+import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
 import { AWAITS_REPLY, isFailureNotice, textPartsOf, toText } from '../wire/message.js';
@@ -596,7 +596,8 @@ async function waitForAnswer(
         `did not answer${item.reason === 'left' ? ` before ${me} left the session` : ': the session ended'}`,
       );
     if (item.kind !== 'event') continue;
-    if (isEvent(item.event, 'session.left') && (await isAlone(client, { me, sessionId, signal }))) {
+    const { type, sequence: read } = item.event;
+    if (type === 'session.left' && (await isOver(client, { me, sessionId, sequence: read, signal }))) {
       await endSession();
       throw noAnswer('left without an answer');
     }

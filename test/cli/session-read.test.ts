@@ -220,6 +220,24 @@ describe('a session that is read', () => {
     expect((await stage.as(alice, `session wait ${session} --for ended --timeout 300ms`)).code).toBe(8);
   });
 
+  it('wait: a reply is found although everyone else has left since, and without one the wait ends', async () => {
+    const { alice, bob } = stage;
+    const carol = await stage.service.createAgent('carol');
+    const id = await alice.mustCreate({ invite: [bob.handle, carol.handle] });
+    for (const one of [bob, carol]) await one.mustJoin(id);
+    const { sequence } = await alice.mustSend(id, 'anyone?');
+    await bob.mustLeave(id);
+    await carol.mustSend(id, 'me, and goodbye');
+    await carol.mustLeave(id);
+    const found = await stage.as(alice, `session wait ${id} --for reply --after ${sequence} --timeout 20s`);
+    expect(found).toMatchObject({ code: 0, out: 'me, and goodbye\n' });
+    const { sequence: unheard } = await alice.mustSend(id, 'still there?');
+    const never = await stage.as(alice, `session wait ${id} --for reply --after ${unheard} --timeout 20s`);
+    expect(never).toMatchObject({ code: 3, err: expect.stringContaining('can no longer happen') });
+    const asked = await stage.as(alice, `send ${id} hello? --wait --timeout 20s --json`);
+    expect(asked).toMatchObject({ code: 3, err: expect.stringContaining('everyone else left without a reply') });
+  });
+
   it('wait: ended succeeds even if the session had already ended', async () => {
     const { alice } = stage;
     const waiting = stage.as(alice, `session wait ${session} --for ended --timeout 20s --json`);

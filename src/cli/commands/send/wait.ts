@@ -1,7 +1,7 @@
 import { abortAfter } from '../../../kit/clock.js';
 import { quoteArgs } from '../../../kit/format.js';
 import { sanitize } from '../../../kit/sanitize.js';
-import { isEvent, isMessageEvent } from '../../../wire/event.js';
+import { isMessageEvent } from '../../../wire/event.js';
 import { findChoice, isFailureNotice } from '../../../wire/message.js';
 import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
 import type { Message } from '../../../wire/schemas/message.js';
@@ -153,12 +153,12 @@ async function findReply(
   heard: Heard,
 ): Promise<Message | undefined> {
   const { signal } = context;
-  const { session_id: sessionId, message_id } = sent;
+  const { session_id: sessionId, message_id, created_session: isNew } = sent;
   const sequence = sent.sequence ?? 0;
-  const handle = sent.created_session && sent.invited?.length === 1 ? sent.invited[0] : undefined;
+  const handle = isNew && sent.invited?.length === 1 ? sent.invited[0] : undefined;
   const isStrict = question?.isStrict === true;
   const [me, client] = [await context.actingHandle(), await context.client()];
-  const [{ createReplyMatcher, isAlone }, { createOutageNotes }] = await Promise.all([
+  const [{ createReplyMatcher, isOver }, { createOutageNotes }] = await Promise.all([
     import('../../../agent/reply-matcher.js'),
     import('../../../agent/persist.js'),
   ]);
@@ -167,14 +167,17 @@ async function findReply(
   const noteOutage = createOutageNotes(context);
   // Reads the message again, to get its id or the service's time.
   const after = message_id === null || isStrict ? Math.max(0, sequence - 1) : sequence;
+  let read = after;
   let lastAt: number | undefined;
   for await (const item of client.tail({ sessions: [{ sessionId, after }], handle: me, signal })) {
     await noteOutage(item);
     if (item.kind === 'end')
       throw await (item.reason === 'left' ? leftBeforeReply(sessionId) : endedBeforeReply(sessionId));
-    if (item.kind !== 'event') continue;
-    if (isEvent(item.event, 'session.left') && (await isAlone(client, asked))) throw await everyoneLeft(sessionId);
-    if (!isMessageEvent(item.event)) continue;
+    if (item.kind === 'event') read = item.event.sequence;
+    const mayBeOver = item.kind === 'event' ? item.event.type === 'session.left' : item.kind === 'ready' && !isNew;
+    if (mayBeOver && (await isOver(client, { me, sessionId, sequence: read, signal })))
+      throw await everyoneLeft(sessionId);
+    if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
     const reply = item.event.payload;
     if (reply.sender === me) lastAt ??= reply.created_at + (question?.waitMs ?? 0);
     const isLate = lastAt === undefined || reply.created_at > lastAt;

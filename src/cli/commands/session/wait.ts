@@ -1,5 +1,5 @@
 import { createOutageNotes } from '../../../agent/persist.js';
-import { createReplyMatcher, type IsReply } from '../../../agent/reply-matcher.js';
+import { createReplyMatcher, type IsReply, isOver } from '../../../agent/reply-matcher.js';
 import type { Client } from '../../../client/client.js';
 import { suggest } from '../../../kit/suggest.js';
 import { isMessageEvent } from '../../../wire/event.js';
@@ -85,7 +85,7 @@ async function wait(context: Context, options: WaitOptions): Promise<Met> {
   if (!context.signal.aborted)
     throw await notFound(
       `${sessionId}: the event can no longer happen.`,
-      'the session ended, or this agent left it.',
+      'the session ended, this agent left it, or everyone else did.',
       next,
     );
   throw new CliError('ASP_TIMEOUT', {
@@ -116,6 +116,7 @@ async function follow(
   const start = from === undefined ? { sessionId, last: 0 } : { sessionId, after: from };
   const isReply = createReplyMatcher(client, { me, sessionId, sequence: after, messageId, signal });
   const noteOutage = createOutageNotes(context);
+  let read = from;
   for await (const item of client.tail({ sessions: [start], handle: me, signal })) {
     await noteOutage(item);
     const { event } = item.kind === 'event' ? item : { event: undefined };
@@ -123,6 +124,10 @@ async function follow(
       const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
       if (isMetBySession(condition, reply, me)) return { event };
     } else if (event !== undefined && (await isMetByEvent(condition, event, me, isReply))) return { event };
+    read = event?.sequence ?? read;
+    const mayBeOver = kind === 'reply' && (item.kind === 'ready' || event?.type === 'session.left');
+    if (mayBeOver && read !== undefined && (await isOver(client, { me, sessionId, sequence: read, signal })))
+      return undefined;
     if (item.kind !== 'ready' && item.kind !== 'end') continue;
     const { reply } = await client.call('getSession', { path: { session_id: sessionId }, signal });
     if (isMetBySession(condition, reply, me)) return { event: null };
