@@ -18,7 +18,18 @@ import { requireKnownOptions, suggest } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
-import { AWAITS_REPLY, isFailureNotice, textPartsOf, toText } from '../wire/message.js';
+import {
+  AWAITS_REPLY,
+  CHOICE_MAX_LENGTH,
+  CHOICES,
+  CHOICES_MAX,
+  CHOICES_MIN,
+  findChoice,
+  isFailureNotice,
+  listChoices,
+  textPartsOf,
+  toText,
+} from '../wire/message.js';
 import type { Relation } from '../wire/relation.js';
 import type { AnswerOf } from '../wire/schemas/endpoint.js';
 import type { EventEnvelope, TypedEvent } from '../wire/schemas/event.js';
@@ -126,6 +137,11 @@ export type AnswerResult = Pick<
 export interface AskOptions {
   /** How long to wait for the answer (default: `1m`). */
   readonly timeout?: Duration | undefined;
+  /**
+   * The possible answers: 2 to 10 different texts of 1 to 80 characters. Only one of them counts as the answer, in upper or
+   * lower case. The dashboard shows them as buttons, so a person can answer from a phone.
+   */
+  readonly choices?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Leave the session open after the answer, to continue there (default: false). */
   readonly keepsSession?: boolean | undefined;
@@ -136,6 +152,8 @@ export interface AskOptions {
 /** The answer to a question. */
 export interface Answer {
   readonly text: string;
+  /** The choice that it is, as the question named it; undefined without choices. */
+  readonly choice: string | undefined;
   readonly message: Message;
   readonly sessionId: string;
 }
@@ -274,6 +292,7 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
       requireKnownOptions('ask', options, ASK_OPTIONS);
       const [to = ''] = readHandles('ask', [String(handle)]);
       requireQuestion(content);
+      requireChoices(options.choices);
       const found = await who();
       const [client, me] = [await found.client(), await found.handle()];
       const { signal, release } = joinSignals(options.signal, life.signal);
@@ -510,7 +529,7 @@ const ENDS: readonly string[] = ['ASP_ABORTED', 'ASP_TIMEOUT'];
 async function askAgent(
   parties: Parties,
   content: Content,
-  { timeout = '1m', signal, keepsSession = false, once }: AskOptions,
+  { timeout = '1m', choices = [], signal, keepsSession = false, once }: AskOptions,
 ): Promise<Answer> {
   const { me, to } = parties;
   if (to === me) throw new TypeError(`${to} is the agent itself, so no one else would get the question.`);
@@ -530,9 +549,9 @@ async function askAgent(
     return tooLate();
   };
   const work = async (until: AbortSignal): Promise<Answer> => {
-    const asked = await sendQuestion(parties, content, once, until);
+    const asked = await sendQuestion(parties, content, { choices, once }, until);
     sessionId = asked.session_id;
-    return waitForAnswer(parties, asked, keepsSession, until);
+    return waitForAnswer(parties, asked, { choices, keepsSession }, until);
   };
   try {
     return await abortAfter(systemClock, timeoutMs, late, work, signal);
@@ -551,12 +570,13 @@ async function askAgent(
 async function sendQuestion(
   { client, me, to }: Parties,
   content: Content,
-  once: string | undefined,
+  { choices, once }: { readonly choices: readonly string[]; readonly once: string | undefined },
   signal: AbortSignal,
 ): Promise<AnswerOf<'createSession'>> {
+  const metadata = { [AWAITS_REPLY]: true, ...(choices.length > 0 && { [CHOICES]: [...choices] }) };
   try {
     const { reply } = await client.call('createSession', {
-      body: { invite: [to], initial_message: { content, metadata: { [AWAITS_REPLY]: true } } },
+      body: { invite: [to], initial_message: { content, metadata } },
       idempotencyKey: once === undefined ? undefined : stableKey(me, 'POST /sessions', once),
       signal,
     });
@@ -571,7 +591,7 @@ async function sendQuestion(
 async function waitForAnswer(
   { client, me, to }: Parties,
   asked: AnswerOf<'createSession'>,
-  keepsSession: boolean,
+  { choices, keepsSession }: { readonly choices: readonly string[]; readonly keepsSession: boolean },
   signal: AbortSignal,
 ): Promise<Answer> {
   const { session_id: sessionId, message_id } = asked;
@@ -603,9 +623,14 @@ async function waitForAnswer(
     }
     if (!isMessageEvent(item.event) || !(await isReply(item.event.payload))) continue;
     const message = item.event.payload;
+    const { text } = withText(message);
+    const choice = findChoice(choices, text);
+    const isFailure = isFailureNotice(message);
+    // Someone who is asked to choose may say something else first.
+    if (choices.length > 0 && choice === undefined && !isFailure) continue;
     await endSession();
-    if (isFailureNotice(message)) throw noAnswer('could not process the message');
-    return { text: withText(message).text, message, sessionId };
+    if (isFailure) throw noAnswer('could not process the message');
+    return { text, choice, message, sessionId };
   }
   signal.throwIfAborted();
   const message = `The client was closed before ${to} answered (${sessionId}).`;
@@ -626,6 +651,13 @@ function readCount(name: string, count: number, min: number): number {
   throw new TypeError(`${name} ${count} is not a whole number of at least ${min}.`);
 }
 
+function requireChoices(choices: readonly string[] | undefined): void {
+  if (choices === undefined || listChoices({ metadata: { [CHOICES]: choices } }).length > 0) return;
+  throw new TypeError(
+    `choices takes ${CHOICES_MIN} to ${CHOICES_MAX} different texts of 1 to ${CHOICE_MAX_LENGTH} visible characters.`,
+  );
+}
+
 /** JavaScript programs can pass anything. */
 function requireQuestion(content: Content | null | undefined): void {
   const isEmpty = typeof content === 'string' ? content.trim() === '' : (content?.length ?? 0) === 0;
@@ -639,7 +671,7 @@ function readHandles(name: string, handles: readonly string[]): readonly string[
 }
 
 const ASK_OPTIONS: Record<keyof Required<AskOptions>, true> = {
-  ...{ timeout: true, signal: true, keepsSession: true, once: true },
+  ...{ timeout: true, choices: true, signal: true, keepsSession: true, once: true },
 };
 const AGENT_OPTIONS: Record<keyof Required<CreateAgentOptions>, true> = {
   ...{ handle: true, profile: true, client: true, from: true, joins: true, shared: true, ends: true },

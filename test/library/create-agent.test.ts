@@ -518,6 +518,23 @@ describe('an agent of the library', () => {
     await asked;
   });
 
+  it('offers choices, and only one of them is the answer', async () => {
+    const bot = service.client('@me.bot');
+    const asking = boss().ask('@me.bot', 'deploy?', { choices: ['Yes', 'No'], timeout: '20s' });
+    const { session_id, id, metadata } = await service.expectMessage({ matching: 'deploy?' });
+    expect(metadata).toMatchObject({ choices: ['Yes', 'No'], awaits_reply: true });
+    const path = { session_id };
+    await bot.call('joinSession', { path });
+    for (const content of ['Which version?', 'no'])
+      await bot.call('sendMessage', { path, body: { content, metadata: { in_reply_to: id } } });
+    expect(await asking).toMatchObject({ text: 'no', choice: 'No' });
+    const one = boss();
+    for (const choices of [['only'], ['a', 'A'], ['', 'b'], 'yes,no', [1, 2]])
+      await expect(one.ask('@me.bot', 'x', { choices: choices as string[] })).rejects.toThrow(
+        'choices takes 2 to 10 different texts of 1 to 80 visible characters.',
+      );
+  });
+
   it('ends a question at once if the other agent leaves, and names the agent that left', async () => {
     const bot = service.client('@me.bot');
     const asked = async (text: string, leave: (path: { session_id: string }) => Promise<unknown>): Promise<unknown> => {
