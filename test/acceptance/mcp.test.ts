@@ -455,14 +455,19 @@ describe('asp mcp › an agent as tools of a language model', () => {
     const [uploaded] = (await call('attachment_upload', { path: 'note.txt' })).value.items;
     const show = { tool: 'session_show', arguments: { session_id } };
     const other = 'sess_01M7Y9G2R8BA6EEBGWJC9J4TKX';
-    const open = (await call('session_create')).value.session_id;
+    const open = (await call('session_create', { invite: ['@alice.bot'] })).value.session_id;
+    const empty = (await call('session_create')).value.session_id;
     for (const [name, given, code, advice] of [
       ['send', { to: '@alice.bot' }, 'ASP_USAGE', { hint: 'set text, data or attachments.' }],
       ['send', { to: session_id, text: 'x', topic: 'y' }, 'ASP_USAGE', { hint: expect.stringMatching(/topic/) }],
       ['send', { to: session_id, text: 'x' }, 'NOT_FOUND', { next: show }],
       [
         ...(['send', { to: open, text: 'x', wait_s: 0.3 }, 'ASP_TIMEOUT'] as const),
-        { outcome: 'applied', next: { tool: 'wait', arguments: { session_id: open, after: 1 } } },
+        { outcome: 'applied', next: { tool: 'wait', arguments: { session_id: open, after: 2 } } },
+      ],
+      [
+        ...(['send', { to: empty, text: 'x', wait_s: 30 }, 'NOT_FOUND'] as const),
+        { outcome: 'applied', next: { tool: 'session_show', arguments: { session_id: empty } } },
       ],
       ['wait', { session_id: open, timeout_s: 0.3 }, 'ASP_TIMEOUT', { hint: expect.stringMatching(/call wait again/) }],
       ['wait', { session_id: open, for: 'rain' }, 'ASP_USAGE', { hint: expect.stringMatching(/reply:<message id>/) }],

@@ -176,7 +176,7 @@ async function findReply(
     if (item.kind === 'event') read = item.event.sequence;
     const mayBeOver = item.kind === 'event' ? item.event.type === 'session.left' : item.kind === 'ready' && !isNew;
     if (mayBeOver && (await isOver(client, { me, sessionId, sequence: read, signal })))
-      throw await everyoneLeft(sessionId);
+      throw await (item.kind === 'event' ? everyoneLeft(sessionId) : noOneElse(sessionId));
     if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
     const reply = item.event.payload;
     if (reply.sender === me) lastAt ??= reply.created_at + (question?.waitMs ?? 0);
@@ -189,13 +189,19 @@ async function findReply(
 }
 
 const noReply = (sessionId: string, what: string, why: string): Promise<Error> =>
-  notFound(`${sessionId}: ${what}.`, why, ['asp', 'session', 'show', sessionId], { outcomeText: SENT_TEXT });
+  notFound(`${sessionId}: ${what}.`, why, ['asp', 'session', 'show', sessionId], {
+    outcome: { not_applied: 'applied' },
+    outcomeText: SENT_TEXT,
+  });
 
 const endedBeforeReply = (sessionId: string): Promise<Error> =>
   noReply(sessionId, 'the session ended without a reply', 'no reply can come unless someone reopens the session.');
 
 const everyoneLeft = (sessionId: string): Promise<Error> =>
   noReply(sessionId, 'everyone else left without a reply', 'no reply can come unless someone is invited again.');
+
+const noOneElse = (sessionId: string): Promise<Error> =>
+  noReply(sessionId, 'no one else is in the session', 'no reply can come unless someone is invited.');
 
 const leftBeforeReply = (sessionId: string): Promise<Error> =>
   noReply(sessionId, 'this agent left the session before a reply came', 'only joined agents get messages.');
