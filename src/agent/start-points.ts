@@ -1,4 +1,4 @@
-import type { Client } from '../client/client.js';
+import { type Client, RequestError } from '../client/client.js';
 import { LIST_LIMIT_MAX } from '../wire/limit.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
 import type { Session } from '../wire/schemas/session.js';
@@ -34,18 +34,19 @@ export async function findStartPoints(
   const cursors: Record<string, Cursor> = {};
   const invitations: string[] = [];
   let epoch: Promise<string | undefined> | undefined;
+  /** A session in which nothing has happened since is not read. */
+  const startOf = async ({ id, last_activity_at: changedAt, last_sequence: last }: Session): Promise<Cursor> => {
+    if (last === undefined || changedAt === undefined || changedAt >= sinceMs) return { after: 0 };
+    epoch ??= findEpoch(client, id, last, signal);
+    return { after: last, epoch: await epoch };
+  };
   for await (const { sessions: page } of listPages(client, 'active', signal))
     for (const session of page) {
-      const { id, last_activity_at: changedAt, last_sequence: last } = session;
+      const { id } = session;
       const isWaiting = isInvited(session, me);
       if (isWaiting) invitations.push(id);
-      const isOld = last !== undefined && changedAt !== undefined && changedAt < sinceMs;
-      if (isOld && !known.has(id)) {
-        epoch ??= findEpoch(client, id, last, signal);
-        cursors[id] = { after: last, epoch: await epoch };
-      }
       // After an invitation that was read but not accepted, only the invitation itself appears again.
-      else cursors[id] = isWaiting ? { after: 0 } : (known.get(id) ?? { after: 0 });
+      cursors[id] = isWaiting ? { after: 0 } : (known.get(id) ?? (await startOf(session)));
     }
   for await (const { sessions: page } of listPages(client, 'ended', signal)) {
     const recent = page.filter(({ ended_at: endedAt }) => (endedAt ?? sinceMs) >= sinceMs);
@@ -62,7 +63,7 @@ export async function findStartPoints(
   };
 }
 
-/** The epoch of the service's data; the list of sessions does not say. */
+/** The epoch of the service's data, which the list of sessions does not say; undefined also if this session is gone. */
 async function findEpoch(
   client: Client,
   sessionId: string,
@@ -70,8 +71,13 @@ async function findEpoch(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const query = { after_sequence: after, limit: 1 };
-  const { reply } = await client.call('replayEvents', { path: { session_id: sessionId }, query, signal });
-  return reply.epoch;
+  try {
+    const { reply } = await client.call('replayEvents', { path: { session_id: sessionId }, query, signal });
+    return reply.epoch;
+  } catch (error) {
+    if (error instanceof RequestError && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
 }
 
 /** The sessions of an agent in one state, most recently changed first. */

@@ -272,13 +272,14 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   } catch (error) {
     const { clock = systemClock, log = SILENT } = options;
     await within(clock, LEAVE_MS, leave(log, undo.reverse()), () => {});
-    throw isOutage(error) ? explainOutage(error) : error;
+    throw isOutage(error) ? explainOutage(error, options.databaseUrl !== undefined) : error;
   }
 }
 
 /** The database could be opened, and then did not take the first writes of this service. */
-function explainOutage(error: OperatorError): OperatorError {
-  if (error.code !== 'COMMIT_UNKNOWN') return new OperatorError('DATABASE_NOT_USABLE', error.message, error);
+function explainOutage(error: OperatorError, isPostgres: boolean): OperatorError {
+  if (error.code !== 'COMMIT_UNKNOWN' || !isPostgres)
+    return new OperatorError('DATABASE_NOT_USABLE', error.message, error);
   return new OperatorError(
     'DATABASE_NOT_USABLE',
     'The database does not confirm writes. Is it waiting for a standby that is down (synchronous_standby_names)?',

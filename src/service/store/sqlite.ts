@@ -430,7 +430,7 @@ export async function openSqlite(
  * that is over it, or a folder that was deleted by mistake. SQLite creates the log before the first write.
  */
 function watchPlace(path: string): () => Error | undefined {
-  const places = new Map<string, string>();
+  const places = new Map([[path, fileAt(path)]]);
   const findFault = (file: string): Error | undefined => {
     const [found, expected] = [fileAt(file), places.get(file)];
     if (found === expected) return undefined;

@@ -173,6 +173,13 @@ describe('data directory', () => {
     await database.close();
   });
 
+  it('takes no write if its file disappears before the first one', async () => {
+    const database = await openSqlite({ directory });
+    rmSync(join(directory, 'asp.sqlite'));
+    await expect(put(database, 'lost')).rejects.toThrow('is gone');
+    await database.close();
+  });
+
   it('takes no write while its log is not in its place, and loses none that it took', async () => {
     const database = await openSqlite({ directory });
     await addNotes(database);
