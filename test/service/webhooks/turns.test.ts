@@ -35,6 +35,20 @@ async function talk(): Promise<{ readonly host: AgentActor; readonly id: string 
 
 const countMessages = (): number => receiver.textsAt('/hook').length;
 
+/** Runs `work` while a service calls webhooks. */
+async function withCalls(
+  context: Parameters<typeof startWebhookCalls>[0],
+  work: () => Promise<void>,
+  own = { isClockRight: true },
+): Promise<void> {
+  const calls = await startWebhookCalls(context, own, ANY_NETWORK);
+  try {
+    await work();
+  } finally {
+    await calls.stop();
+  }
+}
+
 describe('A turn of a webhook', () => {
   it('proves nothing if a failover came before the answer, and the event comes again', async () => {
     let epoch = stage.database.epoch();
@@ -61,28 +75,23 @@ describe('A turn of a webhook', () => {
         },
       },
     };
-    const calls = await startWebhookCalls(context, { isClockRight: true }, ANY_NETWORK);
-    try {
+    await withCalls(context, async () => {
       await until('it comes again', async () => countMessages() === 2);
       await until('it is proved', async () => proved.includes(sequence));
-    } finally {
-      await calls.stop();
-    }
+    });
   });
 
   it('does not begin while the clock of the service is wrong', async () => {
     const { host, id } = await talk();
     must(await stage.send(host, id, { content: 'hi' }));
     const own = { isClockRight: false };
-    const calls = await startWebhookCalls({ ...stage.context, clock: systemClock }, own, ANY_NETWORK);
-    try {
+    const work = async (): Promise<void> => {
       await pause(2_500);
       expect(receiver.calls).toEqual([]);
       own.isClockRight = true;
       await until('it is called', async () => countMessages() === 1);
-    } finally {
-      await calls.stop();
-    }
+    };
+    await withCalls({ ...stage.context, clock: systemClock }, work, own);
   });
 
   it('does not wait for a time from before the clock was set back', async () => {
@@ -91,8 +100,7 @@ describe('A turn of a webhook', () => {
     receiver.answer((reply) => void reply.writeHead(500).end());
     let aheadMs = 24 * 60 * 60_000;
     const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
-    const calls = await startWebhookCalls({ ...stage.context, clock }, { isClockRight: true }, ANY_NETWORK);
-    try {
+    await withCalls({ ...stage.context, clock }, async () => {
       await until('it fails', async () => {
         const [row] = await stage.read((query) => query.all<{ failures: number }>('SELECT failures FROM webhook'));
         return row?.failures === 1;
@@ -100,9 +108,7 @@ describe('A turn of a webhook', () => {
       receiver.answer();
       aheadMs = 0;
       await until('it is called again', async () => countMessages() === 1);
-    } finally {
-      await calls.stop();
-    }
+    });
   });
 
   it('does not call an address that was set before the service took only public ones', async () => {
@@ -111,15 +117,12 @@ describe('A turn of a webhook', () => {
     const settings = { ...stage.context.settings, webhooks: 'public' } as const;
     const context = { ...stage.context, clock: systemClock, settings };
     // Its host is on the public internet, as far as the service can tell.
-    const calls = await startWebhookCalls(context, { isClockRight: true }, ANY_NETWORK);
-    try {
+    await withCalls(context, async () => {
       await until('the failure', async () => {
         const [row] = await stage.read((query) => query.all<{ failure: string }>('SELECT failure FROM webhook'));
         return row?.failure === 'the service calls only https addresses with a host name';
       });
-    } finally {
-      await calls.stop();
-    }
+    });
     expect(receiver.calls).toEqual([]);
   });
 
@@ -135,16 +138,9 @@ describe('A turn of a webhook', () => {
       return result;
     };
     const database = { ...stage.database, behind: { ...behind, read } };
-    const calls = await startWebhookCalls(
-      { ...stage.context, clock: systemClock, database },
-      { isClockRight: true },
-      ANY_NETWORK,
-    );
-    try {
+    await withCalls({ ...stage.context, clock: systemClock, database }, async () => {
       await until('all of them', async () => countMessages() === 12);
-    } finally {
-      await calls.stop();
-    }
+    });
     expect(Math.max(...sizes)).toBeGreaterThan(200_000);
     expect(Math.max(...sizes)).toBeLessThan(700_000);
   });
