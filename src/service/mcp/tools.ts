@@ -35,6 +35,7 @@ import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
 import { describeRefusal, limitModel } from '../messaging/loop-guard.js';
 import { listParticipants } from '../store/participants.js';
 import {
+  type Awaited,
   type Caller,
   findLastOfOthers,
   listUnread,
@@ -135,14 +136,13 @@ async function withReply(
     return message.sender === asked || isAmongTwo(service, caller, sessionId, message.sender);
   };
   const reading = { limit: READ_LIMIT_DEFAULT, maxChars: MESSAGE_CHARS_DEFAULT, isOthersOnly: true };
-  const reply = await waitForReply(
-    service,
-    caller,
-    { sessionId, after: sequence, waitMs: waitS * 1000 },
-    isReply,
-    reading,
-  );
-  return { ...sent, reply };
+  const wait = { sessionId, after: sequence, waitMs: waitS * 1000 };
+  const awaited = await waitForReply(service, caller, wait, isReply, reading).catch((error: unknown): Awaited => {
+    // The message was sent: any error would say that it was not, unless the caller may no longer know.
+    if (hasCode(error, 'UNAUTHORIZED')) throw error;
+    return hasCode(error, 'NOT_FOUND') ? { reply: null, is_over: true } : { reply: null };
+  });
+  return { ...sent, ...awaited };
 }
 
 /** Whether no one but the caller and the sender is in the session. */
@@ -164,6 +164,8 @@ const SentOutput = z.looseObject({
   omitted: z.optional(z.array(z.string())),
   /** Null: no one has replied yet. */
   reply: z.optional(z.nullable(Message)),
+  /** True: no reply can come. */
+  is_over: z.optional(z.boolean()),
 });
 
 /** Of several invited agents, those that were left out. One alone that cannot be invited is an error. */
@@ -357,7 +359,7 @@ export const SERVICE_TOOLS: readonly ServiceTool[] = [
     title: 'Send a message',
     description:
       SEND_TARGET +
-      'Returns session_id and the sequence to read after. Set once (a name that you choose) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence.',
+      'Returns session_id and the sequence to read after. Set once (a name that you choose) for messages that must not be sent twice. With wait_s it also waits for the reply; reply is null if there is none yet: then read the session after the sequence, unless is_over says that none can come.',
     effect: 'adds',
     input: SEND_INPUT,
     output: SentOutput,

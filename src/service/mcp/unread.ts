@@ -21,7 +21,7 @@ import { findLastVisible, readVisibleRows, toEnvelope } from '../messaging/event
 import { viewSessions } from '../messaging/list-sessions.js';
 import { relateTo } from '../messaging/trust-gate.js';
 import { countPending, listPending, type PendingRow } from '../store/inboxes.js';
-import { findParticipation, type ParticipationRow } from '../store/participants.js';
+import { findParticipation, listParticipants, type ParticipationRow } from '../store/participants.js';
 import type { News } from './news.js';
 
 /** A call of a tool: who makes it, and until when it may wait. */
@@ -146,6 +146,14 @@ export async function readSession(
   return { events: [...(found?.events ?? [])], next_cursor: String(last), has_more: found?.hasMore ?? false };
 }
 
+/** What a wait for a reply ended with. */
+export interface Awaited {
+  /** Null: none has arrived. */
+  readonly reply: Message | null;
+  /** None can come: the session has ended, or everyone else or the caller has left it. */
+  readonly is_over?: true;
+}
+
 /** The first message of another agent after a sequence that is the reply. */
 export async function waitForReply(
   service: ToolService,
@@ -153,17 +161,33 @@ export async function waitForReply(
   sent: { readonly sessionId: string; readonly after: number; readonly waitMs: number },
   isReply: (message: Message) => Promise<boolean>,
   wanted: Wanted,
-): Promise<Message | null> {
+): Promise<Awaited> {
+  const { context } = service;
+  const { sessionId } = sent;
   let { after } = sent;
-  const { clock } = service.context;
-  const end = clock.monotonic() + sent.waitMs;
-  for (;;) {
-    const waitMs = Math.max(0, end - clock.monotonic());
-    const page = await readSession(service, caller, { ...sent, after, waitMs }, wanted);
-    for (const { payload } of page.events.filter(isMessageEvent)) if (await isReply(payload)) return payload;
-    if (waitMs === 0 || caller.gone.aborted) return null;
-    after = Number(page.next_cursor);
-  }
+  const found = await waitFor(service, caller, sent, async (): Promise<Awaited | undefined> => {
+    for (let hasMore = true; hasMore && !caller.gone.aborted; ) {
+      const piece = await readWanted(context, caller.actor, sessionId, after, wanted);
+      for (const { payload } of piece.events.filter(isMessageEvent))
+        if (await isReply(payload)) return { reply: payload };
+      after = piece.last;
+      hasMore = piece.hasMore;
+    }
+    return (await isOver(context, caller.actor, sessionId, after)) ? { reply: null, is_over: true } : undefined;
+  });
+  return found ?? { reply: null };
+}
+
+/** Whether no one can answer an agent that has read a session up to `after`, and nothing has happened since. */
+function isOver({ database }: ServiceContext, actor: AgentActor, sessionId: string, after: number): Promise<boolean> {
+  return database.read(async (query) => {
+    const participation = await requireParticipation(query, sessionId, actor);
+    if (participation.status === 'left') return true;
+    if (participation.last_sequence > after) return false;
+    if (participation.session_state === 'ended') return true;
+    const participants = await listParticipants(query, sessionId);
+    return participants.every(({ status, agent_id }) => status === 'left' || agent_id === actor.agentId);
+  });
 }
 
 const LAST_CHARS_MAX = 1024 * 1024;

@@ -252,6 +252,50 @@ describe('the tools for models at a URL', () => {
     expect((await again).value.reply?.content).toBe('sure');
   });
 
+  it.each(DIALECTS)('a wait ends as soon as no reply can come (%j)', async (dialect) => {
+    const one = await toolsOf(alice, dialect);
+    const carol = await service.createAgent('carol');
+    const dave = await service.createAgent('dave');
+    const ask = (session: string) => one.call('send', { to: session, text: 'Deploy?', wait_s: 40 });
+    const asked = (session: string) =>
+      until('the question', async () => JSON.stringify(await alice.mustReplay(session)).includes('Deploy?'));
+    const start = async () => {
+      const session = await alice.mustCreate({ invite: [dave.handle, carol.handle] });
+      await dave.mustJoin(session);
+      await carol.mustJoin(session);
+      return session;
+    };
+    const none = { isError: false, value: { message_id: expect.any(String), reply: null, is_over: true } };
+
+    const left = await start();
+    const asking = ask(left);
+    await asked(left);
+    await dave.mustLeave(left);
+    await carol.mustLeave(left);
+    expect(await asking).toMatchObject(none);
+    // Also if everyone had left before.
+    expect(await ask(left)).toMatchObject(none);
+
+    for (const end of [(id: string) => dave.mustEnd(id), (id: string) => alice.mustLeave(id)]) {
+      const ended = await start();
+      const waiting = ask(ended);
+      await asked(ended);
+      await end(ended);
+      expect(await waiting).toMatchObject(none);
+    }
+
+    const answered = await start();
+    const waiting = ask(answered);
+    await asked(answered);
+    await carol.mustLeave(answered);
+    await dave.mustSend(answered, 'yes');
+    await dave.mustLeave(answered);
+    const { value } = await waiting;
+    expect(value.reply?.content).toBe('yes');
+    expect(value).not.toHaveProperty('is_over');
+    await one.close();
+  });
+
   it('refuses a stranger with a challenge that leads to its metadata', async () => {
     const refused = await post(service.mcpUrl, 'nonsense', '{}');
     mustDeny(refused, 401, 'UNAUTHORIZED');
