@@ -227,8 +227,8 @@ describe('Completion offers', () => {
     expect(offered(home, 'serve', 'account', 'tier', 'alice', '')).toEqual(['standard', 'trusted']);
     expect(offered(home, 'api', 'agents/')).toEqual(['agents/me']);
     expect(offered(home, 'api', 'agents/me', '-X', '')).toEqual(['GET', 'POST', 'PATCH', 'PUT', 'DELETE', 'HEAD']);
-    expect(offered(home, 'connect', 'c')).toEqual(['claude-code', 'codex', 'cursor']);
-    expect(offered(home, 'skill', 'install', 'c')).toEqual(['claude-code', 'codex']);
+    expect(offered(home, 'connect', 'c')).toEqual(['claude-code', 'codex', 'copilot', 'cursor']);
+    expect(offered(home, 'skill', 'install', 'c')).toEqual(['claude-code', 'codex', 'copilot']);
   });
 
   it('files and folders where they belong, and nowhere else', () => {

@@ -80,6 +80,13 @@ const SETTINGS: readonly [agent: string, path: string, text: string][] = [
   ['gemini', '.gemini/settings.json', '{"mcpServers":{"x":{"command":"y"}},"a":1}'],
   ['cursor', '.cursor/mcp.json', '{\n    "mcpServers": {\n        "one": {"url": "https://example.com"}\n    }\n}'],
   [
+    'copilot',
+    '.copilot/mcp-config.json',
+    '{\n  "mcpServers": {\n    "t1": {\n      "tools": [\n        "*"\n      ],\n      "type": "local",\n      "command": "echo"\n    }\n  }\n}',
+  ],
+  ['qwen', '.qwen/settings.json', '{\n  // mine\n  "tools": { "approvalMode": "default" }\n}\n'],
+  ['kimi', '.kimi-code/mcp.json', '{"mcpServers":{}}'],
+  [
     'opencode',
     '.config/opencode/opencode.json',
     '{\n  "$schema": "https://opencode.ai/config.json",\n  "model": "a/b" /* best */\n}\n',
@@ -120,7 +127,7 @@ describe('asp connect and asp disconnect', () => {
       expect(everything()).toEqual(before);
     });
 
-  for (const agent of ['claude-code', 'codex', 'opencode', 'gemini', 'cursor'])
+  for (const agent of ['claude-code', 'codex', 'opencode', 'gemini', 'copilot', 'qwen', 'kimi', 'cursor'])
     it(`${agent}: without settings, disconnect leaves nothing behind`, async () => {
       const before = everything();
       const { out } = await must(`connect ${agent} --json`);

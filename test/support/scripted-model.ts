@@ -67,9 +67,12 @@ async function answer(request: IncomingMessage, response: ServerResponse, turns:
   else response.writeHead(404).end();
 }
 
+/** The last text of asp since the model spoke last: some programs add a reminder after it. */
 function findPrompt({ messages = [] }: Body): string | undefined {
-  const content = messages.findLast(({ role }) => role === 'user')?.content ?? [];
-  const texts = typeof content === 'string' ? [content] : content.map(({ text = '' }) => text);
+  const since = messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1);
+  const texts = since
+    .filter(({ role }) => role === 'user')
+    .flatMap(({ content }) => (typeof content === 'string' ? [content] : content.map(({ text = '' }) => text)));
   return texts.findLast((text) => text.includes('begin untrusted message'));
 }
 

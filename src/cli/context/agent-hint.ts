@@ -2,16 +2,19 @@ import type { Environment } from './globals.js';
 
 /**
  * Set to a value in each command that a coding agent starts. Sources: Claude Code, Gemini CLI (shellExecutionService), OpenCode
- * (index.ts), Codex (in its sandbox on macOS; the thread everywhere), Cursor CLI; AI_AGENT is a convention for all others.
+ * (index.ts), Codex (in its sandbox on macOS; the thread everywhere), Cursor CLI, GitHub Copilot CLI and Qwen Code (the
+ * environment of a command that they ran); AI_AGENT is a convention for all others.
  */
 export const AGENT_VARIABLES = [
   'AI_AGENT',
   'CLAUDECODE',
   'CODEX_SANDBOX',
   'CODEX_THREAD_ID',
+  'COPILOT_CLI',
   'CURSOR_AGENT',
   'GEMINI_CLI',
   'OPENCODE',
+  'QWEN_CODE',
 ] as const;
 
 /** Whether a coding agent runs this command. What `asp run` starts has its own instructions. */

@@ -48,7 +48,10 @@ const mcpServer = ({ command, args, scope }: Launch) => ({ command, args: [...ar
 
 const claudeFolder = ({ named }: Folders): string => named('CLAUDE_CONFIG_DIR', '.claude');
 const codexFolder = ({ named }: Folders): string => named('CODEX_HOME', '.codex');
+const copilotFolder = ({ named }: Folders): string => named('COPILOT_HOME', '.copilot');
+const kimiFolder = ({ named }: Folders): string => named('KIMI_CODE_HOME', '.kimi-code');
 const openCodeFolder = ({ named }: Folders): string => join(named('XDG_CONFIG_HOME', '.config'), 'opencode');
+const qwenFolder = ({ named }: Folders): string => named('QWEN_HOME', '.qwen');
 const jsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
 /**
@@ -129,7 +132,46 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     skills: { user: ({ home }) => join(home, '.gemini', 'skills'), project: '.gemini/skills' },
     files: ({ home }, launch) => [
       toSkillFile(join(home, '.gemini', 'skills')),
-      jsonServer(join(home, '.gemini', 'settings.json'), launch),
+      jsonServer(join(home, '.gemini', 'settings.json'), mcpServer(launch)),
+    ],
+  },
+  {
+    id: 'copilot',
+    name: 'GitHub Copilot CLI',
+    wake: 'run',
+    wakesBy: 'asp run --acp "copilot --acp"; on its own it reads messages only during a turn',
+    measuredWith: '1.0.102',
+    skills: { user: (folders) => join(copilotFolder(folders), 'skills'), project: '.github/skills' },
+    files(folders, launch) {
+      const value = { type: 'local', ...mcpServer(launch), tools: ['*'] };
+      return [
+        toSkillFile(join(copilotFolder(folders), 'skills')),
+        jsonServer(join(copilotFolder(folders), 'mcp-config.json'), value),
+      ];
+    },
+  },
+  {
+    id: 'qwen',
+    name: 'Qwen Code',
+    wake: 'run',
+    wakesBy: 'asp run --acp "qwen --acp"; on its own it reads messages only during a turn',
+    measuredWith: '0.24.4',
+    skills: { user: (folders) => join(qwenFolder(folders), 'skills'), project: '.qwen/skills' },
+    files: (folders, launch) => [
+      toSkillFile(join(qwenFolder(folders), 'skills')),
+      jsonServer(join(qwenFolder(folders), 'settings.json'), mcpServer(launch)),
+    ],
+  },
+  {
+    id: 'kimi',
+    name: 'Kimi Code',
+    wake: 'run',
+    wakesBy: 'asp run --acp "kimi acp"; on its own it reads messages only during a turn',
+    measuredWith: '2.1.0',
+    skills: { user: (folders) => join(kimiFolder(folders), 'skills'), project: '.kimi-code/skills' },
+    files: (folders, launch) => [
+      toSkillFile(join(kimiFolder(folders), 'skills')),
+      jsonServer(join(kimiFolder(folders), 'mcp.json'), mcpServer(launch)),
     ],
   },
   {
@@ -139,7 +181,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     wakesBy: 'asp run --acp "cursor-agent acp"; on its own it reads messages only during a turn',
     measuredWith: undefined,
     skills: undefined,
-    files: ({ home }, launch) => [jsonServer(join(home, '.cursor', 'mcp.json'), launch)],
+    files: ({ home }, launch) => [jsonServer(join(home, '.cursor', 'mcp.json'), mcpServer(launch))],
   },
 ];
 
@@ -148,10 +190,6 @@ export function toSkillFile(folder: string): Wanted {
   return { kind: 'whole', path: join(folder, SKILL_NAME, 'SKILL.md'), text: SKILL_TEXT };
 }
 
-function jsonServer(path: string, launch: Launch): Wanted {
-  return {
-    kind: 'entry',
-    path,
-    entry: { format: 'json', path: ['mcpServers', SERVER], value: mcpServer(launch) },
-  };
+function jsonServer(path: string, value: Entry['value']): Wanted {
+  return { kind: 'entry', path, entry: { format: 'json', path: ['mcpServers', SERVER], value } };
 }

@@ -5,7 +5,7 @@ import { CliError, usageError } from '../../errors.js';
 import type { CodingAgent, Launch } from './coding-agents.js';
 import type { FileStep } from './written-files.js';
 
-const AGENT = 'claude-code, codex, opencode, gemini or cursor';
+const AGENT = 'claude-code, codex, opencode, gemini, copilot, qwen, kimi or cursor';
 const DRY_RUN = { flags: '--dry-run', about: 'print what would change, without changing anything' } as const;
 const FORCE = { flags: '--force', about: 'replace files that already exist or were edited' } as const;
 
@@ -120,7 +120,7 @@ export const skillShow = command({
 export const skillInstall = command({
   path: 'skill install',
   summary: 'install the skill for a coding agent, without connecting it',
-  arguments: [{ usage: '<program>', about: 'claude-code, codex, opencode or gemini' }],
+  arguments: [{ usage: '<program>', about: 'claude-code, codex, opencode, gemini, copilot, qwen or kimi' }],
   options: INSTALL_OPTIONS,
   examples: [
     { line: 'asp skill install codex', about: 'in the skill folder of the user' },
