@@ -1,6 +1,6 @@
 import { existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createSocketServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
@@ -209,7 +209,7 @@ describe('asp mcp › an agent as tools of a language model', () => {
       home,
       [
         '--seed',
-        'demo.you,alice.bot,bob.bot,carol.bot,dave.bot,erin.bot,finn.bot,gina.bot,hugo.bot',
+        'demo.you,alice.bot,bob.bot,carol.bot,dave.bot,erin.bot,finn.bot,gina.bot,hugo.bot,dora.bot,ezra.bot',
         '--limits',
         'off',
       ],
@@ -219,7 +219,17 @@ describe('asp mcp › an agent as tools of a language model', () => {
   beforeAll(async () => {
     home = createHome();
     service = await serve();
-    for (const handle of ['@demo.you', '@alice.bot', '@bob.bot', '@carol.bot', '@dave.bot', '@erin.bot', '@finn.bot'])
+    for (const handle of [
+      '@demo.you',
+      '@alice.bot',
+      '@bob.bot',
+      '@carol.bot',
+      '@dave.bot',
+      '@erin.bot',
+      '@finn.bot',
+      '@dora.bot',
+      '@ezra.bot',
+    ])
       expect(await home.run(['login', handle, '--yes'])).toMatchObject({ status: 0 });
     you = await connect('demo.you');
     open.length = 0;
@@ -929,6 +939,75 @@ describe('asp mcp › an agent as tools of a language model', () => {
     await sessionsOf(false);
     expect(await sessionsOf(true)).toEqual([session_id]);
     expect(await sessionsOf(true, 1)).toEqual([]);
+  });
+
+  /** Takes what a coding agent takes from the programs that it starts: a line that proves it, then the message. */
+  const startHostInbox = async (token: string) => {
+    const path = join(home.directory, `host-${token}.sock`);
+    const taken: { content: string; isProven: boolean; frame: object }[] = [];
+    const server = createSocketServer({ allowHalfOpen: true }, (socket) => {
+      let text = '';
+      socket.on('data', (data) => {
+        text += data.toString();
+      });
+      socket.on('end', () => {
+        const [proof, frame] = text
+          .trimEnd()
+          .split('\n')
+          .map((line) => json<{ token?: string; message?: { role: string; content: string } }>(line));
+        taken.push({ content: frame?.message?.content ?? '', isProven: proof?.token === token, frame: frame ?? {} });
+        socket.end();
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    const environment = { QWEN_CODE_MESSAGING_SOCKET: path, QWEN_CODE_MESSAGING_TOKEN: token };
+    return { environment, taken, stop: () => new Promise((resolve) => server.close(resolve)) };
+  };
+
+  it('with --wake, a new message reaches the inbox of the coding agent that started it, once', async () => {
+    const handle = '@dora.bot';
+    const host = await startHostInbox('proof');
+    const waiting = await connect(handle, ['--wake'], host.environment);
+    await waiting.call('whoami');
+    const { session_id } = (await you.call('send', { to: handle, text: 'Is the build green?' })).value;
+    await until('a line about the invitation', async () => host.taken.length > 0);
+    expect(host.taken[0]).toMatchObject({
+      isProven: true,
+      frame: { msgV: 1, type: 'user', fromName: 'asp', message: { role: 'user' } },
+      content: expect.stringContaining(session_id),
+    });
+    await waiting.call('session_join', { session_id });
+    await until('a line about the first message', async () =>
+      host.taken.some(({ content }) => content.includes('green')),
+    );
+    await you.call('send', { to: session_id, text: 'And now?' });
+    await until('a line about the message', async () => host.taken.some(({ content }) => content.includes('And now?')));
+    const lines = host.taken.map(({ content }) => content);
+    expect(lines.filter((line) => line.includes('And now?'))).toHaveLength(1);
+    // Its start was no news: nothing was unread.
+    expect(lines.join('\n')).not.toContain('You are');
+    for (const line of lines) expect(line).toMatch(/^\[asp\] .*@demo\.you/);
+    await host.stop();
+    // The tools stay when no one takes messages anymore.
+    await you.call('send', { to: session_id, text: 'Hello?' });
+    expect((await waiting.call('read', { session_id, after: '0', wait_s: 20 })).value.events.length).toBeGreaterThan(0);
+  });
+
+  it('with --wake, a coding agent without an inbox gets nothing, nor does one that asp run started', async () => {
+    const host = await startHostInbox('other');
+    const { QWEN_CODE_MESSAGING_SOCKET } = host.environment;
+    const alone = await connect('ezra.bot', ['--wake'], { QWEN_CODE_MESSAGING_SOCKET });
+    const run = await connect('ezra.bot', ['--wake'], { ...host.environment, ASP_HOPS_FILE: '/nowhere' });
+    const { session_id } = (await you.call('send', { to: '@ezra.bot', text: 'Anyone?' })).value;
+    for (const { call } of [alone, run]) {
+      const found = await until('the invitation', async () => {
+        const { items } = (await call('session_list', {})).value;
+        return items.find(({ id }) => id === session_id);
+      });
+      expect(found).toBeDefined();
+    }
+    expect(host.taken).toEqual([]);
+    await host.stop();
   });
 
   it('one process answers discovery and then an older handshake, and says which revisions it speaks', async () => {

@@ -198,6 +198,26 @@ describe('asp connect and asp disconnect', () => {
     expect(read('.gemini/skills/asp/SKILL.md')).toBe('mine now');
   });
 
+  it('--force replaces an entry of ours that someone changed, and disconnect restores the rest', async () => {
+    writeFile('.gemini/settings.json', '{\n  "theme": "x" // mine\n}\n');
+    await must('connect gemini');
+    const edited = read('.gemini/settings.json').replace('"mcp"', '"mcp", "--read-only"');
+    writeFile('.gemini/settings.json', edited);
+    expect(await run('connect gemini')).toMatchObject({ code: 6, err: expect.stringContaining('with --force') });
+    expect(read('.gemini/settings.json')).toBe(edited);
+    await must('connect gemini --force');
+    expect(read('.gemini/settings.json')).not.toContain('--read-only');
+    await must('disconnect gemini');
+    expect(read('.gemini/settings.json')).toBe('{\n  "theme": "x" // mine\n}\n');
+
+    await must('connect codex');
+    const table = read('.codex/config.toml').replace('"mcp"', '"mcp", "--read-only"');
+    writeFile('.codex/config.toml', table);
+    const { code, err } = await run('connect codex --force');
+    expect({ code, err }).toMatchObject({ code: 6, err: expect.stringContaining('Remove it yourself') });
+    expect(read('.codex/config.toml')).toBe(table);
+  });
+
   it.each([
     [
       'gemini',
@@ -289,10 +309,9 @@ describe('asp connect and asp disconnect', () => {
     const { out, err } = await must('connect --list');
     expect(out).toMatch(/^claude-code\tno\tits monitor\t2\.1\.\d+$/m);
     expect(out).toMatch(/^gemini\tno\tasp run --acp\t0\.61\.0$/m);
+    expect(out).toMatch(/^qwen\tno\tasp mcp --wake\t0\.24\.4$/m);
     expect(out).toMatch(/^cursor\tno\tasp run --acp\tnot measured$/m);
-    expect(err).toContain(
-      'Without asp run --acp, a coding agent that has no monitor reads messages only while it works.',
-    );
+    expect(err).toContain('Unless one of these wakes it, a coding agent reads messages only while it works.');
   });
 
   it('says whether anything changed, and to restart the coding agent if so', async () => {

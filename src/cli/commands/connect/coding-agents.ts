@@ -29,8 +29,8 @@ export interface Launch {
 export interface CodingAgent {
   readonly id: string;
   readonly name: string;
-  /** What brings a message to its model: its own monitor, or only `asp run`. */
-  readonly wake: 'monitor' | 'run';
+  /** What brings a message to its model: its own monitor, the tools that it started, or only `asp run`. */
+  readonly wake: 'monitor' | 'mcp' | 'run';
   /** How, in a sentence. */
   readonly wakesBy: string;
   /** The version with which waking was measured; undefined: not measured. */
@@ -44,7 +44,10 @@ export interface CodingAgent {
 
 const SERVER = 'asp';
 
-const mcpServer = ({ command, args, scope }: Launch) => ({ command, args: [...args, 'mcp', ...scope] });
+const mcpServer = ({ command, args, scope }: Launch, ...options: readonly string[]) => ({
+  command,
+  args: [...args, 'mcp', ...options, ...scope],
+});
 
 const claudeFolder = ({ named }: Folders): string => named('CLAUDE_CONFIG_DIR', '.claude');
 const codexFolder = ({ named }: Folders): string => named('CODEX_HOME', '.codex');
@@ -153,13 +156,13 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
   {
     id: 'qwen',
     name: 'Qwen Code',
-    wake: 'run',
-    wakesBy: 'asp run --acp "qwen --acp"; on its own it reads messages only during a turn',
+    wake: 'mcp',
+    wakesBy: 'asp mcp --wake wakes it, even when it is idle',
     measuredWith: '0.24.4',
     skills: { user: (folders) => join(qwenFolder(folders), 'skills'), project: '.qwen/skills' },
     files: (folders, launch) => [
       toSkillFile(join(qwenFolder(folders), 'skills')),
-      jsonServer(join(qwenFolder(folders), 'settings.json'), mcpServer(launch)),
+      jsonServer(join(qwenFolder(folders), 'settings.json'), mcpServer(launch, '--wake')),
     ],
   },
   {

@@ -55,6 +55,11 @@ export function addEntry(text: string, entry: Entry, file: string): string {
   });
 }
 
+/** The text with the entry as it was written, if someone changed it; undefined if that needs an edit of TOML. */
+export function rewriteEntry(text: string, { format, path, value }: Entry): string | undefined {
+  return format === 'json' ? addToJson(text, { format, path, value }, tryParse(text, format) ?? {}) : undefined;
+}
+
 /** The text without the entry: exactly as before `change` where that part of the text is still the same. */
 export function removeEntry(text: string, entry: Entry, change: Change): Removal {
   const values = tryParse(text, entry.format);

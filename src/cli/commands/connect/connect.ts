@@ -7,7 +7,10 @@ import type { FileStep } from './written-files.js';
 
 const AGENT = 'claude-code, codex, opencode, gemini, copilot, qwen, kimi or cursor';
 const DRY_RUN = { flags: '--dry-run', about: 'print what would change, without changing anything' } as const;
-const FORCE = { flags: '--force', about: 'replace files that already exist or were edited' } as const;
+const FORCE = {
+  flags: '--force',
+  about: 'replace files that already exist, and what was edited since asp wrote it',
+} as const;
 
 const CONNECT_OPTIONS = [
   { flags: '--list', about: 'list the coding agents, what wakes each, and the tested version' },
@@ -24,7 +27,8 @@ export const connect = command({
     'when a message arrives. The rest of its settings stays the same, byte for byte. asp disconnect removes everything',
     'that asp connect wrote.',
     '',
-    'A coding agent without a monitor reads messages only while it is working. To have each message start a turn, run it with asp run --acp.',
+    'Qwen Code is woken by its tools (asp mcp --wake). The others read messages only while they are working. To have each',
+    'message start a turn, run them with asp run --acp.',
   ].join('\n'),
   arguments: [{ usage: '[program]', about: AGENT }],
   options: CONNECT_OPTIONS,
@@ -209,6 +213,8 @@ async function printSteps(context: Context, agent: string, isDry: boolean, files
   if (isDry) await context.output.note('Nothing was changed (--dry-run).');
 }
 
+const WAKES = { monitor: 'its monitor', mcp: 'asp mcp --wake', run: 'asp run --acp' } as const;
+
 async function listAgents(context: Context): Promise<void> {
   const [{ CODING_AGENTS }, { listWritten }] = await Promise.all([
     import('./coding-agents.js'),
@@ -226,7 +232,7 @@ async function listAgents(context: Context): Promise<void> {
   await context.output.list({ items, next_cursor: null }, [
     { title: 'agent', value: ({ agent }) => agent },
     { title: 'connected', value: ({ connected }) => (connected ? 'yes' : 'no') },
-    { title: 'what wakes it', value: ({ wake }) => (wake === 'run' ? 'asp run --acp' : 'its monitor') },
+    { title: 'what wakes it', value: ({ wake }) => WAKES[wake] },
     {
       title: 'measured with',
       value: ({ measured_with: version }) => version ?? 'not measured',
@@ -234,7 +240,5 @@ async function listAgents(context: Context): Promise<void> {
       isOptional: true,
     },
   ]);
-  await context.output.note(
-    'Without asp run --acp, a coding agent that has no monitor reads messages only while it works.',
-  );
+  await context.output.note('Unless one of these wakes it, a coding agent reads messages only while it works.');
 }

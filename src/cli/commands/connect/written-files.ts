@@ -16,7 +16,7 @@ import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { formatDiff } from '../../terminal/diff.js';
 import type { Wanted } from './coding-agents.js';
-import { addEntry, Change, changeBetween, removeEntry } from './config-entry.js';
+import { addEntry, Change, changeBetween, removeEntry, rewriteEntry } from './config-entry.js';
 
 const EntryJson = z.object({
   format: z.enum(['json', 'toml']),
@@ -142,8 +142,8 @@ function planWriting(one: Wanted, { agent, isForced }: Purpose, files: readonly 
     return { ...plan, after: one.text, written: { ...base, sha256: sha256(one.text) } };
   }
   const { entry } = one;
-  const kept = before === undefined ? undefined : withoutEarlier(before, earlier);
-  if (kept === 'changed') throw changedFile(`${path}: ${entry.path.join('.')}`, true);
+  const kept = before === undefined ? undefined : withoutEarlier(before, earlier, isForced);
+  if (kept === 'changed') throw changedFile(`${path}: ${entry.path.join('.')}`, true, isForced);
   const after = addEntry(kept ?? '', entry, path);
   // An entry that already existed is not ours to remove.
   if (after === kept) return { ...plan, after: before, written: earlier };
@@ -158,12 +158,18 @@ function planWriting(one: Wanted, { agent, isForced }: Purpose, files: readonly 
   };
 }
 
-/** The text as it was before an earlier run. */
-function withoutEarlier(text: string, earlier: Written | undefined): string | 'changed' {
-  if (earlier?.entry === undefined || earlier.change === undefined) return text;
-  const removal = removeEntry(text, earlier.entry, earlier.change);
-  if (removal.kind === 'changed') return 'changed';
-  return removal.kind === 'removed' ? removal.text : text;
+/** The text as it was before an earlier run. `isForced`: also if someone changed the entry since then. */
+function withoutEarlier(text: string, earlier: Written | undefined, isForced: boolean): string | 'changed' {
+  const { entry, change } = earlier ?? {};
+  if (entry === undefined || change === undefined) return text;
+  const remove = (from: string): string | 'changed' => {
+    const removal = removeEntry(from, entry, change);
+    if (removal.kind === 'changed') return 'changed';
+    return removal.kind === 'removed' ? removal.text : from;
+  };
+  const left = remove(text);
+  const rewritten = left === 'changed' && isForced ? rewriteEntry(text, entry) : undefined;
+  return rewritten === undefined ? left : remove(rewritten);
 }
 
 function planRemoval(written: Written): Plan {
@@ -223,10 +229,12 @@ function unwritable(error: unknown, path = 'a file'): unknown {
   return new CliError('ASP_CONFIG', { message, why: `${fault}. Nothing was changed.`, cause: error });
 }
 
-function changedFile(what: string, isOurs: boolean): CliError {
+function changedFile(what: string, isOurs: boolean, isForced = false): CliError {
   return new CliError('ASP_FILE_EXISTS', {
     message: isOurs ? `${what} was changed since asp wrote it.` : `${what} exists and is not from asp.`,
-    why: 'nothing was changed. Move it away, or replace it with --force.',
+    why: isForced
+      ? 'nothing was changed. Remove it yourself, then run the command again.'
+      : 'nothing was changed. Remove it, or replace it with --force.',
   });
 }
 

@@ -44,10 +44,15 @@ interface McpOptions {
   readonly names: readonly string[];
   /** The folder of files; undefined: no files. */
   readonly files: string | undefined;
+  /** New messages start a turn of the coding agent. */
+  readonly wakes: boolean;
   readonly limits: Omit<LimitRules, 'tokens' | 'cost'>;
 }
 
-export async function serveTools(context: Context, { isReadOnly, names, files, limits }: McpOptions): Promise<void> {
+export async function serveTools(
+  context: Context,
+  { isReadOnly, names, files, wakes, limits }: McpOptions,
+): Promise<void> {
   const { clock, machine, signal, version } = context;
   await (await context.credential()).accessToken('api', { signal });
   const me = await context.actingHandle();
@@ -92,10 +97,11 @@ export async function serveTools(context: Context, { isReadOnly, names, files, l
     onerror: (error) => void context.output.detail(error.message),
   });
   await context.output.note(`Serving ${formatQuantity(tools.length, 'tool')} as ${me} on standard input and output.`);
+  const waking = wakes ? (await import('./wake.js')).wakeHost({ ...context, signal: soft }, !isReadOnly) : undefined;
   await frames.ended;
   subscriptions.end();
   stop.abort(new Error('the client is gone'));
-  const settled = frames.answered().then(() => toolbox.settled());
+  const settled = Promise.all([frames.answered().then(() => toolbox.settled()), waking]);
   await within(clock, FINISH_MS, settled, () => {});
   await connection.close();
   await reports?.settle();

@@ -60,8 +60,11 @@ export class AgentLines {
     this.findRelation = openRelations(context);
   }
 
-  /** Who the agent is, and what is unread. It waits for the service until the signal of this context. */
-  async greet(context: Context): Promise<void> {
+  /**
+   * Who the agent is, and what is unread; with `isQuiet`, only if something is. It waits for the service until the signal of
+   * this context.
+   */
+  async greet(context: Context, isQuiet = false): Promise<void> {
     this.#marks = await openReadMarks(context, this.#me);
     const options = { isInvited: false, isUnread: false, handle: undefined, sinceMs: undefined };
     const { items, isCut } = await waitForService(context, context.signal, () =>
@@ -74,6 +77,7 @@ export class AgentLines {
       ...(unread > 0 ? [`${formatQuantity(unread, 'message')}${hasMore ? ' or more' : ''}`] : []),
       ...(open.length > 0 ? [formatQuantity(open.length, 'invitation')] : []),
     ].join(' and ');
+    if (isQuiet && found === '') return;
     const news =
       found === '' ? 'Nothing is unread.' : `Unread: ${found}. See them: ${this.#command('inbox', '--fence')}.`;
     await this.#print(

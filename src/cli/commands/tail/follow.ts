@@ -76,6 +76,8 @@ export interface FollowOptions extends EventOptions {
   readonly heartbeatMs?: number | undefined;
   readonly readyFile?: string | undefined;
   readonly joins?: boolean;
+  /** For a coding agent: no line at the start if nothing is unread. */
+  readonly isQuiet?: boolean;
 }
 
 const LAST_DEFAULT = 10;
@@ -294,7 +296,7 @@ async function beginTail(given: Beginning): Promise<Tail> {
   const me = needsHandle ? await ask(() => orAborted(context.actingHandle(), signal)) : undefined;
   const lines =
     isForAgent && me !== undefined ? new (await import('./agent-lines.js')).AgentLines(context, me) : undefined;
-  await lines?.greet(waiting);
+  await lines?.greet(waiting, options.isQuiet);
   const printer = await createPrinter(context, options.view, options.sessionIds.length === 1);
   const { command, forwardUrl, forwardSecretFile: secretFile, types, from, sinceMs, untilMs, last } = options;
   const filter = {
