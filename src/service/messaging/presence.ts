@@ -16,6 +16,7 @@ import {
   listPresences,
   type ParticipantRow,
   restartAbsences,
+  restartFutureAbsences,
 } from '../store/participants.js';
 import {
   deleteGoneProcess,
@@ -42,6 +43,8 @@ const STEADY_MS = 10_000;
 const AGENTS_MAX = 10_000;
 /** While an announcement waits, its absences are looked at no more often than this, however short the grace period is. */
 const WAITING_LOOK_MS = 250;
+/** An absence that began later than this from now is from before the clock was set back; clocks of services differ by less. */
+const AHEAD_MAX_MS = 60_000;
 
 /** Disconnected at once, left when the grace period is over, reconnected before (wire: Live delivery, presence). */
 function createGraceRule(context: ServiceContext, own: OwnProcess, graceMs: number) {
@@ -161,7 +164,7 @@ async function markBack(context: ServiceContext, agentId: string): Promise<boole
       await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
       for (const row of rows) {
         if (!(await deleteAbsence(transaction, row))) continue;
-        const participant = await findJoined(transaction, row);
+        const participant = await findJoined(transaction, row, context.clock.now() + AHEAD_MAX_MS);
         if (participant !== undefined) await appendPresence(context, transaction, participant, 'session.reconnected');
       }
       return rows.length;
@@ -178,12 +181,15 @@ async function settleOldest(
   dueAt: number,
   waiting: ReadonlyMap<string, unknown>,
 ): Promise<AbsenceRow[]> {
-  const later = Math.max(context.clock.now(), dueAt + WAITING_LOOK_MS);
+  const now = context.clock.now();
+  const tooLate = now + AHEAD_MAX_MS;
+  const later = Math.max(now, dueAt + WAITING_LOOK_MS);
+  await restartFutureAbsences(transaction, now, tooLate);
   const rows = (await listAbsences(transaction, BATCH)).filter((row) => row.since <= dueAt);
   await transaction.lock(rows.map((row) => sessionLock(row.session_id)));
   for (const row of rows) {
     if (!(await deleteAbsence(transaction, row))) continue;
-    const participant = await findJoined(transaction, row);
+    const participant = await findJoined(transaction, row, tooLate);
     if (participant === undefined) continue;
     const isBack = await hasSocket(transaction, row.agent_id);
     if (!isBack) await removeParticipant(context, transaction, participant, 'grace_expired');
@@ -198,11 +204,19 @@ async function isStillThere(transaction: Transaction, { session_id, agent_id }: 
   return participant?.status === 'joined' && participant.session_state === 'active';
 }
 
-/** Undefined unless it is still the same participation: an agent that has joined again has not been disconnected. */
-async function findJoined(transaction: Transaction, row: AbsenceRow): Promise<ParticipantRow | undefined> {
+/**
+ * Undefined unless it is still the same participation: an agent that has joined again has not been disconnected. One that
+ * joined later than `tooLate` did so before the clock was set back.
+ */
+async function findJoined(
+  transaction: Transaction,
+  row: AbsenceRow,
+  tooLate: number,
+): Promise<ParticipantRow | undefined> {
   const participant = await findParticipation(transaction, row.session_id, row.agent_id);
   if (participant?.status !== 'joined' || participant.session_state !== 'active') return undefined;
-  return (participant.joined_at ?? 0) <= row.since ? participant : undefined;
+  const joinedAt = participant.joined_at ?? 0;
+  return joinedAt <= row.since || joinedAt > tooLate ? participant : undefined;
 }
 
 async function appendPresence(

@@ -415,6 +415,11 @@ export async function restartAbsences(transaction: Transaction, agentId: string,
   await transaction.run('UPDATE absence SET since = $2 WHERE agent_id = $1', agentId, since);
 }
 
+/** Those that began after `tooLate` begin now. */
+export async function restartFutureAbsences(transaction: Transaction, now: number, tooLate: number): Promise<void> {
+  await transaction.run('UPDATE absence SET since = $1 WHERE since > $2', now, tooLate);
+}
+
 /** False: another service has handled it, or it began again in the meantime. */
 export async function deleteAbsence(
   transaction: Transaction,

@@ -14,12 +14,16 @@ const GRACE_MS = 30_000;
 
 let directory: string;
 let clock: TestClock;
+/** How far the time is ahead of the clock's. */
+let aheadMs = 0;
 let service: TestService;
 const start = ({ presenceGraceMs = GRACE_MS } = {}) =>
   startTestService({ clock, data: { directory }, areLimitsOn: false, presenceGraceMs, port: service?.port ?? 0 });
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'asp-presence-'));
-  clock = createTestClock();
+  const steady = createTestClock();
+  clock = { ...steady, now: () => steady.now() + aheadMs };
+  aheadMs = 0;
   service = await start();
 });
 afterEach(async () => {
@@ -213,6 +217,24 @@ describe('with a grace, an agent whose last socket is gone', () => {
     service = await start();
     clock.advance(1);
     await untilType(alice, id, 'session.left');
+  });
+
+  it('leaves after another grace period if the clock was set back in the meantime', async () => {
+    const alice = await service.createAgent('alice');
+    const bob = await service.createAgent('bob');
+    aheadMs = 24 * 60 * 60_000;
+    const id = await talk(alice, bob);
+    await (await bob.mustConnect()).close();
+    await untilType(alice, id, 'session.disconnected');
+    aheadMs = 0;
+    clock.advance(GRACE_MS);
+    await settled();
+    expect((await typesOf(alice, id)).at(-1)).toBe('session.disconnected');
+    await until('it leaves', async () => {
+      clock.advance(GRACE_MS);
+      return (await typesOf(alice, id)).at(-1) === 'session.left';
+    });
+    expect(clock.now()).toBeLessThan(createTestClock().now() + 24 * 60 * 60_000);
   });
 
   it('may be one of a hundred that disconnect at once, without delaying others', async () => {

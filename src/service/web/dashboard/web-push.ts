@@ -35,6 +35,8 @@ import { isCut, listNeeds, type Need } from './needs-you.js';
 const LOOK_MS = 1_000;
 /** An account is notified at most once in this time. One message is about everything that comes up in the meantime. */
 const PAUSE_MS = 10_000;
+/** A longer one began before the clock was set back; clocks of services differ by less. */
+const LONGEST_PAUSE_MS = 60_000;
 /** Rows of other processes, with their clocks, may appear this much later than their time says. */
 const LATE_MAX_MS = 60_000;
 /** Remembered entries of an account that may still be in a list that is cut. */
@@ -257,7 +259,8 @@ function takeFresh(context: Pick<PushContext, 'clock' | 'database' | 'settings'>
       return { waitMs: 0, fresh: [], browsers };
     }
     const notified = await listNotified(transaction, accountId);
-    const waitMs = Math.max(0, ...notified.map((row) => row.notified_at + PAUSE_MS - now));
+    const pauses = notified.map((row) => row.notified_at + PAUSE_MS - now).filter((ms) => ms <= LONGEST_PAUSE_MS);
+    const waitMs = Math.max(0, ...pauses);
     if (waitMs > 0) return { waitMs, fresh: [], browsers };
     await clearPushQueue(transaction, accountId);
     const needs = await listNeeds(context, accountId, transaction);
