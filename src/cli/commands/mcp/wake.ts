@@ -5,6 +5,7 @@ import type { Context } from '../../context/context.js';
 import type { Environment } from '../../context/globals.js';
 import { isReaderGone, readerGone } from '../../terminal/streams.js';
 import { followSessions } from '../tail/follow.js';
+import { ALL_SESSIONS } from '../tail/tail.js';
 
 /** How long the coding agent may take to accept a message. */
 const ACCEPT_MS = 10_000;
@@ -35,21 +36,7 @@ export async function wakeHost(context: Context, joins: boolean): Promise<void> 
   try {
     await followSessions(
       { ...context, output: { ...output, verbatim: post } },
-      {
-        ...{
-          sessionIds: [],
-          types: [],
-          from: [],
-          view: 'agent',
-          isNotMe: true,
-          isFollowing: true,
-          isQuiet: true,
-          joins,
-        },
-        ...{ onError: 'stop', untilMs: undefined, last: undefined, after: undefined, sinceMs: undefined },
-        ...{ count: undefined, cursorFile: undefined, command: undefined },
-        ...{ forwardUrl: undefined, forwardSecretFile: undefined },
-      },
+      { ...ALL_SESSIONS, view: 'agent', isNotMe: true, isFollowing: true, isQuiet: true, joins },
     );
   } catch (error) {
     if (signal.aborted) return;

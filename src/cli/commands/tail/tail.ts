@@ -244,3 +244,22 @@ function readForwardUrl(text: string | undefined): string | undefined {
 }
 
 export type EventOptions = Awaited<ReturnType<typeof readEventOptions>>;
+
+/** The options of `asp tail` without any: all sessions, from where the last connection ended. */
+export const ALL_SESSIONS: EventOptions = {
+  sessionIds: [],
+  untilMs: undefined,
+  view: 'lines',
+  last: undefined,
+  after: undefined,
+  sinceMs: undefined,
+  types: [],
+  from: [],
+  isNotMe: false,
+  count: undefined,
+  cursorFile: undefined,
+  command: undefined,
+  onError: 'stop',
+  forwardUrl: undefined,
+  forwardSecretFile: undefined,
+};
