@@ -159,32 +159,21 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     to: 38,
     readableFrom: 34,
-    steps: [
-      {
-        kind: 'change',
-        what: 'add share_link.view_handle',
-        table: 'share_link',
-        sql: {
-          sqlite: 'ALTER TABLE share_link ADD COLUMN view_handle TEXT',
-          postgres: 'ALTER TABLE share_link ADD COLUMN IF NOT EXISTS view_handle TEXT COLLATE "C"',
-        },
-      },
-    ],
+    steps: [addColumn('share_link', 'view_handle', 'TEXT')],
   },
   {
     to: 39,
     readableFrom: 34,
-    steps: (['last_network', 'last_program'] as const).map((column) => ({
-      kind: 'change',
-      what: `add refresh_family.${column}`,
-      table: 'refresh_family',
-      sql: {
-        sqlite: `ALTER TABLE refresh_family ADD COLUMN ${column} TEXT`,
-        postgres: `ALTER TABLE refresh_family ADD COLUMN IF NOT EXISTS ${column} TEXT COLLATE "C"`,
-      },
-    })),
+    steps: [addColumn('refresh_family', 'last_network', 'TEXT'), addColumn('refresh_family', 'last_program', 'TEXT')],
   },
 ];
+
+/** `type` as in schema.ts: `TEXT`, or `INTEGER NOT NULL DEFAULT 0`. */
+function addColumn(table: string, column: string, type: string): Step {
+  const alter = `ALTER TABLE ${table} ADD COLUMN`;
+  const sql = { sqlite: `${alter} ${column} ${type}`, postgres: `${alter} IF NOT EXISTS ${column} ${type}` };
+  return { kind: 'change', what: `add ${table}.${column}`, table, sql };
+}
 
 /** Where these migrations lead. */
 export const versionAfter = (migrations: readonly Migration[]): number => migrations.at(-1)?.to ?? FIRST_VERSION;

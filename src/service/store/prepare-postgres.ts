@@ -161,7 +161,7 @@ async function makeSchema(client: Client, schema: string): Promise<void> {
 
 /** Text is sorted by its bytes, as in SQLite, regardless of the language of the database. */
 export function toPostgres(statement: string): string {
-  if (!/^CREATE (UNLOGGED )?TABLE/.test(statement)) return statement;
+  if (!/^(CREATE (UNLOGGED )?TABLE|ALTER TABLE \w+ ADD COLUMN) /.test(statement)) return statement;
   return statement.replace(/\bTEXT\b/g, 'TEXT COLLATE "C"');
 }
 

@@ -74,33 +74,53 @@ describe('the data in PostgreSQL', () => {
     expect(await ask('SELECT MAX(version) AS version FROM schema_version')).toEqual([{ version: NEXT_VERSION }]);
   };
 
-  it('has the same tables, indexes and functions if it is new as if all migrations since version 34 led there', async () => {
-    const describeData = async (): Promise<unknown> => {
-      const facts: unknown[] = [];
-      for (const sql of [
-        `SELECT table_name, column_name, data_type, collation_name, column_default, is_nullable, is_identity
-           FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2`,
-        'SELECT indexdef AS text FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1',
-        `SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS text FROM pg_constraint
-           WHERE connamespace = current_schema()::regnamespace ORDER BY 1`,
-        'SELECT prosrc AS text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname',
-      ])
-        facts.push(await ask(sql));
-      return JSON.parse(
-        JSON.stringify(facts)
-          .replaceAll(/(\\n|\s)+/g, ' ')
-          .replaceAll(/asp_test_\w+\./g, ''),
-      );
-    };
-    await (await openPostgres(schema.url)).close();
-    const fresh = await describeData();
+  const describeData = async (): Promise<unknown> => {
+    const facts: unknown[] = [];
+    for (const sql of [
+      `SELECT table_name, column_name, data_type, collation_name, column_default, is_nullable, is_identity
+         FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2`,
+      'SELECT indexdef AS text FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1',
+      `SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS text FROM pg_constraint
+         WHERE connamespace = current_schema()::regnamespace ORDER BY 1`,
+      'SELECT prosrc AS text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname',
+    ])
+      facts.push(await ask(sql));
+    return JSON.parse(
+      JSON.stringify(facts)
+        .replaceAll(/(\\n|\s)+/g, ' ')
+        .replaceAll(/asp_test_\w+\./g, ''),
+    );
+  };
+  /** Makes the data of the first version that can be migrated. */
+  const makeFirst = async (): Promise<void> => {
     const name = readDatabaseAddress(schema.url).schema;
-    await client.query(`DROP SCHEMA ${name} CASCADE; CREATE SCHEMA ${name}`);
+    await client.query(`DROP SCHEMA IF EXISTS ${name} CASCADE; CREATE SCHEMA ${name}`);
     const first = await readFile(new URL('../schema-34.postgres.sql', import.meta.url), 'utf8');
     const statements = [VERSION_TABLE, 'INSERT INTO schema_version VALUES (34, 34)', ...first.split(';\n\n')];
     await client.query(statements.map(toPostgres).join(';\n'));
+  };
+
+  it('has the same tables, indexes and functions if it is new as if all migrations since version 34 led there', async () => {
+    await (await openPostgres(schema.url)).close();
+    const fresh = await describeData();
+    await makeFirst();
     await migrate(place(), () => {});
     expect(await describeData()).toEqual(fresh);
+  });
+
+  it('stays the same if every step since version 34 is taken again, as after an interruption', async () => {
+    await makeFirst();
+    await migrate(place(), () => {});
+    const migrated = await describeData();
+    await client.query('DELETE FROM schema_version WHERE version > 34');
+    const taken: string[] = [];
+    await migrate(place(), (_, what) => taken.push(what)).catch((error: unknown) => {
+      throw new Error(`'${taken.at(-1)}' cannot be taken twice: write IF NOT EXISTS, or use addColumn`, {
+        cause: error,
+      });
+    });
+    expect(taken).not.toEqual([]);
+    expect(await describeData()).toEqual(migrated);
   });
 
   it('is not migrated by a service that starts: the error names the command', async () => {
