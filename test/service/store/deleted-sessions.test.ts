@@ -28,6 +28,7 @@ describe('The reset between tests', () => {
       query.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"),
     );
     await database.close();
-    expect([...emptied, ...KEPT].sort()).toEqual(tables.map(({ name }) => name).sort());
+    const hint = 'add a new table to ACTIVITY_TABLES in src/service/store/deleted-sessions.ts, or to KEPT in this test';
+    expect([...emptied, ...KEPT].sort(), hint).toEqual(tables.map(({ name }) => name).sort());
   });
 });
