@@ -77,7 +77,7 @@ describe('Endpoints › the table', () => {
     const rows = operations.map(
       (name) => `${ENDPOINT[name].method} ${ENDPOINT[name].path} ${ENDPOINT[name].scopes.join('+')}`,
     );
-    expect(rows.sort()).toEqual(ENDPOINTS.trim().split('\n').sort());
+    expect(rows.sort(), 'repeat the row in ENDPOINTS of this test').toEqual(ENDPOINTS.trim().split('\n').sort());
   });
 
   it.each(operations)('%s has known scopes, a query only to read and a body only to write', (name) => {

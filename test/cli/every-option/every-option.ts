@@ -365,6 +365,12 @@ export function fileOf(words: readonly string[]): string | undefined {
   return fitting.sort((one, other) => other.length - one.length)[0]?.file;
 }
 
+/** The function that returns the tests of an option which many commands have. */
+const MAKER: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(['--dry-run', '--idempotency-key', '--once'].map((name) => [name, 'writeOptions'])),
+  ...Object.fromEntries(['--limit', '--all', '--cursor'].map((name) => [name, 'pageOptions'])),
+};
+
 /** Lists what to do, one sentence each: entries to add, and entries whose option no longer exists. */
 async function listGaps(file: string, table: Table): Promise<string[]> {
   const globals = new Set(GLOBAL_OPTIONS.map(({ flags }) => /--[a-z-]+/.exec(flags)?.[0] ?? ''));
@@ -377,10 +383,13 @@ async function listGaps(file: string, table: Table): Promise<string[]> {
   const missing = [...wanted].flatMap(([command, names]) =>
     names
       .filter((name) => !Object.hasOwn(table[command] ?? {}, name))
-      .map(
-        (name) =>
-          `Add to the table of test/cli/every-option/${file}.test.ts, under '${command}': '${name}': shown('<words that type it>', <what is seen then>, async (scene, typed) => <run asp ${command} with typed, and look>).`,
-      ),
+      .map((name) => {
+        const look = `async (scene, typed) => <run asp ${command} with typed, and look>`;
+        const entry = `'${name}': shown('<words that type it>', <what is seen then>, ${look})`;
+        const maker = MAKER[name];
+        const shared = maker === undefined ? entry : `...${maker}(…), which has '${name}'`;
+        return `Add to the table of test/cli/every-option/${file}.test.ts, under '${command}': ${shared}.`;
+      }),
   );
   const leftOver = Object.entries(table).flatMap(([command, entries]) =>
     Object.keys(entries)
