@@ -9,6 +9,7 @@ import type { Context } from '../../src/cli/context/context.js';
 import { childEnvironment } from '../../src/cli/terminal/child-environment.js';
 import { failureText } from '../../src/cli/terminal/failure.js';
 import { pick, tableText, tsvText } from '../../src/cli/terminal/output.js';
+import { createAppender } from '../../src/cli/terminal/process-streams.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
 import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { isColored, PLAIN } from '../../src/cli/terminal/style.js';
@@ -367,5 +368,30 @@ describe('--once', () => {
     expect(new Set(keys).size).toBe(3);
     for (const key of keys)
       expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  });
+});
+
+describe.each(['at once', 'later'])('a file that is written %s', (when) => {
+  it('has each line on its own line after the disk was full, and no empty one', async () => {
+    let text = '';
+    let space = 6;
+    const append = createAppender((bytes, at) => {
+      const taken = bytes.subarray(at, at + Math.min(space, 2));
+      if (taken.length === 0) throw new Error('ENOSPC');
+      text += Buffer.from(taken).toString();
+      space -= taken.length;
+      return when === 'at once' ? taken.length : Promise.resolve(taken.length);
+    });
+    await append('one\n');
+    await expect(append('two\n')).rejects.toThrow('ENOSPC');
+    await expect(append('three\n')).rejects.toThrow('ENOSPC');
+    // The line feed that ends the torn line fits, and nothing else.
+    space = 1;
+    await expect(append('four\n')).rejects.toThrow('ENOSPC');
+    space = 100;
+    const writing = append('five\n');
+    expect(text.endsWith('five\n')).toBe(when === 'at once');
+    await writing;
+    expect(text).toBe('one\ntw\nfive\n');
   });
 });

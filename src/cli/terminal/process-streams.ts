@@ -3,7 +3,9 @@ import type { ReadStream, WriteStream } from 'node:tty';
 import { CliError } from '../errors.js';
 import { type OutputStream, readerGone, type Streams } from './streams.js';
 
-const STDOUT_FD = 1;
+const STDOUT = 1;
+const STDERR = 2;
+const WIDTH_UNKNOWN = 80;
 const WRITE_ONLY = 0o1;
 const ACCESS_MODE = 0o3;
 
@@ -16,7 +18,7 @@ function watchPipeReaders(ownPid: number): () => boolean {
   let pipe: string | undefined;
   let readers: readonly string[] | undefined;
   try {
-    pipe = fstatSync(STDOUT_FD).isFIFO() ? readlinkSync(`/proc/self/fd/${STDOUT_FD}`) : undefined;
+    pipe = fstatSync(STDOUT).isFIFO() ? readlinkSync(`/proc/self/fd/${STDOUT}`) : undefined;
   } catch {
     pipe = undefined;
   }
@@ -54,10 +56,6 @@ function hasOpenForReading(pid: string, pipe: string): boolean {
   }
 }
 
-const STDOUT = 1;
-const STDERR = 2;
-const WIDTH_UNKNOWN = 80;
-
 /** Error codes of writing to a pipe or socket without a reader; `EOF` is the one on Windows. */
 const READER_GONE = new Set(['EPIPE', 'ECONNRESET', 'EOF', 'ERR_STREAM_DESTROYED']);
 
@@ -85,17 +83,34 @@ function isFile(descriptor: number): boolean {
   }
 }
 
-/** Writes all of it, or throws; then `onTorn` is called if the file ends in a part of it. */
-function writeToFile(descriptor: number, data: string | Uint8Array, onTorn: () => void = () => {}): void {
-  const bytes = typeof data === 'string' ? Buffer.from(data) : data;
-  let at = 0;
-  try {
-    while (at < bytes.byteLength) at += writeSync(descriptor, bytes, at);
-  } catch (error) {
-    if (at > 0) onTorn();
-    throw error;
-  }
+/**
+ * Appends to a file, all of it or with an error. If a full disk took the beginning of a line, the next one starts on a new
+ * line. `write` takes some bytes from a position; if it returns their count at once, everything is written at once.
+ */
+export function createAppender(
+  write: (bytes: Uint8Array, at: number) => number | Promise<number>,
+): (data: string | Uint8Array) => Promise<void> {
+  let isTorn = false;
+  return async (data) => {
+    const given = typeof data === 'string' ? Buffer.from(data) : data;
+    const bytes = isTorn ? Buffer.concat([Buffer.from('\n'), given]) : given;
+    let at = 0;
+    try {
+      while (at < bytes.length) {
+        const count = write(bytes, at);
+        at += typeof count === 'number' ? count : await count;
+      }
+      isTorn = false;
+    } catch (error) {
+      if (at > 0) isTorn = bytes[at - 1] !== LINE_FEED;
+      throw error;
+    }
+  };
 }
+
+const LINE_FEED = 0x0a;
+
+const appendAtOnce = (descriptor: number) => createAppender((bytes, at) => writeSync(descriptor, bytes, at));
 
 function createOutput(
   stream: WriteStream,
@@ -109,6 +124,7 @@ function createOutput(
     onFailure(failure);
   });
   const isStored = stream.isTTY !== true && isFile(descriptor);
+  const append = appendAtOnce(descriptor);
   return {
     isTerminal: stream.isTTY === true,
     isFile: isStored,
@@ -125,13 +141,8 @@ function createOutput(
           if (failure === undefined) resolve();
           else reject(failure);
         };
-        if (!isStored) return stream.write(data, settle);
-        try {
-          writeToFile(descriptor, data);
-          settle();
-        } catch (error) {
-          settle(error instanceof Error ? error : new Error(String(error)));
-        }
+        if (isStored) append(data).then(() => settle(), settle);
+        else stream.write(data, settle);
       }),
   };
 }
@@ -167,26 +178,15 @@ export function processStreams(process: NodeJS.Process, onFailure: (error: Error
   };
 }
 
-/** A log that outlives a full disk: what cannot be stored is lost, and later lines begin a new line. */
+/** A log that outlives a full disk: what cannot be stored is lost, and there is nowhere else to say so. */
 function storedStderr(): OutputStream {
-  let isTorn = false;
+  const append = appendAtOnce(STDERR);
   return {
     isTerminal: false,
     isFile: true,
     columns: WIDTH_UNKNOWN,
     isAbandoned: () => false,
-    async write(data) {
-      const noteTorn = (): void => {
-        isTorn = true;
-      };
-      try {
-        if (isTorn) writeToFile(STDERR, '\n');
-        isTorn = false;
-        writeToFile(STDERR, data, noteTorn);
-      } catch {
-        // There is nowhere else to say so.
-      }
-    },
+    write: (data) => append(data).catch(() => {}),
   };
 }
 

@@ -30,6 +30,7 @@ import {
 } from '../../profile/local-service.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
 import { openReadyFile, type ReadyFile } from '../../ready-file.js';
+import { createAppender } from '../../terminal/process-streams.js';
 import { durationText } from '../../values.js';
 import { dataDirectory } from './data-directory.js';
 import {
@@ -152,24 +153,16 @@ export function createServiceLog(context: LogContext, settings: LogSettings): Lo
  */
 function openSecurityLog({ clock, output }: LogContext, path: string): NonNullable<Log['security']> {
   const file = openForAppending(path);
-  /** The file ends in a part of a line. */
-  let isTorn = false;
-  const append = async (line: string): Promise<void> => {
-    const bytes = Buffer.from(`${isTorn ? '\n' : ''}${line}\n`);
-    let done = 0;
-    try {
-      while (done < bytes.length) done += (await writeBytes(file, bytes, done)).bytesWritten;
-      isTorn = false;
-    } catch (error) {
-      isTorn ||= done > 0;
-      await output.note(`Cannot write the security log: ${messageOf(error)}. Not in it: ${line}`).catch(() => {});
-    }
-  };
+  const append = createAppender(async (bytes, at) => (await writeBytes(file, bytes, at)).bytesWritten);
+  const record = (line: string): Promise<void> =>
+    append(`${line}\n`).catch((error: unknown) =>
+      output.note(`Cannot write the security log: ${messageOf(error)}. Not in it: ${line}`).catch(() => {}),
+    );
   let last = Promise.resolve();
   return (event, fields) => {
     const time = new Date(clock.now()).toISOString();
     const line = redact(toJsonLine({ time, level: 'security', event, ...fields }));
-    last = last.then(() => append(line));
+    last = last.then(() => record(line));
   };
 }
 
