@@ -1,15 +1,15 @@
-import { createCipheriv, createDecipheriv, randomBytes, scrypt } from 'node:crypto';
+import { randomBytes, scrypt } from 'node:crypto';
 import { join } from 'node:path';
 import * as z from 'zod/mini';
 import { parseIfJson } from '../../kit/parse-json.js';
 
 import { fileFault, readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import { seal, splitSealed, unseal } from '../../kit/seal.js';
 import { RequestError } from '../http/request-error.js';
 import { type SecretStore, storeLocked, storeUnavailable, toName } from './secret-store.js';
 
 const SCRYPT = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 } as const;
 const KEY_BYTES = 32;
-const IV_BYTES = 12;
 
 const Sealed = z.strictObject({
   v: z.literal(1),
@@ -32,11 +32,11 @@ export function createFileStore(directory: string, passphrase: string | undefine
     get: (key) =>
       guard(getPath(toName(key)), async (path) => {
         const text = await readPrivateFile(path);
-        return text === undefined ? undefined : await unseal(text, passphrase, toName(key));
+        return text === undefined ? undefined : await decrypt(text, passphrase, toName(key));
       }),
     set: (key, secret) =>
       guard(getPath(toName(key)), async (path) => {
-        const content = passphrase === undefined ? { v: 1, secret } : await seal(secret, passphrase, toName(key));
+        const content = passphrase === undefined ? { v: 1, secret } : await encrypt(secret, passphrase, toName(key));
         await writePrivateFile(path, JSON.stringify(content));
       }),
     delete: (key) => guard(getPath(toName(key)), removePrivateFile),
@@ -53,15 +53,14 @@ async function guard<Result>(path: string, work: (path: string) => Promise<Resul
   }
 }
 
-async function seal(secret: string, passphrase: string, name: string): Promise<z.infer<typeof Sealed>> {
-  const [salt, iv] = [randomBytes(16), randomBytes(IV_BYTES)];
-  const cipher = createCipheriv('aes-256-gcm', await deriveKey(passphrase, salt), iv).setAAD(Buffer.from(name));
-  const data = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
+async function encrypt(secret: string, passphrase: string, name: string): Promise<z.infer<typeof Sealed>> {
+  const salt = randomBytes(16);
+  const { nonce, tag, data } = splitSealed(seal(await deriveKey(passphrase, salt), name, secret));
   const text = (bytes: Buffer): string => bytes.toString('base64');
-  return { v: 1, kdf: 'scrypt', salt: text(salt), iv: text(iv), tag: text(cipher.getAuthTag()), data: text(data) };
+  return { v: 1, kdf: 'scrypt', salt: text(salt), iv: text(nonce), tag: text(tag), data: text(data) };
 }
 
-async function unseal(text: string, passphrase: string | undefined, name: string): Promise<string> {
+async function decrypt(text: string, passphrase: string | undefined, name: string): Promise<string> {
   const content = parseIfJson(text);
   const plain = Plain.safeParse(content);
   if (plain.success) return plain.data.secret;
@@ -72,9 +71,7 @@ async function unseal(text: string, passphrase: string | undefined, name: string
   const bytes = (value: string): Buffer => Buffer.from(value, 'base64');
   const { salt, iv, tag, data } = sealed.data;
   try {
-    const decipher = createDecipheriv('aes-256-gcm', await deriveKey(passphrase, bytes(salt)), bytes(iv));
-    decipher.setAAD(Buffer.from(name)).setAuthTag(bytes(tag));
-    return Buffer.concat([decipher.update(bytes(data)), decipher.final()]).toString('utf8');
+    return unseal(await deriveKey(passphrase, bytes(salt)), name, Buffer.concat([iv, tag, data].map(bytes)));
   } catch {
     throw storeLocked('The login file is encrypted with a different passphrase than the one in ASP_STORE_PASSPHRASE.');
   }

@@ -1,15 +1,13 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 
 import * as z from 'zod/mini';
 
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../kit/private-file.js';
+import { seal, unseal } from '../../kit/seal.js';
 import { REFRESH_THRESHOLD_S } from '../../wire/limit.js';
 import type { TokenSet } from '../oauth/token-endpoint.js';
 import type { AccessToken, AccessTokenRequest, Resource } from './credential.js';
 
-const IV_BYTES = 12;
-const TAG_BYTES = 16;
 const BACKWARD_TOLERANCE_MS = 5_000;
 
 /** An access token and when it was requested, both by this machine's clock. */
@@ -42,13 +40,14 @@ export function createTokenCache(directory: string | undefined): TokenCache {
     async read(name, key) {
       try {
         const text = await readPrivateFile(getPath(name));
-        return text === undefined ? {} : Tokens.parse(JSON.parse(decrypt(text, name, key)));
+        return text === undefined ? {} : Tokens.parse(JSON.parse(unseal(key, name, Buffer.from(text, 'base64'))));
       } catch {
         return {};
       }
     },
     async write(name, key, tokens) {
-      await writePrivateFile(getPath(name), encrypt(JSON.stringify(tokens), name, key)).catch(() => undefined);
+      const sealed = seal(key, name, JSON.stringify(tokens)).toString('base64');
+      await writePrivateFile(getPath(name), sealed).catch(() => undefined);
     },
     async remove(name) {
       await removePrivateFile(getPath(name)).catch(() => undefined);
@@ -87,18 +86,4 @@ export function toAccessToken(cached: CachedToken): AccessToken {
 /** `tokens` with one of them replaced. */
 export function withToken(tokens: Tokens, resource: Resource, token: CachedToken): Tokens {
   return { ...tokens, [resource]: token };
-}
-
-function encrypt(text: string, name: string, key: Buffer): string {
-  const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(name));
-  const data = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-  return Buffer.concat([iv, cipher.getAuthTag(), data]).toString('base64');
-}
-
-function decrypt(text: string, name: string, key: Buffer): string {
-  const bytes = Buffer.from(text, 'base64');
-  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES));
-  decipher.setAAD(Buffer.from(name)).setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
-  return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
 }

@@ -1,10 +1,6 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { seal, unseal } from '../../kit/seal.js';
 import { OperatorError } from '../core/errors.js';
 import { SEALED_PREFIX } from '../store/keys.js';
-
-const CIPHER = 'aes-256-gcm';
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 
 /** Keeps the private signing keys in the database unreadable for anyone who has only the database. */
 export interface KeySeal {
@@ -20,11 +16,11 @@ export interface KeySeal {
 export function createKeySeal(secrets: readonly Buffer[]): KeySeal {
   const [current] = secrets;
   return {
-    close: (kid, text) => (current === undefined ? text : seal(current, kid, text)),
+    close: (kid, text) => (current === undefined ? text : sealKey(current, kid, text)),
     open(kid, stored) {
       if (!stored.startsWith(SEALED_PREFIX)) return stored;
       for (const secret of secrets) {
-        const text = unseal(secret, kid, stored);
+        const text = unsealKey(secret, kid, stored);
         if (text !== undefined) return text;
       }
       throw unusable(
@@ -33,7 +29,7 @@ export function createKeySeal(secrets: readonly Buffer[]): KeySeal {
           : 'The signing keys in this database are sealed with a key that is not in the key file.',
       );
     },
-    isOutdated: (kid, stored) => current !== undefined && unseal(current, kid, stored) === undefined,
+    isOutdated: (kid, stored) => current !== undefined && unsealKey(current, kid, stored) === undefined,
   };
 }
 
@@ -44,25 +40,17 @@ const unusable = (what: string): OperatorError =>
       'signing_key: the service then makes a new key, and only access tokens from before stop working.',
   );
 
-const boundTo = (kid: string): Buffer => Buffer.from(`asp signing key ${kid}`);
+const nameOf = (kid: string): string => `asp signing key ${kid}`;
 
-function seal(secret: Buffer, kid: string, text: string): string {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv(CIPHER, secret, nonce).setAAD(boundTo(kid));
-  const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-  return SEALED_PREFIX + Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
+function sealKey(secret: Buffer, kid: string, text: string): string {
+  return SEALED_PREFIX + seal(secret, nameOf(kid), text).toString('base64url');
 }
 
 /** Undefined: it was not sealed with this secret for this key. */
-function unseal(secret: Buffer, kid: string, stored: string): string | undefined {
+function unsealKey(secret: Buffer, kid: string, stored: string): string | undefined {
   if (!stored.startsWith(SEALED_PREFIX)) return undefined;
-  const bytes = Buffer.from(stored.slice(SEALED_PREFIX.length), 'base64url');
-  if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
-  const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
-  const decipher = createDecipheriv(CIPHER, secret, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
-  decipher.setAAD(boundTo(kid)).setAuthTag(tag);
   try {
-    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
+    return unseal(secret, nameOf(kid), Buffer.from(stored.slice(SEALED_PREFIX.length), 'base64url'));
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createFileStore } from '../../../src/client/credentials/file-store.js';
 import type { LoginContext, LoginKey } from '../../../src/client/credentials/login.js';
 import { createLoginCredential } from '../../../src/client/credentials/login-credential.js';
 import { openLogins } from '../../../src/client/credentials/open-logins.js';
@@ -12,6 +13,9 @@ import { startTestService, type TestService } from '../../support/service.js';
 import { createLoginPlace, type LoginPlace, signIn } from '../../support/signed-in.js';
 
 const HANDLE = '@alice.bot';
+/** The secret `a secret` of `@alice.bot` at the default local service, under the passphrase `correct horse`. */
+const EARLIER =
+  '{"v":1,"kdf":"scrypt","salt":"6onFWn9i/EMi99f0cUVxbA==","iv":"K9ZmzztvM7o6MwcH","tag":"hKQW6K9lUamDJW7l6K7fiw==","data":"2OlfBkQbvl8="}';
 let service: TestService;
 let place: LoginPlace;
 let key: LoginKey;
@@ -247,6 +251,27 @@ describe('the file store', () => {
       const locked = createLoginCredential({ ...place.context, passphrase }, key).accessToken('api');
       await expect(locked).rejects.toMatchObject({ code: 'ASP_STORE_LOCKED' });
     }
+  });
+
+  it('does not open an encrypted file with only the beginning of its tag, which could be guessed', async () => {
+    const context = { ...place.context, passphrase: 'correct horse' };
+    await signIn(service, context, HANDLE);
+    const content = JSON.parse(readFileSync(secretPath(), 'utf8')) as { tag: string };
+    const tag = Buffer.from(content.tag, 'base64').subarray(0, 4).toString('base64');
+    writeFileSync(secretPath(), JSON.stringify({ ...content, tag }));
+    const opened = createLoginCredential(context, key).accessToken('api');
+    await expect(opened).rejects.toMatchObject({ code: 'ASP_STORE_LOCKED' });
+  });
+
+  it('opens a file that was encrypted by an earlier version', async () => {
+    const directory = `${place.directory}/earlier`;
+    mkdirSync(directory, { mode: 0o700 });
+    const login = { baseUrl: 'http://127.0.0.1:8744/v1', handle: '@alice.bot' };
+    const store = createFileStore(directory, 'correct horse');
+    await store.set(login, 'new');
+    const [name = ''] = readdirSync(directory);
+    writeFileSync(`${directory}/${name}`, EARLIER);
+    expect(await store.get(login)).toBe('a secret');
   });
 
   it('keeps access tokens encrypted', async () => {
