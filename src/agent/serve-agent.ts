@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Client, TailItem } from '../client/client.js';
 import type { Clock } from '../kit/clock.js';
+import { codeOf } from '../kit/format.js';
 import { createIds } from '../kit/ids.js';
 import { systemRandom } from '../kit/random.js';
 import type { EventEnvelope } from '../wire/schemas/event.js';
@@ -105,7 +106,7 @@ export async function serveAgent(
 }
 
 function isOwnFailure(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = codeOf(error);
   return code.startsWith('ASP_') && !PASSING.includes(code);
 }
 

@@ -1,4 +1,5 @@
 import { type CommanderError, Command as Parser, Option as ParserOption } from 'commander';
+import { codeOf } from '../kit/format.js';
 import { suggest } from '../kit/suggest.js';
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
 import { type CliError, usageError } from './errors.js';
@@ -85,7 +86,7 @@ export function parseArgs({ command, typed, below }: Typed, rest: readonly strin
 }
 
 function isCommanderError(error: unknown): error is CommanderError {
-  return error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
+  return codeOf(error).startsWith('commander.');
 }
 
 function toUsageError(error: CommanderError, { command, typed }: Typed): CliError {

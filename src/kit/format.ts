@@ -15,6 +15,9 @@ export const capitalized = (text: string): string => `${text.charAt(0).toUpperCa
 /** What an error says, or whatever else was thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
+/** The code of an error, such as `ENOENT`; empty if it has none. */
+export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '');
+
 /** A name in PascalCase as words: `CommaExpected` is `comma expected`. */
 export function toWords(name: string): string {
   return name.replace(/(?!^)[A-Z]/g, ' $&').toLowerCase();

@@ -16,8 +16,8 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-
 import { systemClock, wait } from './clock.js';
+import { codeOf } from './format.js';
 
 const READ_MAX_BYTES = 4 * 1024 * 1024;
 const isPosix = process.platform !== 'win32';
@@ -35,7 +35,7 @@ function unsafeFile(message: string): Error {
 
 /** Whether a file operation failed with one of these codes. */
 export function isFileError(error: unknown, ...codes: readonly string[]): boolean {
-  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+  return codes.includes(codeOf(error));
 }
 
 /** Failures that the user's disk or rights cause. A missing file is not among them: that can be a mistake of ours. */
@@ -59,7 +59,7 @@ const MACHINE_FAULT: Readonly<Record<string, string>> = {
 /** The reason why a file could not be used, with the system's code, or from a check; undefined for every other error. */
 export function fileFault(error: unknown): string | undefined {
   if (isUnsafeFile(error)) return error.message;
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = codeOf(error);
   return Object.hasOwn(MACHINE_FAULT, code) ? `${MACHINE_FAULT[code]} (${code})` : undefined;
 }
 

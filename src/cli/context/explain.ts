@@ -1,4 +1,5 @@
 import type { Outcome, RequestError } from '../../client/http/request-error.js';
+import { codeOf } from '../../kit/format.js';
 import { hidePasswords } from '../../kit/sanitize.js';
 
 /** Facts about a call that the command knows and the call's error does not. */
@@ -34,7 +35,7 @@ export function findErrorContext(error: unknown): ErrorContext | undefined {
 /** The message of an error, in the words of the command if it knows better. */
 export function explainedMessage(error: Error): string {
   const messages = findErrorContext(error)?.messages ?? {};
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = codeOf(error);
   return (Object.hasOwn(messages, code) ? messages[code] : undefined) ?? error.message;
 }
 

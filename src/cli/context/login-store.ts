@@ -1,4 +1,5 @@
 import type { Login, LoginContext, Logins, StoreKind } from '../../client/credentials/login.js';
+import { codeOf } from '../../kit/format.js';
 import { readIfPresent, writePrivateFile } from '../../kit/private-file.js';
 import { CliError, usageError } from '../errors.js';
 import { findServiceAt } from '../profile/local-service.js';
@@ -68,7 +69,7 @@ export async function findFileStoreFault(context: Context): Promise<Error | unde
     await openLogins(await createLoginContext(context, 'file')).probe();
     return undefined;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ASP_STORE_UNAVAILABLE') return error;
+    if (error instanceof Error && codeOf(error) === 'ASP_STORE_UNAVAILABLE') return error;
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { homedir, hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { codeOf } from '../../kit/format.js';
 
 import type { Machine } from './context.js';
 
@@ -53,7 +54,7 @@ function isProcessAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return codeOf(error) === 'EPERM';
   }
   return processFacts(pid)?.[0] !== 'Z';
 }

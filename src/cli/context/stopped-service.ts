@@ -1,5 +1,6 @@
 import type { Login } from '../../client/credentials/login.js';
 import { isRefusedConnection } from '../../client/http/request-error.js';
+import { codeOf } from '../../kit/format.js';
 import { findServiceAt } from '../profile/local-service.js';
 import type { Context } from './context.js';
 
@@ -15,7 +16,7 @@ export async function findLocalLogin(context: Context, baseUrl?: string): Promis
 /** The command that starts the local service whose absence caused an error; undefined if that is not the cause. */
 export async function findStartCommand(context: Context, error: unknown): Promise<readonly string[] | undefined> {
   const baseUrl = context.identity().at?.baseUrl;
-  const isKnown = error instanceof Error && 'code' in error && error.code === 'ASP_LOCAL_NOT_RUNNING';
+  const isKnown = codeOf(error) === 'ASP_LOCAL_NOT_RUNNING';
   if (!isKnown && (!isRefusedConnection(error) || baseUrl === undefined || (await doesRunAt(context, baseUrl))))
     return undefined;
   const login = await findLocalLogin(context, baseUrl).catch(() => undefined);

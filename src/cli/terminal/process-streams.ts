@@ -1,5 +1,6 @@
 import { fstatSync, readdirSync, readFileSync, readlinkSync, writeSync } from 'node:fs';
 import type { ReadStream, WriteStream } from 'node:tty';
+import { codeOf } from '../../kit/format.js';
 import { CliError } from '../errors.js';
 import { type OutputStream, readerGone, type Streams } from './streams.js';
 
@@ -61,7 +62,7 @@ const READER_GONE = new Set(['EPIPE', 'ECONNRESET', 'EOF', 'ERR_STREAM_DESTROYED
 
 /** Why a write failed: the reader left, or the output could not be stored. */
 function describeWriteError(error: Error): Error {
-  if ('code' in error && READER_GONE.has(String(error.code))) return readerGone(error);
+  if (READER_GONE.has(codeOf(error))) return readerGone(error);
   return new CliError('ASP_OUTPUT', {
     message: 'Could not write to standard output.',
     why: `the system says: ${error.message}.`,

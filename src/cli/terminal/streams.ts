@@ -1,3 +1,5 @@
+import { codeOf } from '../../kit/format.js';
+
 /** A writable stream. `write` resolves when the data has been handed over: awaiting it is backpressure. */
 export interface OutputStream {
   readonly isTerminal: boolean;
@@ -32,7 +34,7 @@ export function readerGone(cause?: unknown): Error {
 
 /** Whether a write failed because the reader left. */
 export function isReaderGone(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === READER_GONE;
+  return codeOf(error) === READER_GONE;
 }
 
 /** Streams that capture what is written, for tests. */

@@ -1,3 +1,4 @@
+import { codeOf } from '../../kit/format.js';
 import { type ErrorCode, errorRow, isErrorCode, isRetryableStatus } from '../../wire/error.js';
 import type { OAuthErrorCode } from '../../wire/oauth.js';
 
@@ -224,6 +225,5 @@ export function timeout(outcome: Outcome, message = 'There was no answer in time
 
 function getCode(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return getCode(error.errors[0]);
-  if (!(error instanceof Error)) return '';
-  return 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return codeOf(error);
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import createRouter from 'find-my-way';
+import { codeOf } from '../../kit/format.js';
 import { type ErrorCode, errorRow } from '../../wire/error.js';
 import type { Log, LogFields } from '../core/context.js';
 import { isOutage, ServiceError } from '../core/errors.js';
@@ -135,8 +136,7 @@ function asServiceError(error: unknown): ServiceError | undefined {
       status: 503,
       retryAfterS: DATABASE_RETRY_AFTER_S,
     });
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined;
-  const status = FRAMEWORK_STATUS[error.code];
+  const status = FRAMEWORK_STATUS[codeOf(error)];
   if (status === undefined) return undefined;
   if (status === 404) return new ServiceError('NOT_FOUND');
   return new ServiceError('VALIDATION_ERROR', undefined, { status });

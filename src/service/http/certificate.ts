@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { createSecureContext, type TlsOptions, type Server as TlsServer } from 'node:tls';
 
 import type { Clock } from '../../kit/clock.js';
-import { messageOf } from '../../kit/format.js';
+import { codeOf, messageOf } from '../../kit/format.js';
 import { repeat } from '../../kit/repeat.js';
 import type { Log } from '../core/context.js';
 import { OperatorError } from '../core/errors.js';
@@ -66,7 +66,7 @@ const CLIENT_CIPHERS = 'DEFAULT@SECLEVEL=2';
 
 /** The key of the certificate itself, or of one between it and an authority. */
 function isTooShort(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^ERR_SSL_(EE|CA)_KEY_TOO_SMALL$/.test(String(error.code));
+  return /^ERR_SSL_(EE|CA)_KEY_TOO_SMALL$/.test(codeOf(error));
 }
 
 function covers(certificate: X509Certificate, hostname: string): boolean {

@@ -402,7 +402,7 @@ async function listFolder(directory: string): Promise<Dirent[]> {
       throw notOurs(directory, 'it is a link. Name the target folder instead.');
     return await readdir(directory, { withFileTypes: true });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    if (isFileError(error, 'ENOENT')) return [];
     throw error;
   }
 }

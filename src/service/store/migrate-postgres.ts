@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import { backoffMs, type Clock, wait } from '../../kit/clock.js';
+import { codeOf } from '../../kit/format.js';
 import { DEFAULT_POSTGRES_LIMITS, type Query, type SqlValue } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
 import { readDatabaseAddress } from './database-address.js';
@@ -12,7 +13,7 @@ import {
   sqlOf,
   type VersionRow,
 } from './migrations.js';
-import { assertSettings, createDriver, explainUnusable, getCode, readSettings } from './postgres-driver.js';
+import { assertSettings, createDriver, explainUnusable, readSettings } from './postgres-driver.js';
 import { createQuery, toLockName } from './postgres-query.js';
 import { countOlderProcesses, findVersion, toPostgres } from './prepare-postgres.js';
 
@@ -133,7 +134,7 @@ async function change(client: Client, sql: string, table: string, clock: Clock):
       return;
     } catch (error) {
       await client.query('ROLLBACK').catch(() => {});
-      if (getCode(error) !== LOCK_NOT_AVAILABLE) throw error;
+      if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
       if (tries === TABLE_LOCK_TRIES)
         throw new OperatorError(
           'DATABASE_NOT_USABLE',

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { messageOf } from '../../kit/format.js';
+import { codeOf, messageOf } from '../../kit/format.js';
 import type { PoolLoad, PostgresLimits, Query } from '../core/database.js';
 import { isOutage, isUnusable, OperatorError } from '../core/errors.js';
 import type { DatabaseAddress } from './database-address.js';
@@ -25,24 +25,20 @@ const LOST: ReadonlySet<string> = new Set([
 const LOST_MESSAGE =
   /^(Connection terminated|Client (was closed|has encountered a connection error)|timeout expired|Query read timeout)/;
 
-export function getCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
-}
-
 /** A write that failed this way was not committed, and a retry may succeed. */
 export function isCollision(error: unknown, tries: number): boolean {
-  const isLate = getCode(error) === UNIQUE_VIOLATION && tries < UNIQUE_TRIES_MAX;
-  return COLLISIONS.has(getCode(error)) || isLate || isStalePlan(error);
+  const isLate = codeOf(error) === UNIQUE_VIOLATION && tries < UNIQUE_TRIES_MAX;
+  return COLLISIONS.has(codeOf(error)) || isLate || isStalePlan(error);
 }
 
 export function isStalePlan(error: unknown): boolean {
-  return getCode(error) === FEATURE_NOT_SUPPORTED;
+  return codeOf(error) === FEATURE_NOT_SUPPORTED;
 }
 
 /** Whether the connection failed rather than the statement. */
 export function isLostConnection(error: unknown): boolean {
   if ((isOutage(error) && error.code === 'NO_CONNECTION') || isMixedUp(error)) return true;
-  return LOST.has(getCode(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
+  return LOST.has(codeOf(error)) || (error instanceof Error && LOST_MESSAGE.test(error.message));
 }
 
 /** invalid_sql_statement_name, duplicate_prepared_statement, undefined_table */
@@ -53,17 +49,17 @@ const MIXED_UP: ReadonlySet<string> = new Set(['26000', '42P05', '42P01']);
  * or the tables are gone, as during a restore.
  */
 export function isMixedUp(error: unknown): boolean {
-  return MIXED_UP.has(getCode(error)) || (error instanceof OperatorError && MIXED_UP.has(getCode(error.cause)));
+  return MIXED_UP.has(codeOf(error)) || (error instanceof OperatorError && MIXED_UP.has(codeOf(error.cause)));
 }
 
 /** The server refuses writes: after a failover the connection may lead to a standby. */
 export function isReadOnly(error: unknown): boolean {
-  return getCode(error) === '25006';
+  return codeOf(error) === '25006';
 }
 
 /** The server has no space for the write: insufficient_resources, system_error. */
 export function isOutOfSpace(error: unknown): boolean {
-  return /^5[38]/.test(getCode(error));
+  return /^5[38]/.test(codeOf(error));
 }
 
 /** Something else held it up for too long: lock_not_available, query_canceled. */
@@ -71,7 +67,7 @@ const HELD_UP: ReadonlySet<string> = new Set(['55P03', '57014']);
 
 /** The statement was not carried out, and the same call may succeed later. */
 export function isBusy(error: unknown): boolean {
-  return HELD_UP.has(getCode(error)) || COLLISIONS.has(getCode(error)) || isOutOfSpace(error);
+  return HELD_UP.has(codeOf(error)) || COLLISIONS.has(codeOf(error)) || isOutOfSpace(error);
 }
 
 /** The driver knew that the connection was gone before it sent the statement. */
@@ -106,7 +102,7 @@ const REASON: Readonly<Record<string, string>> = {
 /** Why a database could not be opened, worded for the person who starts the service; other errors are rethrown. */
 export function explainUnusable(address: DatabaseAddress, error: unknown): unknown {
   if (isUnusable(error)) return error;
-  const reason = explainBinding(error) ?? REASON[getCode(error)] ?? explainReason(error);
+  const reason = explainBinding(error) ?? REASON[codeOf(error)] ?? explainReason(error);
   if (reason === undefined) return error;
   return new OperatorError('DATABASE_NOT_USABLE', `The database ${address.shown} cannot be used: ${reason}.`, error);
 }
@@ -118,7 +114,7 @@ function explainBinding(error: unknown): string | undefined {
 }
 
 function explainReason(error: unknown): string | undefined {
-  if (error instanceof AggregateError) return REASON[getCode(error.errors[0])];
+  if (error instanceof AggregateError) return REASON[codeOf(error.errors[0])];
   if (!(error instanceof Error)) return undefined;
   if (/timeout/i.test(error.message)) return REASON['ETIMEDOUT'];
   if (/SSL/.test(error.message)) return 'it does not speak TLS';

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { codeOf } from '../../kit/format.js';
 import type { Query, SqlValue, Transaction } from '../core/database.js';
 
 /**
@@ -129,7 +130,7 @@ export interface Committed<T> extends Done<T> {
 }
 
 /** A statement was refused because an earlier one of its transaction has failed. */
-const isConsequence = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === '25P02'; // in_failed_sql_transaction
+const isConsequence = (error: unknown): boolean => codeOf(error) === '25P02'; // in_failed_sql_transaction
 
 /**
  * Runs one work of a transaction whose BEGIN was sent. Of several statements that failed, the first gives the reason,

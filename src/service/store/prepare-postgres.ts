@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { codeOf } from '../../kit/format.js';
 import type { LogEnd } from '../core/bus.js';
 import type { Query } from '../core/database.js';
 import { OperatorError } from '../core/errors.js';
@@ -16,7 +17,7 @@ import {
   versionAfter,
 } from './migrations.js';
 import type { Driver } from './postgres-driver.js';
-import { assertSettings, getCode, type PostgresSettings, readSettings } from './postgres-driver.js';
+import { assertSettings, type PostgresSettings, readSettings } from './postgres-driver.js';
 import { createQuery, lockNames } from './postgres-query.js';
 import { schemaStatements } from './schema.js';
 
@@ -135,7 +136,7 @@ async function begin({ limits }: Driver, client: Client): Promise<void> {
     await client.query('BEGIN');
     await findProcess(client);
   } catch (error) {
-    if (getCode(error) === PROTOCOL_VIOLATION) throw noSession(error);
+    if (codeOf(error) === PROTOCOL_VIOLATION) throw noSession(error);
     if (!(error instanceof Error && error.message.startsWith('Query read timeout'))) throw error;
     throw new OperatorError(
       'DATABASE_NOT_USABLE',
@@ -155,7 +156,7 @@ async function makeSchema(client: Client, schema: string): Promise<void> {
   try {
     await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
   } catch (error) {
-    if (!IS_THERE_NOW.includes(getCode(error))) throw error;
+    if (!IS_THERE_NOW.includes(codeOf(error))) throw error;
   }
 }
 

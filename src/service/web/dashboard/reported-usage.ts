@@ -1,7 +1,6 @@
+import { isObject } from '../../../kit/parse-json.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { type Html, strangersText } from '../html.js';
-
-type Members = Readonly<Record<string, unknown>>;
 
 /** The names that models' interfaces and their instrumentation use. All other metadata is shown only as it is. */
 const NAMES = {
@@ -34,9 +33,6 @@ export function readReportedUsage({
     ...(cost === undefined ? [] : [['Cost', cost] as const]),
   ];
 }
-
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const toCount = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
