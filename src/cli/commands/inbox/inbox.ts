@@ -9,8 +9,7 @@ import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
 import { readHandle, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
-import { formatMessage, messageText, printFenced } from '../message/message-text.js';
-import { describeEvent } from '../session/facts.js';
+import { describeEvent, formatMessage, messageText, printFenced } from '../message/message-text.js';
 import { findSession } from '../session/find-session.js';
 import type { InboxItem } from './unread.js';
 

@@ -10,7 +10,7 @@ import type { ParticipantStatus, Session } from '../../../wire/schemas/session.j
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
-import { unseenSession } from '../session/facts.js';
+import { unseenSession } from '../session/participants.js';
 import { readSessionEvents } from '../session/session-events.js';
 import type { InboxOptions } from './inbox.js';
 

@@ -36,7 +36,7 @@ import { loadStyle } from '../../terminal/style.js';
 import { readId } from '../../values.js';
 import { safeFilename } from '../attachment/transfer.js';
 import type { messageSend } from '../send/send.js';
-import { unseenSession } from '../session/facts.js';
+import { unseenSession } from '../session/participants.js';
 import { type Inbox, type InboxPage, readSession } from './inbox.js';
 import { parseSession, type SendLimits } from './send-limits.js';
 import { type NextCall, READ_INPUT, type ToolArgs, type ToolDefinition, toNextCall } from './tools.js';

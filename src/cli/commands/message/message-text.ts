@@ -3,7 +3,9 @@ import { describeSender, fence } from '../../../kit/fence.js';
 import type { Random } from '../../../kit/random.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { displayWidth, wrapText } from '../../../kit/wrap.js';
+import { findActor } from '../../../wire/event.js';
 import { listChoices } from '../../../wire/message.js';
+import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { Context } from '../../context/context.js';
 import { openRelations } from '../../context/relations.js';
@@ -34,6 +36,30 @@ function contentText(content: Message['content']): string {
       return `[${[part.type, member(part, 'name'), reference].filter((text) => text !== undefined).join(' ')}]`;
     })
     .join('\n');
+}
+
+/** A short description of any event except a message, for people. */
+export function describeEvent(event: EventEnvelope): string {
+  const actor = findActor(event) ?? 'someone';
+  const { invitee, topic, reason } = event.payload;
+  switch (event.type) {
+    case 'session.invited':
+      return `${actor} invited ${typeof invitee === 'string' ? invitee : 'an agent'}${typeof topic === 'string' ? ` · ${topic}` : ''}`;
+    case 'session.joined':
+      return `${actor} joined`;
+    case 'session.left':
+      return reason === 'grace_expired' ? `${actor} was offline too long` : `${actor} left`;
+    case 'session.ended':
+      return `${actor} ended the session`;
+    case 'session.reopened':
+      return `${actor} reopened the session`;
+    case 'session.disconnected':
+      return `${actor} lost the connection`;
+    case 'session.reconnected':
+      return `${actor} is back`;
+    default:
+      return event.type;
+  }
 }
 
 /** A message for a language model: its text, between lines that say who wrote it. */

@@ -13,8 +13,8 @@ import { CliError } from '../../errors.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import { listReferences } from '../attachment/references.js';
 import { downloadTo, ensureFolder, safeFilename, saveFile } from '../attachment/transfer.js';
-import { messageText } from '../message/message-text.js';
-import { describeEvent, participantNames, unseenSession } from './facts.js';
+import { describeEvent, messageText } from '../message/message-text.js';
+import { participantNames, unseenSession } from './participants.js';
 import { readSessionEvents } from './session-events.js';
 
 type Format = 'jsonl' | 'md';

@@ -8,7 +8,7 @@ import { notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { relativeTime } from '../../terminal/relative-time.js';
 import { messageText } from '../message/message-text.js';
-import { participantNames } from './facts.js';
+import { participantNames } from './participants.js';
 
 /** How many sessions are searched for a name. */
 const SCANNED_MAX = 1000;

@@ -4,7 +4,7 @@ import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { unseenSession } from './facts.js';
+import { unseenSession } from './participants.js';
 
 /** Every existing event of a session that the acting agent may see, after a sequence, in order. */
 export async function* readSessionEvents(

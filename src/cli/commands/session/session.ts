@@ -16,8 +16,8 @@ import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
 import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { findAgentLimits } from '../send/find-agent-limits.js';
-import { participantNames, readInvited, refuseOmissions, unreachableAgents, unseenSession } from './facts.js';
 import { findSession } from './find-session.js';
+import { participantNames, readInvited, refuseOmissions, unreachableAgents, unseenSession } from './participants.js';
 import type { Seen } from './refusal.js';
 
 const SESSION = { usage: '<session>', about: SESSION_ABOUT } as const satisfies Argument;

@@ -12,7 +12,7 @@ import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
 import { durationText, readHandle, readId } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
-import { unseenSession } from './facts.js';
+import { unseenSession } from './participants.js';
 
 const KINDS = ['joined', 'message', 'reply', 'ended', 'left'] as const;
 

@@ -12,10 +12,9 @@ import { CliError } from '../../errors.js';
 import { endLine } from '../../terminal/output.js';
 import { isoTime } from '../../terminal/relative-time.js';
 import type { Style } from '../../terminal/style.js';
-import { fencedMessage, messageText } from '../message/message-text.js';
+import { describeEvent, fencedMessage, messageText } from '../message/message-text.js';
 import { startUnguarded } from '../run/command-guard.js';
 import { type CommandEnd, describeEnd, startEventCommand } from '../session/event-command.js';
-import { describeEvent } from '../session/facts.js';
 import type { CursorFile } from './cursor-file.js';
 import type { EventOptions, View } from './tail.js';
 

@@ -1,5 +1,3 @@
-import { findActor } from '../../../wire/event.js';
-import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import type { ParticipantStatus, Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import type { ErrorContext } from '../../context/explain.js';
@@ -27,30 +25,6 @@ export const unreachableAgents = (first: string, named: string, message: string)
 export function participantNames({ participants }: Session, reader?: string): string {
   const others = participants.filter(({ handle }) => handle !== reader);
   return others.map(({ handle, status }) => (status === 'joined' ? handle : `${handle} (${status})`)).join(', ');
-}
-
-/** A short description of any event except a message, for people. */
-export function describeEvent(event: EventEnvelope): string {
-  const actor = findActor(event) ?? 'someone';
-  const { invitee, topic, reason } = event.payload;
-  switch (event.type) {
-    case 'session.invited':
-      return `${actor} invited ${typeof invitee === 'string' ? invitee : 'an agent'}${typeof topic === 'string' ? ` · ${topic}` : ''}`;
-    case 'session.joined':
-      return `${actor} joined`;
-    case 'session.left':
-      return reason === 'grace_expired' ? `${actor} was offline too long` : `${actor} left`;
-    case 'session.ended':
-      return `${actor} ended the session`;
-    case 'session.reopened':
-      return `${actor} reopened the session`;
-    case 'session.disconnected':
-      return `${actor} lost the connection`;
-    case 'session.reconnected':
-      return `${actor} is back`;
-    default:
-      return event.type;
-  }
 }
 
 /** The session already exists: a caller who waits for its id waits for at most one retry. */
