@@ -36,7 +36,7 @@ import { CliError, usageError } from '../../errors.js';
 import { decodeText, readSource } from '../../input.js';
 import { shorten } from '../../terminal/output.js';
 import { parseHandle } from '../../values.js';
-import { type AgentSeat, answerUntilStopped, startProgress } from '../run/serve-agent.js';
+import { type AgentSeat, answerUntilStopped, startProgress } from '../run/run-agent.js';
 import type { MockOptions } from './mock.js';
 
 /** Messages are counted in this many sessions; the oldest ones are forgotten. */

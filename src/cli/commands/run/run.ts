@@ -267,7 +267,7 @@ export const run = command({
   isEndless: true,
   finishesOnSignal: true,
   parse,
-  run: async (context, options) => (await import('./serve-agent.js')).runAgent(context, options),
+  run: async (context, options) => (await import('./run-agent.js')).runAgent(context, options),
 });
 
 const ASK_WAIT_DEFAULT_MS = 10 * 60_000;
