@@ -1,8 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-
-import { replaceUnsafe } from '../../kit/json-line.js';
 import { makeDirectory } from '../../kit/private-file.js';
+import { replaceUnsafe } from '../../kit/sanitize.js';
 import { isHandle, OWNER_GLOB_PATTERN } from '../../wire/handle.js';
 import { isId } from '../../wire/id.js';
 import { credentialKind } from './build-credential.js';

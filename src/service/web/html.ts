@@ -1,4 +1,4 @@
-import { replaceUnsafe } from '../../kit/json-line.js';
+import { replaceUnsafe } from '../../kit/sanitize.js';
 import { toShownName } from '../../wire/handle.js';
 
 /** Markup that is safe to send: all outside text in it was escaped. */
