@@ -18,31 +18,28 @@ export const nothingSent = (error: CliError): CliError =>
   new CliError(error.code, { ...error, message: `${error.message} Nothing was sent.`, cause: error.cause });
 
 /** All of standard input. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
-export async function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const bytes of streams.stdin.read()) {
-    parts.push(bytes);
-    size += bytes.byteLength;
-    if (size > maxBytes) throw tooLarge('Standard input', maxBytes);
-  }
-  return Buffer.concat(parts);
+export function readStdin({ streams }: Pick<Context, 'streams'>, maxBytes: number): Promise<Buffer> {
+  return readAll(streams.stdin.read(), 'Standard input', maxBytes);
 }
 
 /** The bytes of a file named by the user. @throws CliError `ASP_FILE_TOO_LARGE` beyond `maxBytes` */
 export async function readNamedFile(path: string, maxBytes: number): Promise<Buffer> {
   try {
-    const parts: Uint8Array[] = [];
-    let size = 0;
-    for await (const bytes of createReadStream(path)) {
-      parts.push(bytes as Uint8Array);
-      size += (bytes as Uint8Array).byteLength;
-      if (size > maxBytes) throw tooLarge(path, maxBytes);
-    }
-    return Buffer.concat(parts);
+    return await readAll(createReadStream(path), path, maxBytes);
   } catch (error) {
     throw fileFailure(path, error);
   }
+}
+
+async function readAll(source: AsyncIterable<Uint8Array>, name: string, maxBytes: number): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const bytes of source) {
+    parts.push(bytes);
+    size += bytes.byteLength;
+    if (size > maxBytes) throw tooLarge(name, maxBytes);
+  }
+  return Buffer.concat(parts);
 }
 
 /**
@@ -54,18 +51,28 @@ export async function* linesOf(
   name: string,
   maxBytes: number,
 ): AsyncGenerator<string> {
+  for await (const line of byteLinesOf(source, maxBytes, () => tooLarge('A line', maxBytes)))
+    yield decodeText(line, name).replace(/\r$/, '');
+}
+
+/** The lines as they arrive, without their line feeds. @throws what `tooLong` returns if one is longer than `maxBytes` */
+export async function* byteLinesOf(
+  source: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  tooLong: () => Error,
+): AsyncGenerator<Buffer> {
   let parts: Uint8Array[] = [];
   let size = 0;
   const add = (bytes: Uint8Array): void => {
     size += bytes.byteLength;
-    if (size > maxBytes) throw tooLarge('A line', maxBytes);
+    if (size > maxBytes) throw tooLong();
     parts.push(bytes);
   };
-  const takeLine = (): string => {
-    const line = decodeText(Buffer.concat(parts), name);
+  const takeLine = (): Buffer => {
+    const line = Buffer.concat(parts);
     parts = [];
     size = 0;
-    return line.replace(/\r$/, '');
+    return line;
   };
   for await (const bytes of source) {
     let start = 0;

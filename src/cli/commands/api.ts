@@ -1,4 +1,4 @@
-import { createReadStream, promises } from 'node:fs';
+import { promises } from 'node:fs';
 
 import type { RawAnswer, RawRequest } from '../../client/client.js';
 import { escapeJson, toJsonLine } from '../../kit/json-line.js';
@@ -8,7 +8,7 @@ import { chosenKey } from '../context/calls.js';
 import type { Context } from '../context/context.js';
 import { explain } from '../context/explain.js';
 import { usageError } from '../errors.js';
-import { fileFailure, readStdin, readToSend, tooLarge } from '../input.js';
+import { fileFailure, readSource, readToSend } from '../input.js';
 
 const PATH = {
   usage: '<path>',
@@ -163,17 +163,11 @@ function withQuery(path: string, fields: ApiOptions['fields']): string {
 }
 
 async function readInput(context: Context, source: string): Promise<Buffer> {
-  if (source === '-') return readStdin(context, INPUT_MAX_BYTES);
-  try {
-    const facts = await promises.stat(source);
+  if (source !== '-') {
+    const facts = await promises.stat(source).catch((error: unknown) => Promise.reject(fileFailure(source, error)));
     if (!facts.isFile()) throw usageError(`${source} is not a regular file.`);
-    if (facts.size > INPUT_MAX_BYTES) throw tooLarge(source, INPUT_MAX_BYTES);
-    const parts: Buffer[] = [];
-    for await (const bytes of createReadStream(source)) parts.push(bytes as Buffer);
-    return Buffer.concat(parts);
-  } catch (error) {
-    throw fileFailure(source, error);
   }
+  return readSource(context, source, INPUT_MAX_BYTES);
 }
 
 async function send(context: Context, request: RawRequest): Promise<RawAnswer> {

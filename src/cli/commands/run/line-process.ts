@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { messageOf } from '../../../kit/format.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import type { Context } from '../../context/context.js';
+import { byteLinesOf } from '../../input.js';
 import { childEnvironment } from '../../terminal/child-environment.js';
 import { shorten } from '../../terminal/output.js';
 import { type CommandEnd, describeEnd, passOnErrors, readWhileHeld } from '../session/event-command.js';
@@ -107,29 +108,7 @@ export function startLineProcess(
 }
 
 async function readLines(from: Readable, noun: string, take: (line: Buffer) => Promise<void>): Promise<void> {
-  let parts: Buffer[] = [];
-  let size = 0;
-  const add = (bytes: Buffer): void => {
-    size += bytes.byteLength;
-    if (size > LINE_MAX_BYTES)
-      throw new Error(`${noun} printed a line longer than ${LINE_MAX_BYTES / 1024 / 1024} MiB`);
-    parts.push(bytes);
-  };
-  const takeLine = async (): Promise<void> => {
-    const line = Buffer.concat(parts);
-    parts = [];
-    size = 0;
+  const tooLong = (): Error => new Error(`${noun} printed a line longer than ${LINE_MAX_BYTES / 1024 / 1024} MiB`);
+  for await (const line of byteLinesOf(from, LINE_MAX_BYTES, tooLong))
     if (line.some((byte) => byte > 0x20)) await take(line);
-  };
-  for await (const chunk of from) {
-    const bytes = chunk as Buffer;
-    let start = 0;
-    for (let at = bytes.indexOf(0x0a); at !== -1; at = bytes.indexOf(0x0a, start)) {
-      add(bytes.subarray(start, at));
-      start = at + 1;
-      await takeLine();
-    }
-    add(bytes.subarray(start));
-  }
-  await takeLine();
 }
