@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { type Clock, systemClock } from '../../kit/clock.js';
+import { createMutex } from '../../kit/mutex.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import type { Bus, LogEnd, NewEvents, Signal } from '../core/bus.js';
 import type { Calls } from '../core/database.js';
@@ -181,7 +182,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
   const agentIds = new Set<string>();
   const losses = createLossWatch(calls, clock);
   const marks = createMarks(clock);
-  let sending: Promise<void> = Promise.resolve();
+  const inTurn = createMutex();
   let cancel: (() => void) | undefined;
   let cancelPresence: (() => void) | undefined;
   let sent = 0;
@@ -219,7 +220,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
       BATCH_MS,
       () => {
         cancel = undefined;
-        sending = sending.then(sendAll);
+        void inTurn(sendAll);
       },
       true,
     );
@@ -267,8 +268,7 @@ export function createSharedBus(calls: Calls, { processId, onFault, clock = syst
       stop();
       cancel?.();
       cancelPresence?.();
-      await sending;
-      await sendAll();
+      await inTurn(sendAll);
       await here.close();
     },
   };

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { quoteArgs } from '../../../kit/format.js';
+import { createMutex } from '../../../kit/mutex.js';
 
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
@@ -154,12 +155,12 @@ function startProgram(
   const [program = '', script = ''] = context.machine.commandLine;
   const child = spawn(program, [script, ...args], { ...host, stdio: ['ignore', 'pipe', 'pipe'] });
   const shown = { stdout: '', stderr: '' };
-  let writing = Promise.resolve();
+  const inTurn = createMutex();
   for (const name of ['stdout', 'stderr'] as const)
     child[name].setEncoding('utf8').on('data', (text: string) => {
       shown[name] += text;
       const isShown = context.output.format === 'human' && !(name === 'stderr' && context.globals.isQuiet);
-      if (isShown) writing = writing.then(() => context.streams[name].write(text)).catch(() => {});
+      if (isShown) inTurn(() => context.streams[name].write(text)).catch(() => {});
     });
   const ended = new Promise<number | null>((resolve) => {
     child.once('error', () => resolve(null));
@@ -170,7 +171,7 @@ function startProgram(
     exit_code,
     ...shown,
   });
-  return { child, ended, shown, createStep, written: () => writing };
+  return { child, ended, shown, createStep, written: () => inTurn(async () => {}) };
 }
 
 /**

@@ -5,6 +5,7 @@ import { RequestError } from '../../../client/http/request-error.js';
 import { orAborted, wait } from '../../../kit/clock.js';
 import { messageOf } from '../../../kit/format.js';
 import { toJsonLine } from '../../../kit/json-line.js';
+import { createMutex } from '../../../kit/mutex.js';
 import { writePrivateFile } from '../../../kit/private-file.js';
 import { repeat } from '../../../kit/repeat.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
@@ -158,11 +159,11 @@ function openSecurityLog({ clock, output }: LogContext, path: string): NonNullab
     append(`${line}\n`).catch((error: unknown) =>
       output.note(`Cannot write the security log: ${messageOf(error)}. Not in it: ${line}`).catch(() => {}),
     );
-  let last = Promise.resolve();
+  const inTurn = createMutex();
   return (event, fields) => {
     const time = new Date(clock.now()).toISOString();
     const line = redact(toJsonLine({ time, level: 'security', event, ...fields }));
-    last = last.then(() => record(line));
+    void inTurn(() => record(line));
   };
 }
 
