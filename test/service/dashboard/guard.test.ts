@@ -234,6 +234,19 @@ describe('Every page', () => {
     expect((await post('/nowhere', { accept: 'text/html' })).text).toContain('NOT_FOUND');
   });
 
+  it('an address with a slash at its end, as Firefox completes it, leads to the page without it', async () => {
+    await eve.createAgent('slashed');
+    for (const [path, page] of [
+      ['/dashboard/agents/slashed/', '/dashboard/agents/slashed'],
+      ['/dashboard/agents//', '/dashboard/agents'],
+      ['/dashboard/search/?q=a/', '/dashboard/search?q=a/'],
+    ] as const) {
+      const shown = await eve.open(path);
+      expect([shown.answer.status, new URL(shown.url).pathname + new URL(shown.url).search]).toEqual([200, page]);
+    }
+    expect((await eve.open('/dashboard/nowhere/')).answer.status).toBe(404);
+  });
+
   it('a missing page, a removed one and one of another account look the same', async () => {
     await eve.createAgent('hers');
     const key = await eve.press('/dashboard/new-client', /^create api credential$/i, {

@@ -389,7 +389,9 @@ export function registerDashboard(
       `${PATH.dashboard}/*`,
       GET_ALONE,
       async (request, reply) =>
-        otherMethods.answer(request, reply) ?? answerVisit(server, request, reply, async () => unknownPage()),
+        otherMethods.answer(request, reply) ??
+        leadFromSlash(request, reply) ??
+        answerVisit(server, request, reply, async () => unknownPage()),
     );
   });
   // The caller is a script, so it gets errors in the form for programs.
@@ -582,6 +584,14 @@ async function answerUnknown(
     code: 'NOT_FOUND',
     onward: { href: PATH.dashboard, label: 'Dashboard' },
   });
+}
+
+/** Firefox completes the address of a page that has others below it with a slash. The address without it is the page's. */
+function leadFromSlash({ raw: { url = '' } }: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
+  const [path = '', query] = url.split(/\?(.*)/s, 2);
+  if (!path.endsWith('/')) return undefined;
+  const page = path.replace(/\/+$/, '');
+  return redirect(reply, query === undefined ? page : `${page}?${query}`);
 }
 
 /** The page that has a form, or the nearest one above the form's address. */
