@@ -778,6 +778,23 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
+  it('announces the words that a message shows, one by one, with its pictures and the answers to choose from', async () => {
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      const heard = (words: string): Promise<void> =>
+        page.locator('#news').getByText(words, { exact: true }).waitFor({ state: 'attached' });
+      const table = '| a | b |\n|---|---|\n| 1 | 2 |';
+      await bob.mustSend(session, `# Plan\n\n- one\n- two\n\n${table}\n\n\`\`\`js\nlet x;\n\`\`\``);
+      await heard(`${bob.handle}: Plan one two a b 1 2 js let x;`);
+      const picture = `data:image/png;base64,${drawPng(2, 2).toString('base64')}`;
+      const folded = { type: 'data', data: { secret: 'x'.repeat(300) } };
+      await bob.mustSend(session, [{ type: 'image', data_uri: picture, mime_type: 'image/png', name: 'logo' }, folded]);
+      await heard(`${bob.handle}: picture logo Data`);
+      await bob.mustSend(session, 'Ready?', { choices: ['go', 'stop'] });
+      await heard(`${bob.handle}: Ready? Choices: go, stop`);
+    });
+  });
+
   it('is one stop for the Tab key; arrow keys move between messages, and Tab goes to a message’s links', async () => {
     for (let index = 0; index < 30; index += 1) {
       await alice.mustSend(session, `see https://example.org/${index}`);

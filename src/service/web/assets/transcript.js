@@ -236,16 +236,27 @@
     heardAt = -HEARD_PAUSE,
     hearing;
   log.setAttribute('aria-live', 'off');
-  const textOf = (entry, selector) => entry.querySelector(selector)?.textContent ?? '';
+  const BLOCKS = 'p, li, pre, th, td, summary, blockquote, h1, h2, h3, h4, h5, h6, .code, .file';
+  /** The words that someone sees, with spaces between lines and cells. */
+  const wordsIn = (shown) => {
+    const seen = shown.cloneNode(true);
+    for (const one of seen.querySelectorAll('button, details:not([open]) > :not(summary)')) one.remove();
+    for (const picture of seen.querySelectorAll('img')) picture.replaceWith(` picture ${picture.alt} `);
+    for (const block of seen.querySelectorAll(BLOCKS)) block.append(' ');
+    return seen.textContent.replace(/\s+/g, ' ').trim();
+  };
+  const describe = (entry) => {
+    const who = entry.querySelector(entry.classList.contains('said') ? '.by b' : '.by > span').textContent;
+    const shown = entry.querySelector('.bubble');
+    const said = shown ? `${who}: ${wordsIn(shown)}`.slice(0, HEARD_LENGTH) : who;
+    const choices = [...entry.querySelectorAll('.offered button')].map(({ textContent }) => textContent);
+    return choices.length > 0 ? `${said} Choices: ${choices.join(', ')}` : said;
+  };
   const hear = () => {
     const said = unheard.filter((entry) => entry.classList.contains('said')).length;
-    const [first] = unheard;
-    const words =
-      said > 0
-        ? `${textOf(first, '.by b')}: ${textOf(first, '.bubble').trim()}`.slice(0, HEARD_LENGTH)
-        : textOf(first, '.by > span');
     const kind = said > 0 ? 'message' : 'event';
-    news.textContent = unheard.length === 1 ? words : `${said || unheard.length} new ${kind}${said === 1 ? '' : 's'}`;
+    news.textContent =
+      unheard.length === 1 ? describe(unheard[0]) : `${said || unheard.length} new ${kind}${said === 1 ? '' : 's'}`;
     unheard = [];
     hearing = undefined;
     heardAt = performance.now();
