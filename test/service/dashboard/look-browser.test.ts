@@ -563,6 +563,24 @@ describe.skipIf(noChromium !== undefined)(`The look of the pages in a real brows
     await context.close();
   });
 
+  it('a screen reader announces each time that something was copied', async () => {
+    const { context, page } = await enter({});
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: stage.web });
+    await page.goto(`${stage.web}/dashboard/help`);
+    for (const index of [0, 1]) {
+      await page.getByRole('button', { name: 'Copy' }).nth(index).click();
+      await page
+        .getByRole('status')
+        .filter({ hasText: /^Copied$/ })
+        .waitFor();
+      await page
+        .getByRole('status')
+        .filter({ hasText: /^Copied$/ })
+        .waitFor({ state: 'detached' });
+    }
+    await context.close();
+  });
+
   describe('A webhook', () => {
     let receiver: WebhookReceiver;
     let clock: TurnableClock;

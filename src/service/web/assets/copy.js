@@ -1,6 +1,20 @@
 // Shows the buttons that copy code and commands: they need this script. Browsers allow the clipboard only on secure pages.
 if (navigator.clipboard) {
   document.documentElement.classList.add('can-copy');
+  // Screen readers do not say that the word on a button has changed. They need some time to find a new status.
+  const UNTIL_FOUND = 100;
+  let status;
+  const announce = (words) => {
+    if (!status?.isConnected) {
+      status = document.createElement('p');
+      status.className = 'hidden-label';
+      status.setAttribute('role', 'status');
+      document.body.append(status);
+    }
+    setTimeout(() => {
+      status.textContent = words;
+    }, UNTIL_FOUND);
+  };
   document.addEventListener('click', async ({ target }) => {
     if (!target.classList.contains('copy')) return;
     const block = target.closest('.code');
@@ -14,8 +28,10 @@ if (navigator.clipboard) {
       () => false,
     );
     word.data = copied ? 'Copied' : 'Copy failed';
+    announce(word.data);
     setTimeout(() => {
       word.data = 'Copy';
+      announce('');
     }, 2000);
   });
 }
