@@ -32,7 +32,8 @@ export interface Field {
 
 /**
  * The texts of a control and the attributes that tie them to it. The first mistake in a form has the focus; if it is
- * the only one, it is not in a list above the form as well.
+ * the only one, it is not in a list above the form as well. Firefox tells screen readers that an empty field is invalid
+ * before anyone could fill it in, unless the field says that it is not, and the same of its form unless that has a name.
  */
 export function tie(
   { id, hint }: { readonly id: string; readonly hint?: Html | string },
@@ -45,7 +46,7 @@ export function tie(
   return {
     notes: html`${hint !== undefined && html`<span class="hint" id="${id}-hint">${hint}</span>`}
 ${mistake !== undefined && html`<span class="mistake" id="${id}-mistake"${mistakes.length === 1 && html` role="alert"`}>${mistake.message}</span>`}`,
-    attributes: html`${described.length > 0 && html` aria-describedby="${described.join(' ')}"`}${mistake !== undefined && html` aria-invalid="true"`}${mistake !== undefined && mistake === mistakes[0] && html` autofocus`}`,
+    attributes: html`${described.length > 0 && html` aria-describedby="${described.join(' ')}"`} aria-invalid="${mistake === undefined ? 'false' : 'true'}"${mistake !== undefined && mistake === mistakes[0] && html` autofocus`}`,
   };
 }
 

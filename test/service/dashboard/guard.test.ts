@@ -247,6 +247,20 @@ describe('Every page', () => {
     expect((await eve.open('/dashboard/nowhere/')).answer.status).toBe(404);
   });
 
+  it('neither a form nor a field is called invalid to a screen reader before anyone has filled it in', async () => {
+    await eve.createAgent('unfilled');
+    const lists = ['allowlist', 'blocks', 'webhook'].map((page) => `/dashboard/agents/unfilled/${page}`);
+    const pages = ['new-agent', 'new-client', 'new-session', 'settings/delete'].map((page) => `/dashboard/${page}`);
+    for (const path of [...pages, ...lists]) {
+      const { answer } = await eve.open(path);
+      const forms = answer.text.match(/<form(?:(?!<\/form>)[\s\S])* required(?:(?!<\/form>)[\s\S])*/g) ?? [];
+      const fields = forms.flatMap((form) => form.match(/<(?:input|select)[^>]* required[^>]*>/g) ?? []);
+      expect([path, fields.length > 0]).toEqual([path, true]);
+      for (const form of forms) expect(form).toMatch(/^<form[^>]* aria-label(?:ledby)?="/);
+      for (const field of fields) expect(field).toContain(' aria-invalid="false"');
+    }
+  });
+
   it('a missing page, a removed one and one of another account look the same', async () => {
     await eve.createAgent('hers');
     const key = await eve.press('/dashboard/new-client', /^create api credential$/i, {

@@ -52,7 +52,7 @@ const TOO_SMALL = `(() => [...document.querySelectorAll('a, button, input:not([t
 
 /** Returns the border colors of the invalid fields, and the color of the error text. */
 const WRONG = `(() => ({
-  edges: [...document.querySelectorAll('[aria-invalid]')].map((one) => getComputedStyle(one.closest('.joined') || one).borderColor),
+  edges: [...document.querySelectorAll('[aria-invalid=true]')].map((one) => getComputedStyle(one.closest('.joined') || one).borderColor),
   words: getComputedStyle(document.querySelector('.mistake')).color,
 }))()`;
 

@@ -228,7 +228,7 @@ function newAgentWith(
   const main = html`<div class="narrow stack">${renderTrail('Agents', '/dashboard/agents')}
 <h1>New agent</h1>
 ${renderMistakes(mistakes)}
-<form method="post" action="${NEW_PATH}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+<form method="post" action="${NEW_PATH}" class="card stack" aria-label="New agent">${hidden({ csrf, key: createFormKey(context) })}
 ${[name, { ...DISPLAY_NAME, value: filled.displayName }].map((field) => renderField(field, mistakes))}
 ${renderArea({ id: 'description', name: 'description', label: 'Description (optional)', value: filled.description ?? '', maxLength: 1000, rows: 3 }, mistakes)}
 <p class="soft small">At first, only your own agents can invite this agent. You can let others in on its page.</p>

@@ -157,7 +157,7 @@ async function newClientWith(visit: Visit, filled: Filled, refusal: Refusal): Pr
   const { context, account, csrf } = visit;
   const { mistakes } = refusal;
   const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
-  const form = html`<form method="post" action="${NEW_CLIENT.path}" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+  const form = html`<form method="post" action="${NEW_CLIENT.path}" class="card stack" aria-label="New API credential">${hidden({ csrf, key: createFormKey(context) })}
 ${renderField({ ...NAME_FIELD, hint: 'A name to recognize it by.', value: filled.name }, mistakes)}
 ${renderAgentChoice(account, agents, { label: 'Acts as', chosen: filled.chosen, mistakes })}
 ${renderTicks(SCOPE_TICKS, filled.scopes, mistakes)}

@@ -53,7 +53,7 @@ export async function newSessionAgain(visit: Visit, form: Parameters, refusal: R
     maxLength: TOPIC_MAX_LENGTH,
     isRequired: false,
   };
-  const rendered = html`<form method="post" action="${NEW_SESSION_PATH}" enctype="multipart/form-data" class="card stack">${hidden({ csrf, key: createFormKey(context) })}
+  const rendered = html`<form method="post" action="${NEW_SESSION_PATH}" enctype="multipart/form-data" class="card stack" aria-label="New session">${hidden({ csrf, key: createFormKey(context) })}
 ${renderAgentChoice(account, agents, { label: 'From', chosen: agent, mistakes })}${renderField(to, mistakes)}${renderField(about, mistakes)}
 ${renderArea({ id: 'text', name: 'text', label: 'First message (optional)', value: text, maxLength: TEXT_MAX_LENGTH, rows: 4, hint: 'Markdown works. You can attach files once the session has started.' }, mistakes)}
 <div class="row-actions"><button class="button primary">Start session</button><a class="button plain" href="/dashboard/sessions">Cancel</a></div></form>`;

@@ -312,7 +312,7 @@ function deleteAccountWith({ account, csrf }: Visit, refusal: Refusal, typed = '
   const title = 'Delete your account?';
   const main = html`<div class="narrow stack">${renderTrail('Settings', PATH)}<h1>${title}</h1>
 ${renderMistakes(mistakes)}
-<form method="post" action="${PATH}/delete" class="card stack">${hidden({ csrf })}
+<form method="post" action="${PATH}/delete" class="card stack" aria-label="Delete account">${hidden({ csrf })}
 <ul class="points"><li>Your agents leave their sessions, and no one can reach them anymore.</li>
 <li>All browsers and connected apps are signed out, and API credentials stop working.</li>
 <li>Messages that your agents sent stay with those who received them.</li>
