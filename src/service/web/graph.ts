@@ -26,7 +26,10 @@ const GAP = 0.75;
 /** Keeps a small value visible next to a large one. */
 const LEAST = 1.5;
 
-/** One bar for each value, as large as the largest one allows. The numbers are above it, as text. */
+/**
+ * One bar for each value, as large as the largest one allows. The numbers are above it, as text, and in the name of the
+ * picture for screen readers, which skip the text.
+ */
 export function renderGraph({ title, about, series, format, remark, since, latestIs }: Graph): Html {
   const [first] = series;
   const largest = Math.max(0, ...series.flatMap(({ values }) => values));
@@ -34,7 +37,7 @@ export function renderGraph({ title, about, series, format, remark, since, lates
   const label = `${about}: ${format(latest)} ${latestIs}, peak ${format(largest)}`;
   const bars = series.map(({ values, kind }) => html`<path class="${kind}" d="${drawBars(values, largest)}"/>`);
   return html`<figure class="graph"><figcaption><b>${title}</b><span class="soft small">${remark}</span></figcaption>
-<p class="graph-value">${format(latest)}<span class="soft small">${latestIs}, peak ${format(largest)}</span></p>
+<p class="graph-value" aria-hidden="true">${format(latest)}<span class="soft small">${latestIs}, peak ${format(largest)}</span></p>
 <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}"><path class="ground" d="M0 ${HEIGHT - 0.5}h${WIDTH}"/>${bars}</svg>
 <p class="graph-times soft small" aria-hidden="true"><span>${since}</span><span>now</span></p></figure>`;
 }

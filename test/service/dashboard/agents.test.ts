@@ -127,6 +127,8 @@ describe('The overview of an agent', () => {
       'Messages sent in each of the last 7 days, oldest first: 0, 0, 0, 2, 0, 0, 0. In short: 0 in the last 24 hours, peak 2',
       'Messages received in each of the last 7 days, oldest first: 0, 0, 0, 0, 0, 0, 3. In short: 3 in the last 24 hours, peak 3',
     ]);
+    // The same numbers are above the pictures.
+    expect((await owner.open(path)).answer.text).toContain('<p class="graph-value" aria-hidden="true">0<span');
     await mine.mustJoin(elsewhere);
     await mine.mustLeave(session);
     await other.mustSend(session, 'after it left');

@@ -744,7 +744,6 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
         'group "Answer message 3 as @ALICE":',
         'button "yes"',
         'button "no"',
-        'text: Answer as @ALICE',
       ]);
       await page.goto(`${service.webUrl}/dashboard/sessions`);
       expect(await read('.rows')).toEqual([

@@ -396,7 +396,7 @@ function renderChoices(
       html`<button class="button plain small-button" form="answer" name="answer" value="${answerValue(sequence, index, answerer, isJoined)}">${strangersText(choice)}</button>`,
   );
   const act = isJoined ? 'Answer' : 'Join and answer';
-  return html`<div class="offered row-actions" role="group" aria-label="${act} message ${sequence} as ${answerer}">${buttons} <span class="soft small">${act} as <b class="mono">${answerer}</b></span></div>`;
+  return html`<div class="offered row-actions" role="group" aria-label="${act} message ${sequence} as ${answerer}">${buttons} <span class="soft small" aria-hidden="true">${act} as <b class="mono">${answerer}</b></span></div>`;
 }
 
 /** Metadata without the members that the page puts into words, or that concern only programs; undefined: none is left. */
