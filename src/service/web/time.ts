@@ -71,7 +71,7 @@ export function renderTime(epochMs: number, now: number): Html {
   return age === undefined ? renderInUtc(epochMs, 'date') : renderMoment(epochMs, 'age', age);
 }
 
-/** A moment to come. */
+/** The day and the time of day. */
 export function renderDeadline(epochMs: number): Html {
   return html`${renderInUtc(epochMs, 'date')}, ${renderInUtc(epochMs, 'clock')}`;
 }

@@ -59,6 +59,12 @@ describe('The list of sessions', () => {
     expect(await only('ended')).not.toContain(active);
   });
 
+  it('names the first of several participants, and says to screen readers what the number after it counts', async () => {
+    const third = await createActor(stage.desk.place, stage.operator, 'third');
+    await mine.mustCreate({ topic: 'Three', invite: [other.handle, third.handle] });
+    expect((await get('/dashboard/sessions')).text).toMatch(/@[\w.-]+ \+1<span class="hidden-label"> more<\/span>/);
+  });
+
   it('continues with an opaque cursor, each session once', async () => {
     for (let index = 0; index < 30; index += 1) await mine.mustCreate({ topic: `number ${index}` });
     const seen: string[] = [];

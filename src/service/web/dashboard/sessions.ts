@@ -273,10 +273,10 @@ function renderAnswers(
   return html`<div class="answers">${renderButton({ ...form, path: `${pathOfSession(id)}/join`, label: 'Join', kind: 'primary' })}${renderButton({ ...form, path: `${pathOfSession(id)}/decline`, label: 'Decline' })}</div>`;
 }
 
-function summarize(participants: Session['participants']): string {
+function summarize(participants: Session['participants']): Html | undefined {
   const [first] = participants;
-  if (first === undefined) return '';
-  return participants.length === 1 ? first.handle : `${first.handle} +${participants.length - 1}`;
+  const more = participants.length - 1;
+  return first && html`${first.handle}${more > 0 && html` +${more}<span class="hidden-label"> more</span>`}`;
 }
 
 const PREVIEW_LENGTH = 160;

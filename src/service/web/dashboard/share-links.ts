@@ -172,7 +172,7 @@ function renderLink(link: ShareLinkRow & { readonly topic?: string | null }, { c
     path: `${LINKS_PATH}/revoke`,
     csrf,
     label: 'Revoke',
-    about: `the link created ${new Date(at).toISOString()}`,
+    about: html`the link${isOfAll === true && html` to ${renderTopic({ topic })}`} created ${renderDeadline(at)}`,
     values: { id, ...(isOfAll === true && { from: 'links' }) },
   });
   return html`<li class="row"><div class="who grow">${head}<span class="soft small">Works until ${renderDeadline(end)}</span></div>${revoke}</li>`;
