@@ -99,6 +99,16 @@ describe.each(OTHER_ENGINES)('$name', ({ missing, launch }) => {
       expect(new Set(below)).toEqual(new Set([0]));
     });
 
+    it('no form has space below its last row', async () => {
+      await browser.open(`${stage.web}/dashboard/settings`);
+      const below = await browser.evaluate<number[]>(
+        "[...document.querySelectorAll('form.card')].map((form) => Math.round(form.getBoundingClientRect().bottom - form.lastElementChild.getBoundingClientRect().bottom - parseFloat(getComputedStyle(form).paddingBottom)))",
+      );
+      expect(below.length).toBeGreaterThan(1);
+      // The border of the card.
+      expect(Math.max(...below)).toBeLessThanOrEqual(1);
+    });
+
     it('the text stays in its place while the person scrolls up', async () => {
       for (let number = 1; number <= 45; number += 1)
         await bob.mustSend(session, `${number} ${'words that fill several lines '.repeat((number % 5) * 8)}`);
