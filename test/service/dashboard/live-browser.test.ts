@@ -765,6 +765,33 @@ new PerformanceObserver((all) => all.getEntries().forEach(({ value }) => { shift
     });
   });
 
+  it('reads what one can do with a message after its text, on a loaded page and when it arrives', async () => {
+    await bob.mustSend(session, 'loaded');
+    await withTranscript({}, async (page) => {
+      await page.locator('#live[data-state="on"]').waitFor();
+      await bob.mustSend(session, 'arrived');
+      await untilSaid(page, 'arrived');
+      // The tree that the browser gives to screen readers. The attribute moves links in it, not on the page.
+      const client = await page.context().newCDPSession(page);
+      const { nodes } = await client.send('Accessibility.getFullAXTree');
+      const known = new Map(nodes.map((node) => [node.nodeId, node]));
+      const read = (id: string): string[] => {
+        const node = known.get(id);
+        const own = ['link', 'StaticText'].includes(node?.role?.value) ? [String(node?.name?.value)] : [];
+        return [...own, ...(node?.childIds ?? []).flatMap(read)];
+      };
+      const words = read(nodes[0]?.nodeId ?? '').filter((word) =>
+        /^(?:loaded|arrived|(?:Reply|Details|Raw) .* \d+)$/.test(word),
+      );
+      const acts = (sequence: number) => [
+        `Reply to message ${sequence}`,
+        `Details of message ${sequence}`,
+        `Raw text of message ${sequence}`,
+      ];
+      expect(words).toEqual(['loaded', ...acts(3), 'arrived', ...acts(4)]);
+    });
+  });
+
   it('announces one new message in full, and several in quick succession as a number', async () => {
     await withTranscript({}, async (page) => {
       await page.locator('#live[data-state="on"]').waitFor();

@@ -85,7 +85,7 @@ describe('A message in a transcript', () => {
 });
 
 const KNOWN_TAG =
-  /^<(?:\/(?:li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|del|s|blockquote|button|table|thead|tbody|tr|td|th|article)|(?:hr|br|img|li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|s|blockquote|button|table|thead|tbody|tr|td|th|time|article)(?: (?:class|id|aria-labelledby|dir|tabindex|type|alt|title|datetime|rel|target|start|open|loading|decoding|width|height|aria-hidden|data-(?:sequence|message|sender|re|form))(?:="[^"]*")?| data-back="(?:Formatted|Show less)"| href="(?:\/p[/?]|https?:|mailto:)[^"]*"| src="(?:\/p\/|data:image\/)[^"]*")*|\/time|(?:\/?svg|path)(?: [\w-]+="[^"]*")*\/?)>$/;
+  /^<(?:\/(?:li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|del|s|blockquote|button|table|thead|tbody|tr|td|th|article)|(?:hr|br|img|li|span|div|p|b|a|bdi|details|summary|pre|ul|ol|code|em|strong|s|blockquote|button|table|thead|tbody|tr|td|th|time|article)(?: (?:class|id|aria-labelledby|aria-owns|dir|tabindex|type|alt|title|datetime|rel|target|start|open|loading|decoding|width|height|aria-hidden|data-(?:sequence|message|sender|re|form))(?:="[^"]*")?| data-back="(?:Formatted|Show less)"| href="(?:\/p[/?]|https?:|mailto:)[^"]*"| src="(?:\/p\/|data:image\/)[^"]*")*|\/time|(?:\/?svg|path)(?: [\w-]+="[^"]*")*\/?)>$/;
 
 /** Returns tags that the service does not write, and angle brackets outside of tags. */
 const findForeign = (markup: string): string[] => {

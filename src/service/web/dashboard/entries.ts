@@ -312,18 +312,21 @@ function renderMessage(
   const { sequence } = event;
   const reply =
     writers.length > 0 &&
-    html` <a class="act reply" href="${addressIn(where, `reply=${sequence}`)}#composer">Reply${about('to', event)}</a>`;
+    html` <a class="act reply" id="r${sequence}" href="${addressIn(where, `reply=${sequence}`)}#composer">Reply${about('to', event)}</a>`;
   const details =
     where.isWhole !== true &&
     username !== undefined &&
-    html` <a class="act second" href="${pathOfEvent(where, sequence)}">Details${about('of', event)}</a>`;
+    html` <a class="act second" id="d${sequence}" href="${pathOfEvent(where, sequence)}">Details${about('of', event)}</a>`;
+  const raw = renderRawLink(event, message, where);
+  // A screen reader reads what one can do with a message after its text.
+  const owned = [reply && `r${sequence}`, details && `d${sequence}`, raw && `x${sequence}`].filter(Boolean).join(' ');
   const by = metadata?.[SENT_BY];
   const mark = isWrittenWith(by) && html` <span class="soft small">via ${by}</span>`;
   const own = username !== undefined && sender.startsWith(`@${username}.`) && ' own';
   return renderItem(
     event,
     html`said${own}${isContinued(event, before) && ' continued'}`,
-    html`${renderAgentFace(sender, 'small')}<div class="saying"><p class="by"><b class="mono" id="w${sequence}">${sender}</b> ${renderMoment(event, where, before, `t${sequence}`)}${mark}${reply}${details}${renderRawLink(event, message, where)}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
+    html`${renderAgentFace(sender, 'small')}<div class="saying"${owned !== '' && html` aria-owns="${owned}"`}><p class="by"><b class="mono" id="w${sequence}">${sender}</b> ${renderMoment(event, where, before, `t${sequence}`)}${mark}${reply}${details}${raw}</p>${renderReference(message, where)}${renderBubble(event, message, where)}</div>`,
     message,
   );
 }
@@ -339,9 +342,10 @@ function renderRawLink(event: EventEnvelope, message: Message, where: EntryConte
   const isForPaper = isWhole === true && isRaw === undefined;
   if (!hasText || username === undefined || isForPaper) return undefined;
   const path = pathOfEvent(where, event.sequence);
-  if (isRaw === true) return html` <a class="act" href="${path}">Formatted${about('text of', event)}</a>`;
+  const id = `x${event.sequence}`;
+  if (isRaw === true) return html` <a class="act" id="${id}" href="${path}">Formatted${about('text of', event)}</a>`;
   const page = { path: `${where.path}/events/${event.sequence}`, viewQuery: where.viewQuery };
-  return html` <a class="act second raw-link" data-back="Formatted" href="${addressIn(page, 'raw=1')}">Raw${about('text of', event)}</a>`;
+  return html` <a class="act second raw-link" id="${id}" data-back="Formatted" href="${addressIn(page, 'raw=1')}">Raw${about('text of', event)}</a>`;
 }
 
 /** What `asp` itself writes as the tool of a person. Other words are shown as the metadata that they are. */
