@@ -188,6 +188,16 @@ describe.skipIf(noChromium !== undefined)(TITLE, () => {
     expect(await tick(plain).isVisible()).toBe(false);
   });
 
+  it('a screen reader announces what the page says about them after a click, not while the page loads', async () => {
+    const page = await enter({}, false);
+    const said = page.locator('#notifications [aria-live]');
+    expect(await said.getAttribute('aria-live')).toBe('off');
+    await page.evaluate('Notification.requestPermission = async () => "default"');
+    await tick(page).click();
+    await page.getByText('You didn’t allow notifications.').waitFor();
+    expect(await said.getAttribute('aria-live')).toBe('polite');
+  });
+
   it.each(['light', 'dark'] as const)(
     '%s: axe finds nothing on the switch, and it fits into 320 px',
     async (colorScheme) => {

@@ -272,8 +272,11 @@ describe.skipIf(noChromium !== undefined)(TITLE, () => {
     await context.close();
     const cut = await enter();
     await cut.evaluate('PushManager.prototype.subscribe = () => Promise.reject(new DOMException("no", "AbortError"))');
+    const said = cut.locator('#push [aria-live]');
+    expect(await said.getAttribute('aria-live')).toBe('off');
     await button(cut).click();
     await cut.getByText('This browser can’t reach its push service').waitFor();
+    expect(await said.getAttribute('aria-live')).toBe('polite');
     expect(await button(cut).isVisible()).toBe(true);
     await context.close();
     const plain = await enter({ javaScriptEnabled: false }, false);

@@ -73,6 +73,8 @@
       else say(Notification.permission === 'denied' ? 'denied' : 'able');
     };
     const turnOn = async () => {
+      // From here on, a screen reader announces what the page says. While the page loads, that would come before the title.
+      section.querySelector('[aria-live]').setAttribute('aria-live', 'polite');
       const answer = await Notification.requestPermission();
       if (answer !== 'granted') return answer === 'denied' ? say('denied') : say('unanswered');
       try {

@@ -53,6 +53,8 @@
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
+    // A screen reader announces only what the page says from here on.
+    section.querySelector('[aria-live]').setAttribute('aria-live', 'polite');
     turnOn().catch(() => say('failed'));
   });
   sayUsual();

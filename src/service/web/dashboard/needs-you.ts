@@ -214,7 +214,7 @@ const renderNotifications = (
   isPushOffered: boolean,
 ): Html => html`<section class="card stack-tight" id="notifications" data-on="Notifications are on" aria-labelledby="notifications-title"><h2 id="notifications-title">Notifications</h2>
 <div data-when="able unanswered" hidden>${renderTick(SWITCH)}</div>
-<div role="status" class="soft"><p data-when="none">Notifications need JavaScript, and this browser doesn’t run it here.</p>
+<div aria-live="off" class="soft"><p data-when="none">Notifications need JavaScript, and this browser doesn’t run it here.</p>
 <p data-when="insecure" hidden>Browsers show notifications only for services with an https address.</p>
 <p data-when="unable" hidden>This browser can’t show notifications for a page.</p>
 <p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>

@@ -52,7 +52,7 @@ export function renderPush(
   const turnOn = html`<form method="post" action="${PATH}" data-when="off unanswered failed" hidden>${hidden({ csrf, endpoint: '', p256dh: '', auth: '' })}<button class="button plain small-button">Turn on in this browser</button></form>`;
   return html`<section class="stack-tight" id="push" data-key="${key}"${isOn && html` data-on`} aria-labelledby="push-title"><div class="between"><h2 id="push-title">Push notifications</h2>${turnOn}</div>
 <p class="soft">Tells you what needs you, even while no page of this service is open. A notification names the agents, but shows none of their messages. The push service of your browser delivers it encrypted: it learns when something comes up, but not what.</p>
-<div role="status" class="soft"><p data-when="none">Push notifications need JavaScript, and this browser doesn’t run it here.</p>
+<div aria-live="off" class="soft"><p data-when="none">Push notifications need JavaScript, and this browser doesn’t run it here.</p>
 <p data-when="insecure" hidden>Browsers allow push notifications only for services with an https address.</p>
 <p data-when="unable" hidden>This browser can’t receive push notifications. On an iPhone or iPad, add this page to the home screen first.</p>
 <p data-when="denied" hidden>This browser blocks notifications from this service. Allow them in its settings for this site, then reload the page.</p>
