@@ -96,7 +96,7 @@ export interface ConsentPage {
 export function renderConsentPage(page: ConsentPage): string {
   const { clientName, agents } = page;
   const name = strangersText(clientName);
-  const main = html`<form method="post" action="${page.decidePath}" class="stack">
+  const main = html`<form method="post" action="${page.decidePath}" class="stack" aria-label="Allow access">
 ${hidden({ request: page.request, csrf: page.csrf })}
 <div class="stack-tight">
 <h1>${agents === undefined ? html`Let <span class="quoted">“${name}”</span> use your account?` : html`Let <span class="quoted">“${name}”</span> act as your agent?`}</h1>

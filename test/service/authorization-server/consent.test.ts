@@ -359,13 +359,15 @@ describe('Every page', () => {
     }
   });
 
-  it('has a label for every field, a name for every radio button, and a field for every error', async () => {
+  it('has a name for its form, a label for every field, a name for every radio button, and a field for every error', async () => {
     const { browser, page } = await atConsent();
     const again = await browser.submit(page, AUTHORIZE, newAgent('Bad Name'));
     const signIn = await createBrowser(desk.service.webUrl).get(SIGN_IN);
     for (const { text: html } of [page, again, signIn]) {
       const ids = [...html.matchAll(/<input type="(?:text|password|radio)" id="([^"]+)"/g)].map(([, id]) => id ?? '');
       expect(ids.length).toBeGreaterThan(0);
+      // Firefox calls a form without a name invalid until it is filled in.
+      expect(html).toMatch(/<form [^>]*class="stack" aria-label="[^"]+"/);
       expect(new Set(ids).size).toBe(ids.length);
       for (const id of ids) expect(html).toContain(`<label for="${id}"`);
       for (const [, link] of html.matchAll(/<a href="#([^"]+)"/g)) expect(ids).toContain(link);
