@@ -54,7 +54,7 @@ const AS_ALICE = ['--as $alice'];
 const TABLE: Table = {
   connect: {
     program: shown('codex', [true, true], filesAfter('connect', [SETTINGS, SKILL]), 'gemini'),
-    '--list': shown('--list', [0, 5], async ({ as, alice }, typed) => {
+    '--list': shown('--list', [0, 8], async ({ as, alice }, typed) => {
       const { code, out } = await as(alice, ['connect', typed]);
       return [code, out.split('\n').length - 1];
     }),

@@ -559,6 +559,11 @@ const TABLE: Table = {
       return [names.includes('session_list'), names.includes('send')];
     }),
     '--tools': shown('--tools send,read --tools wait', ['send', 'wait', 'read'], tools),
+    // A test with a real inbox is in test/acceptance/mcp.test.ts.
+    '--wake': shown('--wake', true, async ({ as, alice }, typed) => {
+      const { err } = await as(alice, ['mcp --verbose', typed], { stdin: '' });
+      return err.includes('takes no messages from it, so --wake does nothing');
+    }),
     '--files': shown('--files $home/shared', true, async (scene, typed) =>
       (await tools(scene, typed)).includes('attachment_upload'),
     ),

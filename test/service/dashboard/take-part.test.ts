@@ -406,7 +406,11 @@ describe('A person who manages a session', () => {
     const invite = async (handles: string): Promise<Page> => ada.press(at(session), /^invite$/i, { handles });
     expect((await invite(`${carol.handle}, ${closed.handle}`)).text).toContain('Some agents were invited.');
     const [hidden, missing] = [await invite(closed.handle), await invite('@no.body')];
-    for (const page of [hidden, missing]) expect(page.text).toContain('No one was invited.');
+    for (const page of [hidden, missing]) {
+      expect(page.text).toContain('No one was invited.');
+      // No tick, as after what was done.
+      expect(page.text).not.toContain('class="done"');
+    }
     const wrong = await invite(`${carol.handle} not-a-handle`);
     expect([wrong.answer.status, wrong.text.includes('“not-a-handle” is not a handle.')]).toEqual([400, true]);
     expect(mustFindForm(wrong, /^invite$/i).values['handles']).toBe(`${carol.handle} not-a-handle`);

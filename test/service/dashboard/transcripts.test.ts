@@ -195,7 +195,10 @@ describe('A transcript', () => {
       ['6', true],
       ['7', false],
     ]);
-    expect([...html.matchAll(/class="gap">([^<]+)</g)].map(([, gap]) => gap)).toEqual(['+2 min', '+5 min']);
+    expect([...html.matchAll(/class="gap">([^<]+)<span class="hidden-label"> later</g)].map(([, gap]) => gap)).toEqual([
+      '+2 min',
+      '+5 min',
+    ]);
     expect(html).toMatch(
       /<details class="invitations"><summary><b class="mono">@ada\.[^<]+<\/b> invited 3 agents<\/summary>/,
     );

@@ -403,6 +403,40 @@ describe('An account that is erased', () => {
     return id;
   };
 
+  /**
+   * Others have it too, or a name must never be given twice, or a revoked token must stay known; an absence ends with its
+   * grace period.
+   */
+  const KEPT = [
+    ...['agent', 'participant', 'inbox', 'question', 'answer', 'taken', 'attachment'],
+    ...['absence', 'oauth_client', 'authorization_code', 'refresh_family'],
+  ];
+  const GONE = [
+    ...['account_session', 'activity', 'entry_link', 'passkey', 'push_notified', 'push_queue', 'push_subscription'],
+    ...['allowlist_entry', 'block', 'claim', 'dismissed_question', 'handled', 'knock', 'seen_session'],
+    ...['share_link', 'socket', 'unanswered', 'webhook', 'webhook_queue'],
+  ];
+
+  it('leaves rows about it only in tables that are meant to keep them, and each table is one or the other', async () => {
+    await converse();
+    const about = (await listColumns()).filter(({ column }) => column === 'account_id' || column === 'agent_id');
+    expect([...new Set(about.map(({ table }) => table))].sort()).toEqual([...KEPT, ...GONE].sort());
+    const { accountId, agentId } = bob;
+    const listLeft = async (): Promise<string[]> => {
+      const left = new Set<string>();
+      for (const { table, column } of about) {
+        const id = column === 'account_id' ? accountId : agentId;
+        const sql = `SELECT 1 AS found FROM ${table} WHERE ${column} = $1 LIMIT 1`;
+        if ((await stage.database.read((query) => query.get(sql, id))) !== undefined) left.add(table);
+      }
+      return [...left].sort();
+    };
+    const before = await listLeft();
+    expect(before.filter((table) => GONE.includes(table)).length).toBeGreaterThan(5);
+    await removeAccount(stage.context, accountId, () => eraseAccount(stage.context, accountId, nothingDeleted()));
+    expect(await listLeft()).toEqual(before.filter((table) => KEPT.includes(table)));
+  });
+
   it('leaves nothing of sessions that only its agents ever saw, even active ones', async () => {
     const own = [await talkAlone('one'), await talkAlone('two')];
     must(await stage.end(alice, own[0] ?? ''));

@@ -230,6 +230,10 @@
     const words = document.createElement('span');
     words.className = 'gap';
     words.textContent = gapInWords(gap);
+    const later = document.createElement('span');
+    later.className = 'hidden-label';
+    later.textContent = ' later';
+    words.append(later);
     entry.querySelector('.at').after(' ', words);
   };
   let unheard = [],

@@ -589,8 +589,10 @@ async function answerUnknown(
 /** Firefox completes the address of a page that has others below it with a slash. The address without it is the page's. */
 function leadFromSlash({ raw: { url = '' } }: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
   const [path = '', query] = url.split(/\?(.*)/s, 2);
-  if (!path.endsWith('/')) return undefined;
-  const page = path.replace(/\/+$/, '');
+  let end = path.length;
+  while (path[end - 1] === '/') end -= 1;
+  if (end === path.length) return undefined;
+  const page = path.slice(0, end);
   return redirect(reply, query === undefined ? page : `${page}?${query}`);
 }
 

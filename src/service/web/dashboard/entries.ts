@@ -440,7 +440,7 @@ export function renderMoment(
   id?: string,
 ): Html {
   const gap = before && gapInWords(at - before.created_at);
-  return html`<a class="at"${id !== undefined && html` id="${id}"`} href="${addressOfEvent(where, sequence)}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}</span>`}`;
+  return html`<a class="at"${id !== undefined && html` id="${id}"`} href="${addressOfEvent(where, sequence)}"><span class="number">#${sequence}</span> ${renderClock(at)}</a>${gap !== undefined && html` <span class="gap">${gap}<span class="hidden-label"> later</span></span>`}`;
 }
 
 /** The time since the event before; undefined: hardly any. The page's script says the same of events that arrive. */

@@ -4,7 +4,7 @@ import { PATH } from '../../oauth/metadata.js';
 import type { AccountRow } from '../../store/accounts.js';
 import { FRAME_SCRIPT, READER_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
-import { GLASS, type Html, html, MARK, renderFace, renderName, TICK } from '../html.js';
+import { CAUTION, GLASS, type Html, html, MARK, renderFace, renderName, TICK } from '../html.js';
 import { type Allowance, documentHeaders, type Look, renderDocument, renderScript, toPolicyHash } from '../layout.js';
 import { STYLESHEET_PATH } from './stylesheet.js';
 
@@ -280,13 +280,24 @@ const NOTE = {
 } as const;
 export type NoteName = keyof typeof NOTE;
 
+/** Notes that something was not done, or not all of it. */
+const WARNINGS: ReadonlySet<NoteName> = new Set([
+  'partly-started',
+  'partly-invited',
+  'not-invited',
+  'signed-out',
+  'too-late',
+  'keys-waiting',
+]);
+
 export function isNoteName(name: string): name is NoteName {
   return Object.hasOwn(NOTE, name);
 }
 
 /** With a button to undo it, if possible; `text` says more than the note's own words. */
 export function renderNote(name: NoteName | undefined, undo?: SmallForm, text?: string): Html | undefined {
-  const note = name && html`<p class="done" role="status">${TICK}<span>${text ?? NOTE[name]}</span></p>`;
+  const [kind, icon] = name !== undefined && WARNINGS.has(name) ? ['notice', CAUTION] : ['done', TICK];
+  const note = name && html`<p class="${kind}" role="status">${icon}<span>${text ?? NOTE[name]}</span></p>`;
   return note && undo ? html`<div class="undo">${note}${renderButton(undo)}</div>` : note;
 }
 

@@ -263,7 +263,7 @@ function renderAddForms<Item>(
   const skip =
     rest > 0 &&
     html`<button class="button plain" name="${SKIP}" value="1">${verb} the other ${rest === 1 ? 'one' : formatCount(rest)}</button>`;
-  return html`<form method="post" action="${path}" class="card add" aria-label="${label}">${values}${renderField(line, mistakes)}<div class="row-actions"><button class="button primary">${verb}</button>${!isList && skip}</div></form>
+  return html`<form method="post" action="${path}" class="card add" aria-label="${verb} agents">${values}${renderField(line, mistakes)}<div class="row-actions"><button class="button primary">${verb}</button>${!isList && skip}</div></form>
 <details class="fold"${isList && html` open`}><summary>Paste a list</summary><form method="post" action="${path}" enctype="multipart/form-data" class="card stack" aria-label="Paste a list">${values}${renderArea(list, mistakes)}<div class="row-actions"><button class="button primary">${verb} all</button>${isList && skip}</div></form></details>`;
 }
 
