@@ -33,11 +33,11 @@ import { findScope } from '../core/request-scope.js';
 import { answerOfError } from '../http/answers.js';
 import { readCounted, requireScopes, writeCounted } from '../http/pipeline.js';
 import { describeRefusal, limitModel } from '../messaging/loop-guard.js';
-import { listParticipants } from '../store/participants.js';
 import {
   type Awaited,
   type Caller,
   findLastOfOthers,
+  isAmong,
   listUnread,
   readSession,
   readUnread,
@@ -133,27 +133,19 @@ async function withReply(
   const isReply = async (message: Message): Promise<boolean> => {
     const answered = findInReplyTo(message);
     if (answered !== undefined) return answered === id;
-    return message.sender === asked || isAmongTwo(service, caller, sessionId, message.sender);
+    if (message.sender === asked) return true;
+    const members = [caller.actor.handle, message.sender];
+    return service.context.database.read((query) => isAmong(query, sessionId, members));
   };
   const reading = { limit: READ_LIMIT_DEFAULT, maxChars: MESSAGE_CHARS_DEFAULT, isOthersOnly: true };
   const wait = { sessionId, after: sequence, waitMs: waitS * 1000 };
   const awaited = await waitForReply(service, caller, wait, isReply, reading).catch((error: unknown): Awaited => {
     // The message was sent: any error would say that it was not, unless the caller may no longer know.
     if (hasCode(error, 'UNAUTHORIZED')) throw error;
-    return hasCode(error, 'NOT_FOUND') ? { reply: null, is_over: true } : { reply: null };
+    const { code } = describeError(service.context, error);
+    return { reply: null, ...(code === 'NOT_FOUND' && { is_over: true }) };
   });
   return { ...sent, ...awaited };
-}
-
-/** Whether no one but the caller and the sender is in the session. */
-async function isAmongTwo(
-  { context }: ToolService,
-  { actor }: Caller,
-  sessionId: string,
-  sender: string,
-): Promise<boolean> {
-  const participants = await context.database.read((query) => listParticipants(query, sessionId));
-  return participants.every(({ status, handle }) => status === 'left' || handle === actor.handle || handle === sender);
 }
 
 const SentOutput = z.looseObject({

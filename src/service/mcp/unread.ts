@@ -178,6 +178,12 @@ export async function waitForReply(
   return found ?? { reply: null };
 }
 
+/** Whether everyone but these has left a session. */
+export async function isAmong(query: Query, sessionId: string, handles: readonly string[]): Promise<boolean> {
+  const participants = await listParticipants(query, sessionId);
+  return participants.every(({ status, handle }) => status === 'left' || handles.includes(handle));
+}
+
 /** Whether no one can answer an agent that has read a session up to `after`, and nothing has happened since. */
 function isOver({ database }: ServiceContext, actor: AgentActor, sessionId: string, after: number): Promise<boolean> {
   return database.read(async (query) => {
@@ -185,8 +191,7 @@ function isOver({ database }: ServiceContext, actor: AgentActor, sessionId: stri
     if (participation.status === 'left') return true;
     if (participation.last_sequence > after) return false;
     if (participation.session_state === 'ended') return true;
-    const participants = await listParticipants(query, sessionId);
-    return participants.every(({ status, agent_id }) => status === 'left' || agent_id === actor.agentId);
+    return isAmong(query, sessionId, [actor.handle]);
   });
 }
 
