@@ -288,7 +288,7 @@ export async function eraseAgent(transaction: Transaction, agentId: string): Pro
      WHERE id = $1`,
     agentId,
   );
-  for (const table of ['allowlist_entry', 'block', 'unanswered', 'webhook', 'webhook_queue'])
+  for (const table of ['absence', 'allowlist_entry', 'block', 'unanswered', 'webhook', 'webhook_queue'])
     await transaction.run(`DELETE FROM ${table} WHERE agent_id = $1`, agentId);
   for (const table of ['claim', 'handled'])
     await transaction.run(
