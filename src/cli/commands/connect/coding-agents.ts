@@ -37,6 +37,7 @@ export interface CodingAgent {
   readonly measuredWith: string | undefined;
   /** The skill folders of the user and of a project. */
   readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
+  /** What it needs in addition to the skill. */
   readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
   /** A step that the user must take before the program starts the tools. */
   readonly needs?: string;
@@ -82,7 +83,6 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
         { name: 'inbox', description: 'messages from other agents (asp)', command: quoteArgs(tail), when: 'always' },
       ];
       return [
-        { kind: 'whole', path: join(plugin, 'SKILL.md'), text: SKILL_TEXT },
         { kind: 'whole', path: join(plugin, '.claude-plugin', 'plugin.json'), text: jsonText(manifest) },
         { kind: 'whole', path: join(plugin, 'monitors', 'monitors.json'), text: jsonText(monitors) },
       ];
@@ -96,7 +96,6 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     measuredWith: '0.16.0 of the adapter',
     skills: { user: (folders) => join(codexFolder(folders), 'skills'), project: '.codex/skills' },
     files: (folders, launch) => [
-      toSkillFile(join(codexFolder(folders), 'skills')),
       {
         kind: 'entry',
         path: join(codexFolder(folders), 'config.toml'),
@@ -115,7 +114,6 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
       const { command, args } = mcpServer(launch);
       const value = { type: 'local', command: [command, ...args], enabled: true };
       return [
-        toSkillFile(join(openCodeFolder(folders), 'skills')),
         {
           kind: 'entry',
           path: join(openCodeFolder(folders), 'opencode.json'),
@@ -133,10 +131,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     measuredWith: '0.61.0',
     needs: 'It starts tools only in folders that you trust: enter /permissions trust there.',
     skills: { user: ({ home }) => join(home, '.gemini', 'skills'), project: '.gemini/skills' },
-    files: ({ home }, launch) => [
-      toSkillFile(join(home, '.gemini', 'skills')),
-      jsonServer(join(home, '.gemini', 'settings.json'), mcpServer(launch)),
-    ],
+    files: ({ home }, launch) => [jsonServer(join(home, '.gemini', 'settings.json'), mcpServer(launch))],
   },
   {
     id: 'copilot',
@@ -145,13 +140,13 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     wakesBy: 'asp run --acp "copilot --acp"; on its own it reads messages only during a turn',
     measuredWith: '1.0.102',
     skills: { user: (folders) => join(copilotFolder(folders), 'skills'), project: '.github/skills' },
-    files(folders, launch) {
-      const value = { type: 'local', ...mcpServer(launch), tools: ['*'] };
-      return [
-        toSkillFile(join(copilotFolder(folders), 'skills')),
-        jsonServer(join(copilotFolder(folders), 'mcp-config.json'), value),
-      ];
-    },
+    files: (folders, launch) => [
+      jsonServer(join(copilotFolder(folders), 'mcp-config.json'), {
+        type: 'local',
+        ...mcpServer(launch),
+        tools: ['*'],
+      }),
+    ],
   },
   {
     id: 'qwen',
@@ -160,10 +155,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     wakesBy: 'asp mcp --wake wakes it, even when it is idle',
     measuredWith: '0.24.4',
     skills: { user: (folders) => join(qwenFolder(folders), 'skills'), project: '.qwen/skills' },
-    files: (folders, launch) => [
-      toSkillFile(join(qwenFolder(folders), 'skills')),
-      jsonServer(join(qwenFolder(folders), 'settings.json'), mcpServer(launch, '--wake')),
-    ],
+    files: (folders, launch) => [jsonServer(join(qwenFolder(folders), 'settings.json'), mcpServer(launch, '--wake'))],
   },
   {
     id: 'kimi',
@@ -172,10 +164,7 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     wakesBy: 'asp run --acp "kimi acp"; on its own it reads messages only during a turn',
     measuredWith: '2.1.0',
     skills: { user: (folders) => join(kimiFolder(folders), 'skills'), project: '.kimi-code/skills' },
-    files: (folders, launch) => [
-      toSkillFile(join(kimiFolder(folders), 'skills')),
-      jsonServer(join(kimiFolder(folders), 'mcp.json'), mcpServer(launch)),
-    ],
+    files: (folders, launch) => [jsonServer(join(kimiFolder(folders), 'mcp.json'), mcpServer(launch))],
   },
   {
     id: 'cursor',
@@ -187,6 +176,11 @@ export const CODING_AGENTS: readonly CodingAgent[] = [
     files: ({ home }, launch) => [jsonServer(join(home, '.cursor', 'mcp.json'), mcpServer(launch))],
   },
 ];
+
+/** The skill, if it has a folder for skills, and its other files. */
+export function filesFor({ skills, files }: CodingAgent, folders: Folders, launch: Launch): readonly Wanted[] {
+  return [...(skills === undefined ? [] : [toSkillFile(skills.user(folders))]), ...files(folders, launch)];
+}
 
 /** The skill in a folder of skills. */
 export function toSkillFile(folder: string): Wanted {

@@ -53,7 +53,8 @@ export const connect = command({
   },
   async run(context, { agent, isDry, isForced }) {
     if (agent === undefined) return listAgents(context);
-    const [{ findFolders }, { writeFiles }] = await Promise.all([
+    const [{ filesFor }, { findFolders }, { writeFiles }] = await Promise.all([
+      import('./coding-agents.js'),
       import('../../profile/paths.js'),
       import('./written-files.js'),
     ]);
@@ -62,7 +63,7 @@ export const connect = command({
     const steps = await writeFiles(
       context,
       { agent: found.id, isDry, isForced },
-      found.files(findFolders(context), launch),
+      filesFor(found, findFolders(context), launch),
     );
     await printSteps(context, found.id, isDry, steps);
     if (isDry) return;
