@@ -988,9 +988,22 @@ describe('asp mcp › an agent as tools of a language model', () => {
     expect(lines.join('\n')).not.toContain('You are');
     for (const line of lines) expect(line).toMatch(/^\[asp\] .*@demo\.you/);
     await host.stop();
-    // The tools stay when no one takes messages anymore.
-    await you.call('send', { to: session_id, text: 'Hello?' });
-    expect((await waiting.call('read', { session_id, after: '0', wait_s: 20 })).value.events.length).toBeGreaterThan(0);
+  });
+
+  it('with --wake, the tools stay when the coding agent takes no more messages, and a note says so', async () => {
+    const host = await startHostInbox('gone');
+    const input = { isOpen: true } as const;
+    const running = home.start(['mcp', '--wake', '-a', 'dora.bot'], { input, environment: host.environment });
+    running.child.stdin?.write(begin);
+    await running.until('stdout', /"id":1/);
+    await host.stop();
+    await you.call('send', { to: '@dora.bot', text: 'Hello?', new_session: true });
+    await running.until('stderr', /New messages no longer start a turn: the program that started this takes no more/);
+    running.child.stdin?.write(hello(2, 'tools/call', { name: 'whoami', arguments: {} }));
+    await running.until('stdout', /"id":2/);
+    running.child.stdin?.end();
+    const { status, stdout } = await running.ended;
+    expect([status, stdout.includes('@dora.bot')]).toEqual([0, true]);
   });
 
   it('with --wake, a coding agent without an inbox gets nothing, nor does one that asp run started', async () => {

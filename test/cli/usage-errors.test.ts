@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
+import { AGENT_VARIABLES } from '../../src/cli/context/agent-hint.js';
 import { PROGRAM } from '../../src/cli/program.js';
 import { runWords } from './captured-run.js';
 
@@ -358,16 +359,7 @@ describe('a coding agent that runs asp', () => {
     async (words) => expect(await hintsOf(words, AGENT)).toEqual([]),
   );
 
-  it.each([
-    'AI_AGENT',
-    'CODEX_SANDBOX',
-    'CODEX_THREAD_ID',
-    'COPILOT_CLI',
-    'CURSOR_AGENT',
-    'GEMINI_CLI',
-    'OPENCODE',
-    'QWEN_CODE',
-  ])('is recognized by %s, but not in a command of asp run', async (name) => {
+  it.each(AGENT_VARIABLES)('is recognized by %s, but not in a command of asp run', async (name) => {
     expect(await hintsOf('inbox', { [name]: 'x' })).toEqual([FENCE]);
     expect(await hintsOf('inbox', { [name]: '' })).toEqual([]);
     expect(await hintsOf('inbox', { [name]: 'x', ASP_SESSION_ID: SESSION })).toEqual([]);
