@@ -274,7 +274,7 @@ describe('A link to a session', () => {
     expect([(await visit(first)).status, (await visit(second)).status]).toEqual([404, 200]);
     const list = await ada.open(LIST);
     expect([list.text.includes('First'), list.text.includes('Second')]).toEqual([false, true]);
-    // What its button says to a screen reader.
+    // The name of its button, which a screen reader reads.
     expect(list.text).toMatch(/Revoke the link to Second created \w+ \d+, \d{4} , \d\d:\d\d:\d\d/);
     expect(pathOf(await ada.press(LIST, REVOKE))).toBe(LIST);
     expect((await visit(second)).status).toBe(404);

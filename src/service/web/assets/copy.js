@@ -21,7 +21,7 @@ if (navigator.clipboard) {
     const shown = block?.querySelector('code');
     // A raw text is copied character by character, and a command as if someone had selected it.
     const text = target.dataset.copy ?? (block.matches('.raw') ? shown.textContent : shown.innerText);
-    // Hidden text after the word says to a screen reader what the button copies.
+    // For screen readers, hidden text after the word names what the button copies.
     const word = target.firstChild;
     const copied = await navigator.clipboard.writeText(text).then(
       () => true,
