@@ -40,7 +40,8 @@ export function tie(
   mistakes: readonly Mistake[],
 ): { readonly notes: Html; readonly attributes: Html } {
   const mistake = mistakes.find((candidate) => candidate.field === id);
-  const described = [hint !== undefined && `${id}-hint`, mistake !== undefined && `${id}-mistake`].filter(
+  // The mistake is read first: it is why the page came back.
+  const described = [mistake !== undefined && `${id}-mistake`, hint !== undefined && `${id}-hint`].filter(
     (part) => part !== false,
   );
   return {

@@ -374,7 +374,8 @@ describe('A connected application', () => {
     const rotated = mustSucceed(await refresh(place, gone.clientId, gone.refreshToken, { resource: place.wsUrl }));
     const actor = actorOf(place, uma.handle, { clientId: '', clientSecret: '' });
     const socket = await actor.mustConnect(text(rotated, 'access_token'));
-    const asked = await uma.browser.follow(await uma.open('/dashboard/applications'), /disconnect leaving/i);
+    const name = new RegExp(`disconnect leaving ?, which acts as ${uma.handle}$`, 'i');
+    const asked = await uma.browser.follow(await uma.open('/dashboard/applications'), name);
     expect(asked.text).toMatch(/Disconnect “ ?leaving ?” ?\?/);
     await socket.mustPing();
     const list = await uma.browser.submit(asked, mustFindForm(asked, /^disconnect$/i), {}, /^disconnect$/i);

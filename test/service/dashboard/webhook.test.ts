@@ -235,7 +235,7 @@ describe('The page of a webhook', () => {
       expect([page.answer.status, mustFindForm(page, button).values['url']]).toEqual([400, typed]);
       const mistake = /<span class="mistake" id="url-mistake"[^>]*>([^<]*)</.exec(bodyOf(page))?.[1];
       expect(mistake).toContain(why);
-      expect(bodyOf(page)).toMatch(/<input type="url"[^>]*aria-describedby="url-hint url-mistake" aria-invalid="true"/);
+      expect(bodyOf(page)).toMatch(/<input type="url"[^>]*aria-describedby="url-mistake url-hint" aria-invalid="true"/);
       expect(bodyOf(page)).not.toContain('<b>x');
       if (button === SET) await setUp(newUrl());
     }

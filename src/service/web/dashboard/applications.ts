@@ -66,7 +66,7 @@ function renderRow(app: FamilyOfAccountRow, now: number): Html {
 <div class="who grow"><b>${strangersText(name)}</b><span class="soft">${renderGrantee(app)}</span>${renderLastUse(app)}
 <details class="quiet"><summary>Permissions</summary>${renderScopes(parseScopes(scope))}</details></div>
 <p class="facts soft small"><span>Allowed ${renderTime(createdAt, now)}</span><span>Last used ${renderTime(usedAt, now)}</span></p>
-<a class="button plain small-button" href="${PATH}/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}</span></a></li>`;
+<a class="button plain small-button" href="${PATH}/${id}/disconnect">Disconnect<span class="hidden-label"> ${strangersText(name)}, which ${renderGrantee(app)}</span></a></li>`;
 }
 
 /** From which network and with which program the app last requested a token. It names its program itself. */

@@ -142,7 +142,7 @@ ${renderAnswered(answered, `${path}${viewQuery}`)}
 ${text}</textarea>
 <div class="between writing-bar">
 <div class="row-actions">${renderActing('as', 'Reply as', writers, as)}
-<input type="file" name="file" id="file" multiple accept="${ACCEPTED.join(',')}" aria-label="Attach files" aria-describedby="file-hint file-mistake"${fileMistake !== undefined && html` aria-invalid="true"`}></div>
+<input type="file" name="file" id="file" multiple accept="${ACCEPTED.join(',')}" aria-label="Attach files" aria-describedby="file-mistake file-hint"${fileMistake !== undefined && html` aria-invalid="true"`}></div>
 <span class="mistake" id="file-mistake"${fileMistake === undefined && html` hidden`}>${fileMistake?.message}</span>
 <p class="soft small grow" id="file-hint">Up to ${ATTACHMENTS_PER_MESSAGE_MAX} files of 10 MB. Markdown works. <span class="with-script">Ctrl+Enter sends.</span></p>
 <button class="button primary small-button" id="send">Send</button></div></form>`;
