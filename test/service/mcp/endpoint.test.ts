@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -416,6 +417,8 @@ describe('the tools for models at a URL', () => {
     expect(nothing.value).toMatchObject({ events: [], has_more: false });
     // The maximum number of open calls. The next call waits until they are gone.
     const cancel = new AbortController();
+    // Without this, Node.js reports a leak among the results of the tests.
+    setMaxListeners(0, cancel.signal);
     const held = Array.from({ length: 32 }, () =>
       one.call('read', { session_id, after: '99', wait_s: 50 }, cancel.signal).catch(() => 'canceled'),
     );
@@ -515,6 +518,8 @@ describe('the tools for models at a URL', () => {
     await expect(subscribe(service.mcpUrl, token, [INBOX_URI])).rejects.toThrow(/429|too many subscriptions/i);
     const tools = await connect(service.mcpUrl, token);
     const cancel = new AbortController();
+    // Without this, Node.js reports a leak among the results of the tests.
+    setMaxListeners(0, cancel.signal);
     const held = Array.from({ length: 31 }, () =>
       tools.call('read', { wait_s: 50 }, cancel.signal).catch(() => 'canceled'),
     );
