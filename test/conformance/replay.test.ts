@@ -147,6 +147,23 @@ rule('spec/events/left', 'left a second time: sees everything up to the later se
   await mustSeeExactly(bob, id, all.slice(0, -1), all.length);
 });
 
+rule('spec/events/left', 'removed while invited again: still sees what it saw when it left', async () => {
+  const { alice, bob } = await service.actors('alice', 'bob');
+  const attachmentId = await alice.mustUpload();
+  const id = await alice.mustCreate({ invite: [bob.handle] });
+  await alice.mustSend(id, [{ type: 'file', attachment_id: attachmentId }]);
+  await bob.mustJoin(id);
+  await bob.mustLeave(id);
+  await alice.mustSend(id, 'while bob was away');
+  await alice.mustInvite(id, bob.handle);
+  mustSucceed(await alice.post('/blocks', { handle: bob.handle }), 201);
+  const all = await alice.mustReplay(id);
+  expect(typesOf(all).slice(-4)).toEqual(['session.left', 'session.message', 'session.invited', 'session.left']);
+  const seen = all.filter((event) => Number(field(event, 'sequence')) !== all.length - 2);
+  await mustSeeExactly(bob, id, seen, all.length);
+  mustSucceed(await bob.get(`/attachments/${attachmentId}`));
+});
+
 rule('wire/Sessions/events', 'after_sequence from 0, limit 1 to 1000; anything else is 400', async () => {
   const alice = await service.actor('alice');
   const id = await alice.mustCreate();

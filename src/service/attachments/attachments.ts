@@ -6,7 +6,7 @@ import { takeAttachmentBytes } from '../agents/accounts.js';
 import type { AgentActor, Handler, ServiceContext } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
-import type { AccountView } from '../messaging/events.js';
+import { type AccountView, seesAllThrough } from '../messaging/events.js';
 import { type AgentRow, updatePicture } from '../store/agents.js';
 import {
   type AttachmentRow,
@@ -14,7 +14,6 @@ import {
   deletePendingAttachment,
   type ExpiredAttachment,
   findAttachment,
-  findAttachmentViewer,
   findFirstInvitation,
   insertAttachment,
   listExpiredAttachments,
@@ -23,6 +22,7 @@ import {
 } from '../store/attachments.js';
 import { listEventsAboutAgentsOf } from '../store/events.js';
 import { isSeal, seal } from '../store/keys.js';
+import { findParticipation } from '../store/participants.js';
 import type { StagedUpload } from './receive-upload.js';
 
 /** Where downloads are, below the web origin. */
@@ -103,10 +103,9 @@ async function maySee(
   const { session_id: sessionId, sequence } = row;
   if (sessionId === null || sequence === null)
     return row.agent_id === agentId && row.created_at + PENDING_ATTACHMENT_LIFETIME_S * 1000 > context.clock.now();
-  const viewer = await findAttachmentViewer(query, sessionId, agentId);
+  const viewer = await findParticipation(query, sessionId, agentId);
   if (viewer === undefined) return false;
-  if (viewer.status === 'joined') return true;
-  if (viewer.status === 'left' && viewer.joined_at !== null) return sequence <= (viewer.left_sequence ?? 0);
+  if (sequence <= seesAllThrough(viewer)) return true;
   const invitation = await findFirstInvitation(query, sessionId, agentId);
   return invitation !== undefined && carriesMessage(invitation, sequence);
 }

@@ -79,16 +79,18 @@ export async function append(
   return first;
 }
 
+const NO_END = Number.MAX_SAFE_INTEGER;
+
 /** A page may end before its limit. */
 const PAGE_MAX_CHARACTERS = 4 * 1024 * 1024;
 const ROWS_PER_FIRST_QUERY = 16;
 const LARGE_EVENT_CHARACTERS = 128 * 1024;
 const ROWS_PER_QUERY = 64;
 
-export type Viewer = Pick<
-  ParticipantRow,
-  'session_id' | 'agent_id' | 'status' | 'joined_at' | 'first_invited_sequence' | 'left_sequence'
->;
+export type Viewer = Presence & Pick<ParticipantRow, 'session_id' | 'agent_id' | 'first_invited_sequence'>;
+
+/** The facts that decide how much of a session a participant sees. */
+type Presence = Pick<ParticipantRow, 'status' | 'joined_at' | 'left_sequence' | 'joined_through'>;
 
 export interface Page<Event> {
   readonly events: readonly Event[];
@@ -151,14 +153,18 @@ function rowsToRead(count: number, characters: number, maxCharacters: number): n
 }
 
 /**
- * The eligibility table (spec: GET …/events), by current status alone (D-10). A participant that was removed before it
- * ever joined sees what an invited participant saw, up to its own departure.
+ * The eligibility table (spec: GET …/events), by current status alone (D-10). A participant that was removed while it was
+ * invited sees what it saw when it last left, if it had joined before, and then what an invited participant saw, up to
+ * its own departure.
  */
-function listVisible(query: Query, viewer: Viewer, after: number, limit: number): Promise<ReadEventRow[]> {
+async function listVisible(query: Query, viewer: Viewer, after: number, limit: number): Promise<ReadEventRow[]> {
   const { session_id: sessionId, agent_id: agentId } = viewer;
-  const through = lastAllowed(viewer);
-  if (seesAll(viewer)) return listEvents(query, sessionId, after, through, limit);
-  return listEventsForOutsider(query, sessionId, agentId, getOwnTypes(viewer), { ...getRange(viewer), after }, limit);
+  const through = seesAllThrough(viewer);
+  const whole = after < through ? await listEvents(query, sessionId, after, through, limit) : [];
+  if (whole.length === limit || !isOutsider(viewer)) return whole;
+  const range = { ...getRange(viewer), after: Math.max(after, through) };
+  const own = getOwnTypes(viewer);
+  return [...whole, ...(await listEventsForOutsider(query, sessionId, agentId, own, range, limit - whole.length))];
 }
 
 /** The number of the last event up to `upTo` that a participant may see; 0 if there is none. */
@@ -167,18 +173,22 @@ export async function findLastVisible(
   viewer: Viewer & Pick<ParticipationRow, 'last_sequence'>,
   upTo = Number.MAX_SAFE_INTEGER,
 ): Promise<number> {
-  const through = Math.min(upTo, lastAllowed(viewer));
-  if (seesAll(viewer)) return Math.min(through, viewer.last_sequence);
-  const range = { ...getRange(viewer), through };
-  return findLastForOutsider(query, viewer.session_id, viewer.agent_id, getOwnTypes(viewer), range);
+  const whole = Math.min(upTo, seesAllThrough(viewer), viewer.last_sequence);
+  if (!isOutsider(viewer)) return whole;
+  const range = { ...getRange(viewer), through: Math.min(upTo, lastAllowed(viewer)) };
+  const last = await findLastForOutsider(query, viewer.session_id, viewer.agent_id, getOwnTypes(viewer), range);
+  return Math.max(whole, last);
 }
 
-function seesAll(viewer: Viewer): boolean {
-  return viewer.status === 'joined' || (viewer.status === 'left' && viewer.joined_at !== null);
+/** A participant sees every event up to this one. */
+export function seesAllThrough({ status, joined_at, left_sequence, joined_through }: Presence): number {
+  if (status === 'joined') return NO_END;
+  if (status === 'invited') return 0;
+  return (joined_at === null ? joined_through : left_sequence) ?? 0;
 }
 
 function lastAllowed(viewer: Viewer): number {
-  return viewer.status === 'left' ? (viewer.left_sequence ?? 0) : Number.MAX_SAFE_INTEGER;
+  return viewer.status === 'left' ? (viewer.left_sequence ?? 0) : NO_END;
 }
 
 function getOwnTypes(viewer: Viewer): readonly [string, string] {
@@ -186,7 +196,7 @@ function getOwnTypes(viewer: Viewer): readonly [string, string] {
 }
 
 function getRange(viewer: Viewer): { readonly endsAfter: number; readonly through: number } {
-  return { endsAfter: viewer.first_invited_sequence ?? Number.MAX_SAFE_INTEGER, through: lastAllowed(viewer) };
+  return { endsAfter: viewer.first_invited_sequence ?? NO_END, through: lastAllowed(viewer) };
 }
 
 export function toEnvelope(row: ReadEventRow): EventEnvelope {
@@ -407,8 +417,6 @@ interface Range {
   readonly through: number;
 }
 
-const NO_END = Number.MAX_SAFE_INTEGER;
-
 /** Undefined: there is no such session, or none of the account's agents ever took part in it. */
 export async function findAccountView(
   query: Query,
@@ -463,7 +471,7 @@ export function narrowTo(view: AccountView, handle: string): AccountView | undef
 /** Up to this event, the view has messages as events of their own; after it, only those in invitations. */
 export function wholeThrough({ through, agent }: AccountView): number {
   if (agent === undefined) return through;
-  return seesAll(agent) ? lastAllowed(agent) : 0;
+  return seesAllThrough(agent);
 }
 
 /** How much of a session an account saw at some time. */
@@ -476,7 +484,7 @@ export interface Extent {
 
 /** Undefined: this is the view of an agent that was only invited, which sees parts of the session. */
 export async function findExtent(query: Query, view: AccountView): Promise<Extent | undefined> {
-  if (view.agent !== undefined && !seesAll(view.agent)) return undefined;
+  if (view.agent !== undefined && isOutsider(view.agent)) return undefined;
   const end = await findLastVisibleTo(query, view);
   return { through: Math.min(view.through, end), end };
 }
@@ -490,9 +498,8 @@ export function endAt(view: AccountView, then: Extent): AccountView {
 
 /** The account's agents that see less of the session than the account does. */
 export function listNarrower({ participations, through }: AccountView): readonly OwnParticipationRow[] {
-  const reach = (one: OwnParticipationRow): number => (seesAll(one) ? lastAllowed(one) : 0);
   const all = Math.min(through, participations[0].last_sequence);
-  return participations.filter((one) => Math.min(reach(one), one.last_sequence) < all);
+  return participations.filter((one) => Math.min(seesAllThrough(one), one.last_sequence) < all);
 }
 
 /** The last event that the account may see, or one after it. */
@@ -540,12 +547,11 @@ async function listForAccount(query: Query, view: AccountView, after: number, li
   return [...whole, ...rows.filter(({ sequence }) => sequence <= end)].slice(0, limit);
 }
 
-function entitledThrough({ status, joined_at, left_sequence, joined_through }: OwnParticipationRow): number {
-  if (status === 'joined') return NO_END;
-  return status === 'left' && joined_at !== null ? (left_sequence ?? 0) : (joined_through ?? 0);
+function entitledThrough(participation: OwnParticipationRow): number {
+  return participation.status === 'invited' ? (participation.joined_through ?? 0) : seesAllThrough(participation);
 }
 
-function isOutsider({ status, joined_at: joinedAt }: OwnParticipationRow): boolean {
+function isOutsider({ status, joined_at: joinedAt }: Presence): boolean {
   return status === 'invited' || (status === 'left' && joinedAt === null);
 }
 

@@ -155,26 +155,6 @@ export async function deleteAttachmentsOfSession(
   return deleted.length;
 }
 
-/** The facts that decide whether an agent may see the message of an attachment. */
-export interface AttachmentViewer {
-  readonly status: 'invited' | 'joined' | 'left';
-  /** Null: it has not joined since it was last invited. */
-  readonly joined_at: number | null;
-  readonly left_sequence: number | null;
-}
-
-export function findAttachmentViewer(
-  query: Query,
-  sessionId: string,
-  agentId: string,
-): Promise<AttachmentViewer | undefined> {
-  return query.get<AttachmentViewer>(
-    'SELECT status, joined_at, left_sequence FROM participant WHERE session_id = $1 AND agent_id = $2',
-    sessionId,
-    agentId,
-  );
-}
-
 /** The payload of an agent's first invitation to a session: only that one can carry a message. */
 export async function findFirstInvitation(
   query: Query,

@@ -158,7 +158,8 @@ export class SessionLog {
     const through = part.status === 'left' ? part.leftAt : this.events.length;
     const all = this.events.map(({ sequence }) => sequence).filter((sequence) => sequence <= through);
     if (part.status === 'joined' || (part.status === 'left' && part.hasJoined)) return all;
-    return all.filter((sequence) => this.#concerns(handle, part, sequence));
+    const whole = part.status === 'left' ? part.sawThrough : 0;
+    return all.filter((sequence) => sequence <= whole || this.#concerns(handle, part, sequence));
   }
 
   #concerns(handle: string, part: Part, sequence: number): boolean {

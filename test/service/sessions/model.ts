@@ -10,17 +10,27 @@ interface Part {
   hasJoined: boolean;
   firstInvited: number;
   left: number;
+  /** The last event that it saw as a joined participant before it was invited again. */
+  joinedThrough: number;
   wasJoinedAtEnd: boolean;
 }
+
+const NOBODY = { hasJoined: false, firstInvited: 0, left: 0, joinedThrough: 0, wasJoinedAtEnd: false };
 
 export class SessionModel {
   state: 'active' | 'ended' = 'active';
   readonly parts = new Map<string, Part>();
   readonly events: ModelEvent[] = [];
   readonly blocks = new Set<string>();
+  /** The last event before the latest reopening. */
+  #sawUpTo = 0;
 
   constructor(creator: string, invitees: string[], says: boolean, ends: boolean) {
-    this.parts.set(creator, { status: 'joined', hasJoined: true, firstInvited: 0, left: 0, wasJoinedAtEnd: false });
+    this.parts.set(creator, {
+      ...NOBODY,
+      status: 'joined',
+      hasJoined: true,
+    });
     for (const invitee of invitees) this.#invite(invitee);
     if (says) this.events.push({ type: 'session.message' });
     if (ends) this.#end();
@@ -79,6 +89,7 @@ export class SessionModel {
       if (other && this.isBlocked(caller, handle) && other.status !== 'left')
         Object.assign(other, { status: 'left', left: this.events.length });
     }
+    this.#sawUpTo = this.events.length;
     this.events.push({ type: 'session.reopened' });
     const fresh = [...new Set(handles)].filter((handle) => !this.parts.has(handle));
     for (const handle of [...earlier, ...fresh]) if (!this.isBlocked(caller, handle)) this.#invite(handle);
@@ -103,8 +114,10 @@ export class SessionModel {
     const numbers = this.events.map((_, index) => index + 1);
     if (part.status === 'joined') return numbers;
     if (part.status === 'left' && part.hasJoined) return numbers.filter((number) => number <= part.left);
+    const whole = part.status === 'left' ? part.joinedThrough : 0;
     return numbers.filter((number) => {
       const event = this.events[number - 1];
+      if (number <= whole) return true;
       if (part.status === 'left' && number > part.left) return false;
       if (event?.type === 'session.ended') return number > part.firstInvited;
       const own = part.status === 'left' ? ['session.invited', 'session.left'] : ['session.invited'];
@@ -117,14 +130,14 @@ export class SessionModel {
     const part = this.parts.get(handle);
     if (part === undefined)
       this.parts.set(handle, {
+        ...NOBODY,
         status: 'invited',
-        hasJoined: false,
         firstInvited: this.events.length,
-        left: 0,
-        wasJoinedAtEnd: false,
       });
     else {
       const firstInvited = part.firstInvited === 0 ? this.events.length : part.firstInvited;
+      if (part.status === 'joined') part.joinedThrough = this.#sawUpTo;
+      else if (part.hasJoined) part.joinedThrough = part.left;
       Object.assign(part, { status: 'invited', hasJoined: false, firstInvited });
     }
   }
