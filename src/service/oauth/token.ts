@@ -282,14 +282,17 @@ const grantClientCredentials: Grant = async (context, transaction, { parameters,
  */
 const grantAuthorizationCode: Grant = async (context, transaction, { parameters, client, from }) => {
   const now = context.clock.now();
-  const presented = parameters.one('code');
-  if (presented === undefined) throw new OAuthError('invalid_request', 'The code parameter is missing.');
+  const presented = requireParameter(parameters, 'code');
+  const proof = {
+    redirectUri: requireParameter(parameters, 'redirect_uri'),
+    verifier: requireParameter(parameters, 'code_verifier'),
+  };
   await transaction.lock([secretLock(hashSecret(presented))]);
   const code = await findAuthorizationCode(transaction, hashSecret(presented));
   if (code === undefined || code.client_id !== client.id) throw invalidGrant('unknown code, or of another client');
   if (code.used_at !== null) return refuseReuse(context, transaction, code);
   if (now >= code.created_at + AUTHORIZATION_CODE_LIFETIME_S * 1000) throw invalidGrant('expired code');
-  if (!isProven(code, parameters)) {
+  if (!isProven(code, proof)) {
     await useAuthorizationCode(transaction, code.code_hash, now, null);
     return { kind: 'refused', error: invalidGrant('wrong verifier or redirect URI') };
   }
@@ -341,17 +344,20 @@ async function refuseReuse(
   return { kind: 'refused', error: invalidGrant('code was used before') };
 }
 
-function isProven(code: AuthorizationCodeRow, parameters: Parameters): boolean {
-  return (
-    parameters.one('redirect_uri') === code.redirect_uri &&
-    matchesChallenge(code.code_challenge, parameters.one('code_verifier'))
-  );
+/** Missing, it is a mistake in the request, which consumes nothing (RFC 6749 §5.2). */
+function requireParameter(parameters: Parameters, name: string): string {
+  const value = parameters.one(name);
+  if (value === undefined) throw new OAuthError('invalid_request', `The ${name} parameter is missing.`);
+  return value;
 }
 
 /** (RFC 7636 §4.6, S256) */
-function matchesChallenge(challenge: string, verifier: string | undefined): boolean {
-  if (verifier === undefined || !VERIFIER.test(verifier)) return false;
-  return isSameSecret(createHash('sha256').update(verifier).digest('base64url'), challenge);
+function isProven(
+  code: AuthorizationCodeRow,
+  { redirectUri, verifier }: { readonly redirectUri: string; readonly verifier: string },
+): boolean {
+  if (redirectUri !== code.redirect_uri || !VERIFIER.test(verifier)) return false;
+  return isSameSecret(createHash('sha256').update(verifier).digest('base64url'), code.code_challenge);
 }
 
 function invalidGrant(detail: string): OAuthError {
@@ -364,8 +370,7 @@ function invalidGrant(detail: string): OAuthError {
  */
 export const grantRefreshToken: Grant = async (context, transaction, { parameters, client, from }) => {
   const now = context.clock.now();
-  const presented = parameters.one('refresh_token');
-  if (presented === undefined) throw new OAuthError('invalid_request', 'The refresh_token parameter is missing.');
+  const presented = requireParameter(parameters, 'refresh_token');
   await transaction.lock([secretLock(hashSecret(presented))]);
   const family = await findRefreshToken(transaction, hashSecret(presented));
   if (family === undefined || family.client_id !== client.id) throw invalidRefresh('unknown, or of another client');

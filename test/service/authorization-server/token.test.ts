@@ -313,9 +313,7 @@ describe('Authorization codes', () => {
 
   it.each([
     ['another redirect URI', { redirect_uri: 'http://127.0.0.1:49152/other' }],
-    ['no redirect URI', { redirect_uri: undefined }],
     ['a wrong verifier', { code_verifier: createVerifier().verifier }],
-    ['no verifier', { code_verifier: undefined }],
     ['a verifier of 42 characters', { code_verifier: 'a'.repeat(42) }],
     ['a verifier of 129 characters', { code_verifier: 'a'.repeat(129) }],
   ])('a code is dead after %s', async (_what, change) => {
@@ -326,6 +324,17 @@ describe('Authorization codes', () => {
     ]);
     expect(await errorOf(redeemCode(desk.place, desk.clientId, code, verifier))).toEqual([400, 'invalid_grant']);
   });
+
+  it.each(['code', 'redirect_uri', 'code_verifier'])(
+    'a request without %s is refused for that, and the code survives',
+    async (name) => {
+      const { code, verifier } = await desk.authorize(desk.clientId);
+      const { status, json } = await redeemCode(desk.place, desk.clientId, code, verifier, { [name]: undefined });
+      expect([status, field(json, 'error')]).toEqual([400, 'invalid_request']);
+      expect(field(json, 'error_description')).toBe(`The ${name} parameter is missing.`);
+      expect((await redeemCode(desk.place, desk.clientId, code, verifier)).status).toBe(200);
+    },
+  );
 
   it('is useless to another client, and survives its attempt', async () => {
     const { code, verifier } = await desk.authorize(desk.clientId);
