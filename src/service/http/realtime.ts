@@ -61,6 +61,9 @@ function withoutProposal(connection: string): string {
 /** The addresses of the socket (wire: Aliases). */
 const PATHS: ReadonlySet<string> = new Set([SOCKET_PATH, '/', `${BASE_PATH}${SOCKET_PATH}`]);
 
+const VERSION_HEADER = 'sec-websocket-version';
+const VERSION = '13';
+
 /** 16 bytes in base64 (RFC 6455 §4.1). */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
@@ -98,9 +101,9 @@ function requireHandshake({ method, url = '', headers }: IncomingMessage): void 
     method === 'GET' &&
     headers.upgrade?.toLowerCase() === 'websocket' &&
     KEY.test(headers['sec-websocket-key'] ?? '') &&
-    headers['sec-websocket-version'] === '13';
+    headers[VERSION_HEADER] === VERSION;
   if (!isHandshake)
-    throw new ServiceError('VALIDATION_ERROR', 'This address accepts only a WebSocket handshake, version 13.');
+    throw new ServiceError('VALIDATION_ERROR', `This address accepts only a WebSocket handshake, version ${VERSION}.`);
 }
 
 const POLL_MS = 1_000;
@@ -308,7 +311,10 @@ function onUpgrade(
         },
         (error) => {
           const refusal = answerOfError(error, context.log, scope, metadataUrl);
-          writeRawAnswer(socket, { ...refusal, headers: [...refusal.headers, [REQUEST_ID_HEADER, scope.requestId]] });
+          const headers: [string, string][] = [[REQUEST_ID_HEADER, scope.requestId]];
+          // A client of another version learns which one to use (RFC 6455 §4.4).
+          if (request.headers[VERSION_HEADER] !== VERSION) headers.push([VERSION_HEADER, VERSION]);
+          writeRawAnswer(socket, { ...refusal, headers: [...refusal.headers, ...headers] });
           logStatus(refusal.status);
         },
       );

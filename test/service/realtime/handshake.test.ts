@@ -28,6 +28,8 @@ afterAll(() => service.stop());
 
 const root = (): string => `ws://127.0.0.1:${service.port}`;
 const open = (headers: Record<string, string>, url = service.wsUrl) => openSocket(url, headers);
+const rawText = async (text: string): Promise<string> =>
+  (await rawBytes('127.0.0.1', service.port, Buffer.from(text), 500)).toString();
 const bearer = (value: string): Record<string, string> => ({ authorization: `Bearer ${value}` });
 
 function refused(outcome: LiveSocket | Answer): Answer {
@@ -41,6 +43,25 @@ describe('a handshake', () => {
       await (await alice.mustConnect(token, `${root()}${path}`)).close();
     for (const path of ['/v1', '/v1/sessions', '/connect/', '/CONNECT'])
       mustDeny(refused(await open(bearer(token), `${root()}${path}`)), 404, 'NOT_FOUND');
+  });
+
+  it('of another version is refused, and the answer names the version of the service (RFC 6455 §4.4)', async () => {
+    const handshake = (version: string): Promise<string> => {
+      const head = [
+        'GET /connect HTTP/1.1',
+        `host: 127.0.0.1:${service.port}`,
+        'connection: upgrade',
+        'upgrade: websocket',
+        version,
+        'sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==',
+      ];
+      return rawText(`${head.join('\r\n')}\r\n\r\n`);
+    };
+    for (const version of ['sec-websocket-version: 8', 'x-no-version: 13'])
+      expect(await handshake(version)).toMatch(
+        /^HTTP\/1\.1 400 .*\r\nsec-websocket-version: 13\r\n.*"VALIDATION_ERROR"/is,
+      );
+    expect(await handshake('sec-websocket-version: 13')).not.toMatch(/\r\nsec-websocket-version:/i);
   });
 
   it('is refused without a token, and with one anywhere but in the Authorization header', async () => {
