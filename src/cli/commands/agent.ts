@@ -16,6 +16,8 @@ import { pageOptions, readPageOptions } from '../options.js';
 import { type Config, LOCAL_AGENT_SETTING, PROFILE_NAME } from '../profile/config.js';
 import { changeProjectFile, PROJECT_FILE_NAME } from '../profile/project-file.js';
 import type { ResolvedProfile } from '../profile/resolve-profile.js';
+import { factLine } from '../terminal/fact-line.js';
+import type { OutputStream } from '../terminal/streams.js';
 import type { Style } from '../terminal/style.js';
 import { readHandle, readSearchText } from '../values.js';
 
@@ -135,10 +137,10 @@ export const agentShow = command({
   async run(context, { handle }) {
     if (handle === undefined) {
       const own = await read(context, 'getActingAgent', {});
-      return context.output.document(own, (safe, style) => agentText(safe, style));
+      return context.output.document(own, (safe, style) => agentText(safe, style, context.streams.stdout));
     }
     const view = await read(context, 'getAgent', { path: splitHandle(handle) }, unknownAgent(handle));
-    await context.output.document(view.agent, (safe, style) => agentText(safe, style));
+    await context.output.document(view.agent, (safe, style) => agentText(safe, style, context.streams.stdout));
     const length = view.shared_sessions?.length ?? 0;
     if (length > 0) await context.output.note(`You share ${length === 1 ? 'a session' : `${length} sessions`}.`);
     await rememberAgents(context, [view.agent]);
@@ -146,10 +148,10 @@ export const agentShow = command({
 });
 
 /** An agent for people; its values are already sanitized. */
-function agentText(agent: AgentSummaryAnswer, style: Style): string {
+function agentText(agent: AgentSummaryAnswer, style: Style, stdout: OutputStream): string {
   const reach = reachText(agent);
   const one = (text: string): string => text.replace(/\s+/g, ' ');
-  const line = (title: string, text: string): string[] => (text === '' ? [] : [`${title.padEnd(9)}${one(text)}`]);
+  const line = (title: string, text: string): string[] => (text === '' ? [] : [factLine(stdout, title, one(text))]);
   const { owner_display_name: owner, owner_label: label } = agent;
   const paintedReach = reach === 'online' ? style.green(reach) : style.dim(reach);
   return [
@@ -362,7 +364,10 @@ async function refuseForeignOwner(context: Context, owner: string, name: string)
 export const agentUpdate = command({
   path: 'agent update',
   summary: 'change an agent (default: the acting agent)',
-  details: `With a handle: ${BY_ACCOUNT.charAt(0).toLowerCase()}${BY_ACCOUNT.slice(1)}`,
+  details: [
+    `With a handle, ${BY_ACCOUNT.charAt(0).toLowerCase()}${BY_ACCOUNT.slice(1)} Only the account`,
+    'can use --policy, --visibility, --pause and --resume: name the agent then, even if it is the acting one.',
+  ].join('\n'),
   arguments: [{ usage: '[handle]', about: 'one of the agents of the account' }],
   options: [
     ...FIELD_OPTIONS,
@@ -387,7 +392,7 @@ export const agentUpdate = command({
     if ((paused ?? reportsTaken) === undefined && Object.values(fields).every((field) => field === undefined))
       throw usageError('Name at least one change.', { next: ['asp', 'agent', 'update', '--help'] });
     if (text === undefined && (paused ?? fields.policy ?? fields.visibility) !== undefined)
-      throw usageError("Only an agent's account can change who can reach it and whether it is paused.", {
+      throw usageError("Only an agent's account can change who can find and reach it and whether it is paused.", {
         why: 'name the agent. Without a handle, the acting agent changes its own profile.',
         next: ['asp', 'agent', 'update', '--help'],
       });

@@ -10,7 +10,9 @@ import { printRequest } from '../context/calls.js';
 import type { Context } from '../context/context.js';
 import { type ErrorContext, unknownAgent } from '../context/explain.js';
 import { CliError, usageError } from '../errors.js';
+import { factLine } from '../terminal/fact-line.js';
 import { isoTime } from '../terminal/relative-time.js';
+import type { OutputStream } from '../terminal/streams.js';
 import type { Style } from '../terminal/style.js';
 import { readHandle } from '../values.js';
 
@@ -73,20 +75,20 @@ type Shown = { readonly handle: string; readonly secret: string | null } & (
 );
 
 async function print(
-  { output }: Context,
+  { output, streams }: Context,
   handle: string,
   webhook: Webhook | null,
   secret: string | null = null,
 ): Promise<void> {
   const shown: Shown = { handle, ...(webhook ?? { url: null, status: null }), secret };
-  await output.document(shown, describe);
+  await output.document(shown, (safe, style) => describe(safe, style, streams.stdout));
 }
 
-function describe(shown: Shown, style: Style): string {
+function describe(shown: Shown, style: Style, stdout: OutputStream): string {
   if (shown.url === null) return '';
   const { status, url, failure, failing_since: since, next_try_at: next, answered_at: answered, secret } = shown;
   const paint = status === 'on' ? style.green : status === 'new' ? style.dim : style.red;
-  const line = (title: string, text: string | null): string[] => (text === null ? [] : [`${title.padEnd(9)}${text}`]);
+  const line = (title: string, text: string | null): string[] => (text === null ? [] : [factLine(stdout, title, text)]);
   const time = (at: number | null): string | null => (at === null ? null : isoTime(at));
   return [
     ...line('agent', shown.handle),

@@ -40,6 +40,18 @@ async function isList(one: Case): Promise<boolean> {
   return /^\{"items":/.test(out);
 }
 
+describe('a fact of several words is broken between words on a narrow terminal:', () => {
+  const withFacts =
+    /^(?:agent show|session show|serve (?:status|retention|account show)|webhook show|whoami --explain)\b/;
+  for (const one of ENDING.filter(({ line }) => withFacts.test(line)))
+    it(`asp ${one.line}`, async () => {
+      const [, ...lines] = (await outOf(one, ['--color', 'never'], true, 37)).split('\n');
+      // Names and ids are not broken.
+      const isOneWord = (line: string): boolean => line.trim().split(' ').length === 1;
+      expect(lines.filter((line) => line.length > 37 && !isOneWord(line.slice(9)))).toEqual([]);
+    });
+});
+
 describe('the output does not depend on a terminal:', () => {
   for (const one of ENDING)
     it(`asp ${one.line}`, async () => {

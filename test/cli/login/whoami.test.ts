@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { createHome, type Home, json, type ServiceProcess, startServe } from '../../acceptance/program.js';
+import { runWords } from '../captured-run.js';
 import { createHomeWithService } from './signed-in-home.js';
 
 interface Layer {
@@ -104,6 +105,12 @@ describe('The acting agent, its source, and its token', () => {
     const { stdout } = await home.run(['whoami', '--explain']);
     expect(stdout).toMatch(/^@demo\.you at /);
     expect(stdout).toMatch(/profile local +@demo\.you {2}← this one/);
+  });
+
+  it('whoami --explain breaks its lines between words on a narrow terminal', async () => {
+    const environment = { ASP_PROFILE: 'http://127.0.0.1:9/v1', ASP_TOKEN: 'x', ASP_AGENT: '@alice.bot' };
+    const { out } = await runWords('whoami --explain --color never', { isTerminal: true, columns: 36, environment });
+    expect(out).toContain('agent       --as -\n            ASP_AGENT @alice.bot\n            ← this one\n');
   });
 
   it('whoami --explain shows the value of every source, even if another one won', async () => {

@@ -1,6 +1,7 @@
 import type { Login } from '../../../client/credentials/login.js';
 import { inspectLogin } from '../../../client/credentials/open-logins.js';
 import { RequestError } from '../../../client/http/request-error.js';
+import { textWidth, wrapText } from '../../../kit/wrap.js';
 import type { LocalServiceRecord } from '../../../wire/schemas/local-service.js';
 import { splitScope } from '../../../wire/scope.js';
 import { agentChoice, credentialKind, describeSource } from '../../context/build-credential.js';
@@ -22,6 +23,7 @@ import {
   survey,
 } from '../../profile/resolve-profile.js';
 import { relativeTime } from '../../terminal/relative-time.js';
+import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
 
 /** Every source for the service, the agent and the credential, with its value, even if it is overridden. */
@@ -137,7 +139,8 @@ export async function whoami(given: Context, options: WhoamiOptions): Promise<vo
   if (layers !== undefined) {
     return output.document(
       { ...who, layers: layers.map(outwardly) },
-      (safe, style) => `${style.bold(safe.handle)} at ${safe.base_url}\n\n${layersText(safe.layers, style)}`,
+      (safe, style) =>
+        `${style.bold(safe.handle)} at ${safe.base_url}\n\n${layersText(safe.layers, style, context.streams.stdout)}`,
     );
   }
   await output.document(who, (safe) => safe.handle);
@@ -148,10 +151,10 @@ type TellableLayer = ReturnType<typeof outwardly>;
 const outwardly = ({ isChosen, ...layer }: Layer) => ({ ...layer, chosen: isChosen });
 
 /** The value of every source, if there is no identity. */
-async function tellNobody({ output }: Context, layers: readonly Layer[]): Promise<void> {
+async function tellNobody(context: Context, layers: readonly Layer[]): Promise<void> {
   const nobody = { handle: null, agent_id: null, account_id: null, profile: null, base_url: null, source: null };
   const document = { ...nobody, store: null, scopes: null, expires_at: null, layers: layers.map(outwardly) };
-  await output.document(document, (safe, style) => layersText(safe.layers, style));
+  await context.output.document(document, (safe, style) => layersText(safe.layers, style, context.streams.stdout));
 }
 
 /**
@@ -241,13 +244,19 @@ function describeFacts({ profile, base_url, source, store, scopes, expires_at }:
   ].join(' · ');
 }
 
-function layersText(layers: readonly TellableLayer[], style: Style): string {
+function layersText(layers: readonly TellableLayer[], style: Style, stdout: OutputStream): string {
   const width = Math.max(...layers.map(({ place }) => place.length));
   return layers
     .map(({ question, place, said, chosen }, index) => {
-      const title = layers[index - 1]?.question === question ? '' : question;
-      const line = `${title.padEnd(12)}${place.padEnd(width + 2)}${said ?? '-'}`;
-      return chosen ? `${style.green(line)}  ${style.dim('← this one')}` : line;
+      const title = (layers[index - 1]?.question === question ? '' : question).padEnd(12);
+      const value = `${place.padEnd(width + 2)}${said ?? '-'}`;
+      const line = chosen ? `${style.green(value)}  ${style.dim(THIS_ONE.replaceAll(' ', UNBROKEN))}` : value;
+      const wrapped = stdout.isTerminal ? wrapText(line, textWidth(stdout), title) : `${title}${line}`;
+      return wrapped.replaceAll(UNBROKEN, ' ');
     })
     .join('\n');
 }
+
+const THIS_ONE = '← this one';
+/** A space at which no line breaks. */
+const UNBROKEN = '\u00a0';

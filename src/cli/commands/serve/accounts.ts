@@ -5,6 +5,7 @@ import type { UpdateOperatorAccountRequest } from '../../../wire/schemas/operato
 import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
+import { factLine } from '../../terminal/fact-line.js';
 import { isoSeconds } from '../../terminal/relative-time.js';
 import { readDurationFrom } from '../../values.js';
 import { callService, readAccount } from './operate.js';
@@ -54,16 +55,20 @@ export const serveAccountShow = command({
   parse: (args) => ({ account: readAccount(args.argument('account')) }),
   async run(context, { account }) {
     const found = await callService(context, 'readOperatorAccount', { path: { account } });
+    const fact = (name: string, text: string): string => factLine(context.streams.stdout, name, text);
     await context.output.document(found, (safe, style) =>
       [
         `${style.bold(safe.username)}, ${safe.state}, “${safe.display_name}”`,
-        `tier     ${safe.is_local ? 'local: it belongs to the person who runs the service' : safe.tier}`,
-        ...(safe.is_operator ? ['operator yes: it may use the operator’s area of the dashboard'] : []),
-        `created  ${isoSeconds(safe.created_at)}`,
-        `agents   ${safe.agents}${ofMost(safe.quota?.agents)}`,
-        `clients  ${safe.clients}${ofMost(safe.quota?.clients)}`,
-        `storage  ${formatBytes(safe.attachment_bytes)}${ofMost(safe.quota?.attachment_bytes, formatBytes)} of attachments`,
-        ...(safe.quota === null ? [] : [`sessions at most ${safe.quota.sessions_per_hour} new ones an hour`]),
+        fact('tier', safe.is_local ? 'local: it belongs to the person who runs the service' : safe.tier),
+        ...(safe.is_operator ? [fact('operator', 'yes: it may use the operator’s area of the dashboard')] : []),
+        fact('created', isoSeconds(safe.created_at)),
+        fact('agents', `${safe.agents}${ofMost(safe.quota?.agents)}`),
+        fact('clients', `${safe.clients}${ofMost(safe.quota?.clients)}`),
+        fact(
+          'storage',
+          `${formatBytes(safe.attachment_bytes)}${ofMost(safe.quota?.attachment_bytes, formatBytes)} of attachments`,
+        ),
+        ...(safe.quota === null ? [] : [fact('sessions', `at most ${safe.quota.sessions_per_hour} new ones an hour`)]),
       ].join('\n'),
     );
   },
@@ -134,8 +139,8 @@ export const serveAccountOperator = command({
   summary: 'set whether a local account is an operator',
   details: [
     'Operators get an extra area in the dashboard, with all accounts and the state of the service. There they can do',
-    'the same as the other asp serve account commands, except to other operators. Only this command can make someone',
-    'an operator.',
+    'the same as the other asp serve account commands except export, but not to other operators. Only this command',
+    'can make someone an operator.',
   ].join('\n'),
   arguments: [ACCOUNT, { usage: '<yes|no>', about: 'whether it is an operator; new accounts are not' }],
   examples: [

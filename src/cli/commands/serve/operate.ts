@@ -9,6 +9,7 @@ import type { Context } from '../../context/context.js';
 import type { OperatorInput } from '../../context/operator.js';
 import { CliError, usageError } from '../../errors.js';
 import { isElsewhere, listRunningServices, localNotRunning } from '../../profile/local-service.js';
+import { factLine } from '../../terminal/fact-line.js';
 import { showProgress } from '../../terminal/progress.js';
 import { isoSeconds } from '../../terminal/relative-time.js';
 import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
@@ -53,27 +54,31 @@ export const serveStatus = command({
     const status = await callOperator(context, access, 'readStatus');
     const { secret: _, ...addresses } = access;
     const where = isLocal(access) ? access : { url: new URL(access.operator_url).origin, data: undefined };
+    const fact = (name: string, text: string): string => factLine(context.streams.stdout, name, text);
     await context.output.document({ ...addresses, url: where.url, data: where.data, ...status }, (safe, style) =>
       [
         `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
-        ...(safe.not_ready === null ? [] : [`ready    no: ${safe.not_ready}`]),
-        ...(safe.data === undefined ? [] : [`data     ${safe.data}`]),
-        ...countLines(safe),
-        `sign-up  ${safe.sign_up}`,
-        `quota    ${quotaText(safe.quota)}`,
+        ...(safe.not_ready === null ? [] : [fact('ready', `no: ${safe.not_ready}`)]),
+        ...(safe.data === undefined ? [] : [fact('data', safe.data)]),
+        ...countFacts(safe).map(([name, text]) => fact(name, text)),
+        fact('sign-up', safe.sign_up),
+        fact('quota', quotaText(safe.quota)),
       ].join('\n'),
     );
   },
 });
 
-function countLines({ accounts, agents, sessions, sockets }: OperatorStatus): string[] {
+function countFacts({ accounts, agents, sessions, sockets }: OperatorStatus): [name: string, text: string][] {
   if (accounts === null || agents === null || sessions === null) return [];
   const held = [
     formatQuantity(accounts, 'account'),
     formatQuantity(agents, 'agent'),
     formatQuantity(sessions, 'session'),
   ];
-  return [`holds    ${held.join(', ')}`, `sockets  ${sockets}`];
+  return [
+    ['holds', held.join(', ')],
+    ['sockets', String(sockets)],
+  ];
 }
 
 function quotaText(quota: OperatorQuota | null): string {
@@ -104,14 +109,19 @@ export const serveRetention = command({
   async run(context, { ageMs }) {
     const age = ageMs === undefined ? 'configured' : String(ageMs);
     const due = await callService(context, 'readRetention', { path: { age } });
+    const fact = (name: string, text: string): string =>
+      factLine(context.streams.stdout, name, text, 'retention '.length);
     await context.output.document(due, (safe, style) =>
       [
         `${style.bold('retention')} ${safe.retention_ms === null ? 'off: nothing is deleted' : durationText(safe.retention_ms)}`,
         ...(safe.age_ms === null
           ? []
           : [
-              `age       ${durationText(safe.age_ms)} after the last event of an ended session`,
-              `due       ${formatQuantity(safe.sessions, 'session')}, ${formatQuantity(safe.events, 'event')}, ${formatQuantity(safe.attachments, 'attachment')} (${formatBytes(safe.attachment_bytes)})`,
+              fact('age', `${durationText(safe.age_ms)} after the last event of an ended session`),
+              fact(
+                'due',
+                `${formatQuantity(safe.sessions, 'session')}, ${formatQuantity(safe.events, 'event')}, ${formatQuantity(safe.attachments, 'attachment')} (${formatBytes(safe.attachment_bytes)})`,
+              ),
             ]),
         ...(safe.oldest_ended_at === null ? [] : [`oldest    ended ${isoSeconds(safe.oldest_ended_at)}`]),
       ].join('\n'),

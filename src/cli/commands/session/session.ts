@@ -1,6 +1,5 @@
 import { isInvited } from '../../../agent/invitation.js';
 import type { RequestError } from '../../../client/http/request-error.js';
-import { textWidth, wrapText } from '../../../kit/wrap.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { type Argument, command, describeTable, type Option } from '../../command.js';
@@ -10,6 +9,7 @@ import type { Context } from '../../context/context.js';
 import { type ErrorContext, explainedMessage, notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { type PageOptions, pageOptions, readPageOptions, refuseFencedJson } from '../../options.js';
+import { factLine } from '../../terminal/fact-line.js';
 import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
 import type { OutputStream } from '../../terminal/streams.js';
@@ -235,8 +235,7 @@ function sessionText(session: Session, style: Style, nowMs: number, stdout: Outp
   const { id, state, topic, participants, created_at: createdAt, ended_at: endedAt } = session;
   const width = Math.max(...participants.map(({ handle }) => handle.length), 0);
   const time = (at: number): string => `${relativeTime(at, nowMs)} ${style.dim(`(${isoTime(at)})`)}`;
-  const fact = (name: string, text: string): string =>
-    stdout.isTerminal ? wrapText(text, textWidth(stdout), name.padEnd(9)) : `${name.padEnd(9)}${text}`;
+  const fact = (name: string, text: string): string => factLine(stdout, name, text);
   const paint = { joined: style.green, invited: style.yellow, left: style.dim };
   return [
     `${style.bold(id)}  ${state === 'active' ? style.green(state) : style.dim(state)}`,
