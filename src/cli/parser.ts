@@ -124,6 +124,8 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
       next: help,
     });
   }
+  const [, optionWithoutValue] = /^option '(?:-\w, )?(--[\w-]+)[^']*' argument missing$/.exec(message) ?? [];
+  if (optionWithoutValue !== undefined) return usageError(`${optionWithoutValue} needs a value.`, { next: help });
   return usageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`.replace(/\.\.$/, '.'), { next: help });
 }
 

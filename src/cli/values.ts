@@ -79,7 +79,8 @@ export function parseOwnerGlob(text: string): string | undefined {
   return OWNER_GLOB_PATTERN.test(glob) ? glob : undefined;
 }
 
-export function readHandle(text: string): string {
+/** `source` is what gave the text, if that is not an argument. */
+export function readHandle(text: string, source?: string): string {
   const handle = parseHandle(text);
   if (handle !== undefined) return handle;
   const kind = findIdKind(text);
@@ -90,7 +91,7 @@ export function readHandle(text: string): string {
   const words = text.split(/\s+/);
   const near = parseHandle(text.toLowerCase().replace(/(?<=.)[@/]/, '.'));
   const form = near === undefined ? 'a handle has the form @owner.agent_name, in lower case.' : `did you mean ${near}?`;
-  throw usageError(`'${text}' is not a handle.`, {
+  throw usageError(`${source === undefined ? '' : `${source} `}'${text}' is not a handle.`, {
     why:
       words.length > 1 && words.every((word) => parseHandle(word) !== undefined)
         ? 'separate several handles with commas.'
@@ -105,7 +106,7 @@ export function readList<Item>(texts: readonly string[], read: (text: string) =>
   return [...new Set(each.map(read))];
 }
 
-export const readHandles = (texts: readonly string[]): string[] => readList(texts, readHandle);
+export const readHandles = (texts: readonly string[]): string[] => readList(texts, (text) => readHandle(text));
 
 const SEARCH_TEXT_LENGTHS = { min: 2, max: 100 } as const;
 

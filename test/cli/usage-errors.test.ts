@@ -104,6 +104,21 @@ describe('The error for a value that cannot be', () => {
   });
 
   it.each([
+    ['send a.b hi --timeout', '--timeout needs a value.'],
+    ['tail -n', '--last needs a value.'],
+  ])('that is missing names its option: asp %s', async (words, message) => {
+    const { code, err } = await runWords(`--json ${words}`);
+    expect({ code, message: lastErrorIn(err).message }).toEqual({ code: 2, message });
+  });
+
+  it('names the variable that the value came from', async () => {
+    const environment = { ASP_AGENT: 'bob', ASP_PROFILE: 'http://127.0.0.1:9/v1' };
+    const { code, err } = await runWords('whoami --json', { environment });
+    expect(code).toBe(2);
+    expect(lastErrorIn(err).message).toBe("ASP_AGENT 'bob' is not a handle.");
+  });
+
+  it.each([
     [
       ['send', 'Alice.Bot', 'hi'],
       ['asp', 'send', '@alice.bot', 'hi'],

@@ -253,7 +253,10 @@ export function agentCandidates(
   const firstLogin = { place: FIRST_LOGIN, ask: async () => (await sources.storedHandles())[0] };
   return [
     { place: '--as', ask: () => flag },
-    { place: 'ASP_AGENT', ask: () => (named === undefined || named === '' ? undefined : readHandle(named)) },
+    {
+      place: 'ASP_AGENT',
+      ask: () => (named === undefined || named === '' ? undefined : readHandle(named, 'ASP_AGENT')),
+    },
     ...(credential === 'bound' ? [] : settled),
     ...(credential === 'stored' ? [firstLogin] : []),
   ];
