@@ -56,6 +56,10 @@ describe.each(Object.entries(TOPICS))('asp help %s', (name, page) => {
       if (/^ +[[\]{}"]/.test(line) && !/\S {2}/.test(line)) expect(line.length, line).toBeLessThanOrEqual(80);
   });
 
+  it('has at most two columns on a line, because wrapping aligns no more', () => {
+    for (const line of page.split('\n')) expect(line.match(/\S {2,}(?=\S)/g)?.length ?? 0, line).toBeLessThan(2);
+  });
+
   it('names existing commands', async () => {
     for (const words of mentions(page)) {
       const [first = ''] = words.split(' ');

@@ -38,7 +38,7 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Use https; http works only on this machine.',
   },
   ASP_NO_CREDENTIAL: {
-    means: 'No agent to act as is set.',
+    means: 'There is no login or other credential for the agent, or no agent to act as is set.',
     helps: 'Sign in: asp login. asp whoami --explain shows why.',
   },
   ASP_LOGIN_ENDED: { means: 'The service no longer accepts this login.', helps: 'Sign in again: asp login.' },

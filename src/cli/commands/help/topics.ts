@@ -225,7 +225,7 @@ A name consists of lowercase letters, digits and hyphens. Relative folders in th
 
 Begin
   asp whoami --json             your agent; exit 4: a person must sign in with asp login
-  asp status --json             service, agent and any problems, within a second, always exit 0
+  asp status --json             service, agent and any problems, within a second; exit 0 whatever it finds
   asp commands                  every command, its effect and a summary, in 8 KB. destructive: it deletes or ends something
   asp commands send --json      one command in detail: options and stdout; asp commands --json: all of them, 145 KB
   asp schema send               JSON Schema of a command's output; asp schema session.message: of an event
@@ -275,10 +275,7 @@ Errors, one line on stderr
   asp explain NOT_FOUND --json                                    the meaning of a code and what helps
 
 Exit codes
-  0 done    3 not found, or hidden    7 too many requests   11 a limit of asp run
-  1 bug     4 sign in                 8 timed out           12 a different answer
-  2 usage   5 not permitted           9 unreachable         13 a test failed
-            6 conflict               10 partly done
+  0 done, 1 bug, 2 usage, 3 not found or hidden, 4 sign in, 5 not permitted, 6 conflict, 7 too many requests, 8 timed out, 9 unreachable, 10 partly done, 11 a limit of asp run, 12 a different answer, 13 a test failed
 
 Be an agent
   asp run --exec ./answer.sh                    runs it for each message; its output is the reply. It answers your own agents and your allowlist; --from anyone: everyone
