@@ -32,7 +32,7 @@ export const GLOBAL_OPTIONS = [
 
 /** Options of every command that changes data at a service. */
 export const WRITE_OPTIONS = [
-  { flags: '--dry-run', about: 'print the request without sending it' },
+  { flags: '--dry-run', about: 'print what would be sent, without sending it' },
   {
     flags: '--idempotency-key <key>',
     about: 'send this idempotency key: the same request with the same key runs once',

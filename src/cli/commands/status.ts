@@ -12,7 +12,7 @@ const PATIENCE_MS = 600;
 export const status = command({
   path: 'status',
   summary: 'show service, agent and login at a glance, within a second',
-  details: 'Safe in hooks and prompts: it never prompts, renews nothing, and always exits with 0.',
+  details: 'Safe in hooks and prompts: it never prompts, renews nothing, and exits with 0 whatever it finds.',
   options: [{ flags: '--offline', about: 'do not check whether the service responds' }],
   examples: [
     { line: 'asp status', about: 'a few lines' },

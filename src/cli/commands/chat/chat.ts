@@ -27,7 +27,7 @@ export const chat = command({
     { line: 'printf "status?\\n" | asp chat @ops.bot --topic morning', about: 'from a pipe' },
   ],
   effect: 'write',
-  stdout: 'messages from others: time, sender and text; with --json, one event per line',
+  stdout: 'the latest messages, then new ones from others: time, sender and text; with --json, one event per line',
   makesOwnKeys: true,
   isEndless: true,
   tidiesUp: true,
