@@ -79,6 +79,19 @@ describe('An agent', () => {
     expect(await stage.as(stage.bob, 'agent search nothinglikeit')).toMatchObject({ code: 0, out: '' });
   });
 
+  it('is told how to see more of a list that is cut, also after --limit', async () => {
+    const { alice, bob } = stage;
+    for (const topic of ['one', 'two']) await stage.as(alice, `session create ${bob.handle} --topic ${topic}`);
+    for (const [words, more] of [
+      ['session list --limit 1', 'There are more than these: use a higher --limit, or --all.\n'],
+      ['inbox --limit 1', 'Not every session was checked: use a higher --limit, or --all.\n'],
+    ] as const) {
+      const { err } = await stage.as(words.startsWith('inbox') ? bob : alice, words);
+      expect(err.endsWith(more), err).toBe(true);
+    }
+    expect((await stage.as(alice, 'session list --limit 2')).err).toBe('');
+  });
+
   it('cannot do what only its account may: exit 5, and the error says how', async () => {
     const owner = stage.alice.owner;
     const { code, err } = await stage.as(stage.alice, `agent create ${owner}.second --json`);

@@ -71,7 +71,7 @@ export const inbox = command({
       await context.output.list({ items: related, next_cursor: null }, listColumns(context));
     }
     const what = items.length === 0 ? 'Nothing new' : `These are the latest ${items.length}`;
-    if (isCut) await context.output.note(`${what}. Not every session was checked: add --all.`);
+    if (isCut) await context.output.note(`${what}. Not every session was checked: use a higher --limit, or --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
     await remember(context, 'sessions', found);
