@@ -219,6 +219,5 @@ export async function collectMatching<Item>(
 /** Says that a list is empty, or how to continue it. */
 export async function notePage({ output }: Context, page: Page<unknown>, ifEmpty: string): Promise<void> {
   if (page.items.length === 0) await output.note(ifEmpty);
-  else if (page.next_cursor !== null)
-    await output.note('There are more than these: use a higher --limit, or --all.');
+  else if (page.next_cursor !== null) await output.note('There are more than these: use a higher --limit, or --all.');
 }

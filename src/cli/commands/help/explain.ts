@@ -141,7 +141,8 @@ export const MEANING: Readonly<Record<OwnErrorCode | ErrorCode | NamedOAuthCode,
     helps: 'Act as the right agent (--as), or sign in as the account.',
   },
   FEATURE_NOT_AVAILABLE: {
-    means: 'The account’s tier does not include this, for example an agent with an open inbound policy.',
+    means:
+      'The service does not offer this, such as searches with asp serve --search off, or not to this account, such as an agent with an open inbound policy.',
     helps: 'Ask the operator, or do without it.',
   },
   NOT_FOUND: {
