@@ -119,6 +119,15 @@ describe('the settings of a service', () => {
     expect(out).toContain('port\t7\t--port\n');
   });
 
+  it('are shown to people with times as they are written, and to programs in milliseconds', async () => {
+    const words = 'serve --print-config --retention 90d --presence-grace 1m';
+    const { out } = await runWords(words);
+    expect(out).toContain('retention\t90d\t--retention\n');
+    expect(out).toContain('presence-grace\t1m\t--presence-grace\n');
+    expect(out).toContain('database-statement-timeout\t15s\tdefault\n');
+    expect((await runWords(`${words} --json`)).out).toContain('{"name":"retention","value":7776000000,');
+  });
+
   const refused: [what: string, file: unknown, said: RegExp][] = [
     ['an unknown key', { prot: 1 }, /Unknown setting 'prot'[\s\S]*did you mean 'port'\?/],
     ['a key spelled with _', { public_url: 'https://x' }, /did you mean 'public-url'\?/],

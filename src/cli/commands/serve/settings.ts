@@ -119,6 +119,8 @@ interface Setting<Value> {
   readonly read: (text: string, source: string) => Value;
   /** The default. */
   readonly standard: Value;
+  /** Whether it is a number of milliseconds. */
+  readonly isTime?: boolean;
 }
 
 const setting = <Value>(
@@ -156,8 +158,10 @@ const readQuota = (text: string, source: string): number => readCount(source, te
 const time = <Standard extends number | undefined>(
   standard: Standard,
   range: { readonly min?: number; readonly max: number },
-): Setting<Standard | number> =>
-  setting<Standard | number>(z.string(), (text, source) => readDurationFrom(source, text, range), standard);
+): Setting<Standard | number> => ({
+  ...setting<Standard | number>(z.string(), (text, source) => readDurationFrom(source, text, range), standard),
+  isTime: true,
+});
 
 const CONTACT_MAX_LENGTH = 200;
 
@@ -247,7 +251,10 @@ export const SETTING = {
   webhooks: choice(['off', 'public', 'any'], 'off'),
   'share-links': choice(['on', 'off'], 'on'),
   'drain-delay': time<number>(0, { max: 60 * 60_000 }),
-  'presence-grace': setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
+  'presence-grace': {
+    ...setting<number | undefined>(z.string(), (text, source) => readDuration(source, text), undefined),
+    isTime: true,
+  },
   log: choice(['errors', 'text', 'json'], 'errors'),
   'log-level': setting<LogLevel | undefined>(z.string(), choice(LOG_LEVELS, 'info').read, undefined),
   'security-log': word(),
@@ -431,9 +438,16 @@ export async function printSettings({ output }: Context, { settings, sources }: 
   });
   await output.list({ items, next_cursor: null }, [
     { title: 'name', value: (item) => item.name },
-    { title: 'value', value: (item) => (item.value === null ? '' : String(item.value)) },
+    { title: 'value', value: ({ name, value }) => showToPeople(name, value) },
     { title: 'source', value: (item) => item.source },
   ]);
+}
+
+/** As it is written in a file, a variable or a flag. */
+function showToPeople(name: SettingName, value: unknown): string {
+  if (value === null) return '';
+  const { isTime = false }: Setting<unknown> = SETTING[name];
+  return isTime ? durationText(Number(value)) : String(value);
 }
 
 /** The settings of a file: a JSON object whose keys are the long names of the flags. */
