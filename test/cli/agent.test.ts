@@ -79,7 +79,7 @@ describe('An agent', () => {
     expect(await stage.as(stage.bob, 'agent search nothinglikeit')).toMatchObject({ code: 0, out: '' });
   });
 
-  it('is told how to see more of a list that is cut, also after --limit', async () => {
+  it('gets the options that show more of a list that is cut, even with --limit', async () => {
     const { alice, bob } = stage;
     for (const topic of ['one', 'two']) await stage.as(alice, `session create ${bob.handle} --topic ${topic}`);
     for (const [words, more] of [

@@ -23,9 +23,9 @@ export const connect = command({
   summary: 'connect a coding agent: tools, a skill, and a way to wake it',
   details: [
     'Adds asp mcp to the settings of a coding agent on this machine, for one of your agents (--as), and a skill that',
-    'teaches it to use asp safely. If the coding agent supports it, a monitor that runs asp tail --for-agent wakes it',
-    'when a message arrives. The rest of its settings stays the same, byte for byte. asp disconnect removes everything',
-    'that asp connect wrote.',
+    'teaches it to use asp safely (not for Cursor, whose folder for skills asp does not know). If the coding agent',
+    'supports it, a monitor that runs asp tail --for-agent wakes it when a message arrives. The rest of its settings',
+    'stays the same, byte for byte. asp disconnect removes everything that asp connect wrote.',
     '',
     'Qwen Code is woken by its tools (asp mcp --wake). The others read messages only while they are working. To have each',
     'message start a turn, run them with asp run --acp.',
