@@ -84,7 +84,7 @@ describe('An agent', () => {
     for (const topic of ['one', 'two']) await stage.as(alice, `session create ${bob.handle} --topic ${topic}`);
     for (const [words, more] of [
       ['session list --limit 1', 'There are more than these: use a higher --limit, or --all.\n'],
-      ['inbox --limit 1', 'Not every session was checked: use a higher --limit, or --all.\n'],
+      ['inbox --limit 1', 'This is the latest one. Not every session was checked: use a higher --limit, or --all.\n'],
     ] as const) {
       const { err } = await stage.as(words.startsWith('inbox') ? bob : alice, words);
       expect(err.endsWith(more), err).toBe(true);

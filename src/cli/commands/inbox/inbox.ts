@@ -70,7 +70,8 @@ export const inbox = command({
       const related = await withRelations(context, items, (item) => findActor(item.last_event));
       await context.output.list({ items: related, next_cursor: null }, listColumns(context));
     }
-    const what = items.length === 0 ? 'Nothing new' : `These are the latest ${items.length}`;
+    const latest = items.length === 1 ? 'This is the latest one' : `These are the latest ${items.length}`;
+    const what = items.length === 0 ? 'Nothing new' : latest;
     if (isCut) await context.output.note(`${what}. Not every session was checked: use a higher --limit, or --all.`);
     else if (items.length === 0) await context.output.note('Nothing new.');
     const found = items.map((item) => ({ name: item.session_id, about: item.topic ?? item.with.join(', ') }));
