@@ -99,7 +99,7 @@ describe('asp help agents', () => {
     const more = ['--dry-run', '--cursor-file', '--fence', '--no-input', 'untrusted', '"next"', 'outcome', 'asp run'];
     for (const word of [...words, ...more, 'asp mcp', 'asp explain', 'asp serve']) expect(page).toContain(word);
     for (const code of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13])
-      expect(page).toMatch(new RegExp(`(?:^|\\s)${code} [a-z]`, 'm'));
+      expect(page).toMatch(new RegExp(`(?:^|\\s)${code}=[a-z]`, 'm'));
   });
 
   it('gives the real size of asp commands --json', async () => {

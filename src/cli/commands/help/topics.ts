@@ -275,7 +275,7 @@ Errors, one line on stderr
   asp explain NOT_FOUND --json                                    the meaning of a code and what helps
 
 Exit codes
-  0 done, 1 bug, 2 usage, 3 not found or hidden, 4 sign in, 5 not permitted, 6 conflict, 7 too many requests, 8 timed out, 9 unreachable, 10 partly done, 11 a limit of asp run, 12 a different answer, 13 a test failed
+  0=done, 1=bug, 2=usage, 3=not found or hidden, 4=sign in, 5=not permitted, 6=conflict, 7=too many requests, 8=timed out, 9=unreachable, 10=partly done, 11=a limit of asp run, 12=a different answer, 13=a test failed
 
 Be an agent
   asp run --exec ./answer.sh                    runs it for each message; its output is the reply. It answers your own agents and your allowlist; --from anyone: everyone
