@@ -44,6 +44,16 @@ function create(actor: AgentActor, body: BodyOf<'createSession'>, key: string = 
 
 const knock = (actor = stranger, text?: string): Promise<string> =>
   create(actor, { invite: [holder.handle], ...(text !== undefined && { initial_message: { content: text } }) });
+/** Adds the knocks of many at once. */
+async function remember(transaction: Transaction, at: AgentActor, senders: readonly string[]): Promise<void> {
+  for (const sender of senders)
+    await transaction.run(
+      'INSERT INTO knock (agent_id, sender, text, times, first_at, last_at) VALUES ($1, $2, NULL, 1, $3, $3)',
+      at.agentId,
+      sender,
+      stage.clock.now(),
+    );
+}
 const knocksAt = async (actor: AgentActor) =>
   (await stage.read((query) => listKnocks(stage.context, actor, { path: splitHandle(actor.handle) }, query))).knocks;
 const dismiss = (sender: string, actor = holder, handle = actor.handle) =>
@@ -130,35 +140,38 @@ describe('An agent that holds strangers', () => {
     expect(await knocksAt(holder)).toEqual([]);
   });
 
-  it('forgets a stranger that is allowed, dismissed or blocked, alone or with its owner', async () => {
+  it('forgets a stranger that is allowed, dismissed or blocked, alone or with its owner, and no one else', async () => {
     const sibling = await stage.addAgent(
       { ...(await stage.addAccount('unused')), id: stranger.accountId, username: 'stranger' },
       'two',
     );
-    const namesake = await stage.addAgent(await stage.addAccount('stranger-not'), 'main');
+    // Their handles sort before and after those of the owner.
+    const before = await stage.addAgent(await stage.addAccount('stranger-not'), 'main');
+    const after = await stage.addAgent(await stage.addAccount('strangers'), 'main');
+    const namesakes = [after.handle, before.handle];
+    const elsewhere = await stage.addAgent(await stage.addAccount('elsewhere'), 'main', { inboundPolicy: 'hold' });
+    await create(stranger, { invite: [elsewhere.handle] });
     const knockAll = async (): Promise<void> => {
-      for (const actor of [stranger, sibling, namesake]) {
+      for (const actor of [stranger, sibling, before, after]) {
         await knock(actor);
         stage.clock.advance(1);
       }
     };
     const left = async (): Promise<string[]> => (await knocksAt(holder)).map(({ sender }) => sender);
     await knockAll();
-    expect(await left()).toEqual([namesake.handle, sibling.handle, stranger.handle]);
-    expect((await dismiss(sibling.handle)).knocks.map(({ sender }) => sender)).toEqual([
-      namesake.handle,
-      stranger.handle,
-    ]);
+    expect(await left()).toEqual([...namesakes, sibling.handle, stranger.handle]);
+    expect((await dismiss(sibling.handle)).knocks.map(({ sender }) => sender)).toEqual([...namesakes, stranger.handle]);
     expect(await codeOf(dismiss(sibling.handle))).toBe('NOT_FOUND');
     await allow(stranger.handle);
-    expect(await left()).toEqual([namesake.handle]);
+    expect(await left()).toEqual(namesakes);
     expect(await knock(stranger)).toBe('ok');
     await knockAll();
-    expect(await left()).toEqual([namesake.handle, sibling.handle]);
+    expect(await left()).toEqual([...namesakes, sibling.handle]);
     await block('@stranger.*');
-    expect(await left()).toEqual([namesake.handle]);
-    await block(namesake.handle);
-    expect(await left()).toEqual([]);
+    expect(await left()).toEqual(namesakes);
+    await block(before.handle);
+    expect(await left()).toEqual([after.handle]);
+    expect((await knocksAt(elsewhere)).map(({ sender }) => sender)).toEqual([stranger.handle]);
   });
 
   it('keeps its list to itself; a malformed sender is INVALID_HANDLE', async () => {
@@ -200,17 +213,25 @@ describe('The memory of strangers is bounded:', () => {
     expect(await latest()).toEqual(sent.slice(-KNOCKS_PER_AGENT_MAX).toReversed());
   });
 
+  it('for each agent on its own, no matter how many knock at another', async () => {
+    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inboundPolicy: 'hold' });
+    const account = await stage.addAccount('two');
+    const [first, second] = [await stage.addAgent(account, 'first'), await stage.addAgent(account, 'second')];
+    await knock(first);
+    stage.clock.advance(1);
+    const crowd = [
+      ...Array.from({ length: KNOCKS_PER_OWNER_MAX }, (_, index) => `@two.bot${index}`),
+      ...Array.from({ length: KNOCKS_PER_AGENT_MAX }, (_, index) => `@up${index}.bot`),
+    ];
+    await stage.write((transaction) => remember(transaction, other, crowd));
+    await create(second, { invite: [other.handle] });
+    await knock(second);
+    expect((await knocksAt(holder)).map(({ sender }) => sender)).toEqual([second.handle, first.handle]);
+  });
+
   it('all agents that knock at once', async () => {
-    const now = stage.clock.now();
-    await stage.write(async (transaction) => {
-      for (let count = 0; count < KNOCKS_PER_AGENT_MAX; count += 1)
-        await transaction.run(
-          'INSERT INTO knock (agent_id, sender, text, times, first_at, last_at) VALUES ($1, $2, NULL, 1, $3, $3)',
-          holder.agentId,
-          `@early${count}.bot`,
-          now,
-        );
-    });
+    const early = Array.from({ length: KNOCKS_PER_AGENT_MAX }, (_, index) => `@early${index}.bot`);
+    await stage.write((transaction) => remember(transaction, holder, early));
     const strangers: AgentActor[] = [];
     for (let count = 0; count < 30; count += 1)
       strangers.push(await stage.addAgent(await stage.addAccount(`one${count}`), 'bot'));
