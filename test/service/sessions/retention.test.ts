@@ -391,11 +391,14 @@ describe('An account that is erased', () => {
     await removeAccount(stage.context, accountId, () => eraseAccount(stage.context, accountId, deleted));
     return deleted;
   };
-  /** Creates a session among agents of one account, with an attachment. */
-  const talkAlone = async (topic: string): Promise<string> => {
+  const addTwin = async (topic: string): Promise<AgentActor> => {
     const account = await stage.read((query) => findAccountByUsername(query, 'alice'));
     if (account === undefined) throw new Error('There is no account.');
-    const twin = await stage.addAgent(account as never, `twin-${topic}`, { inboundPolicy: 'open' });
+    return stage.addAgent(account as never, `twin-${topic}`, { inboundPolicy: 'open' });
+  };
+  /** Creates a session among agents of one account, with an attachment. */
+  const talkAlone = async (topic: string): Promise<string> => {
+    const twin = await addTwin(topic);
     const { session_id: id } = must(await stage.create(alice, { invite: [twin.handle], topic }));
     must(await stage.join(twin, id));
     const file = (await upload(stage, twin)).id;
@@ -453,6 +456,9 @@ describe('An account that is erased', () => {
   it('leaves nothing of sessions that only its agents ever saw, even active ones', async () => {
     const own = [await talkAlone('one'), await talkAlone('two')];
     must(await stage.end(alice, own[0] ?? ''));
+    // The agent that is erased first never took part in it, and has a session that stays.
+    must(await stage.create(alice, { invite: [bob.handle] }));
+    own.push(must(await stage.create(await addTwin('three'), { topic: 'three' })).session_id);
     await stage.write((transaction) =>
       transaction.run(
         "UPDATE agent SET description = 'secret plans', card_body = 'secret plans', display_name = 'secret plans'",
@@ -470,7 +476,7 @@ describe('An account that is erased', () => {
         ...{ scopes: [], secret: 'secret', expiresAt: null },
       }),
     );
-    expect(await erase()).toEqual({ sessions: 2, events: 9, attachments: 2 });
+    expect(await erase()).toEqual({ sessions: 3, events: 10, attachments: 2 });
     for (const id of own) expect(await tracesOf(id)).toEqual([]);
     expect(await countOf('message_word')).toBe(0);
     const agents = await stage.read((query) =>
@@ -480,7 +486,7 @@ describe('An account that is erased', () => {
     );
     const aboutOf = (accountId: string) =>
       agents.filter((row) => row.account_id === accountId).map(({ about }) => about);
-    expect(aboutOf(alice.accountId)).toEqual([null, null, null]);
+    expect(aboutOf(alice.accountId)).toEqual([null, null, null, null]);
     expect(aboutOf(bob.accountId)).toEqual(['secret planssecret planssecret plans']);
     expect(await tracesOf('secret plans')).toEqual(['agent']);
   });
