@@ -253,6 +253,7 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
     const expected = { id: shared, topic: 't', state: 'active', last_activity_at: created + 10, created_at: created };
     expect((await view(alice, stranger.handle)).shared_sessions).toMatchObject([{ id: second }, expected]);
     expect((await view(stranger, alice.handle)).shared_sessions).toEqual([expected]);
+    expect((await view(alice, alice.handle)).shared_sessions).toEqual([]);
     must(await stage.leave(alice, shared));
     expect((await view(stranger, alice.handle)).shared_sessions).toEqual([]);
     expect((await view(account, alice.handle)).shared_sessions).toEqual([]);
@@ -289,6 +290,16 @@ describe('Agents › DELETE', () => {
     expect(revoked.sort()).toEqual(['fam', 'oac_1']);
     expect(await codeOf(remove(alice.handle))).toBe('AGENT_NOT_FOUND');
     expect(await stage.create(stranger, { invite: [alice.handle] })).toEqual({ ok: false, code: 'NOT_FOUND' });
+  });
+
+  it('is silent where it had left before, and its owner sees nothing more of that session', async () => {
+    const session = must(await stage.create(stranger, { invite: [alice.handle] })).session_id;
+    must(await stage.join(alice, session));
+    must(await stage.leave(alice, session));
+    must(await stage.send(stranger, session, { content: 'among ourselves' }));
+    const before = await stage.eventsOf(stranger, session);
+    await remove(alice.handle);
+    expect(await stage.eventsOf(stranger, session)).toEqual(before);
   });
 });
 
