@@ -9,10 +9,13 @@ import { createSignInLinks } from '../../../src/service/oauth/server.js';
 import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
 import { findOAuthClient } from '../../../src/service/store/oauth-clients.js';
 import { insertShareLink } from '../../../src/service/store/share-links.js';
+import { createPageTurns } from '../../../src/service/web/api-scope.js';
 import { registerAuthorizationServer, sweep } from '../../../src/service/web/authorization-server.js';
+import { createTestClock } from '../../support/clock.js';
 import { request } from '../../support/http.js';
 import { field, text } from '../../support/json.js';
-import { authorizationUrl, createVerifier, mustRegister, refresh, revoke } from '../../support/oauth.js';
+import { authorizationUrl, createVerifier, mustRegister, redeemCode, refresh, revoke } from '../../support/oauth.js';
+import { until } from '../../support/until.js';
 import { createHandClock, openStage } from '../sessions/stage.js';
 import { type Desk, openDesk, openDeskWithClient } from './desk.js';
 import { addUnusedClients } from './unused-clients.js';
@@ -71,6 +74,21 @@ describe('What the authorization server forgets', () => {
     stage.clock.advance(1);
     await sweep(stage.context);
     expect(await count('oauth_client')).toBe(1);
+  });
+
+  it('no client that was approved: it works for as long as it is used', async () => {
+    const clock = createTestClock();
+    const desk = await openDeskWithClient({ clock });
+    const { place, clientId } = desk;
+    const unused = await mustRegister(place);
+    const { refreshToken } = await desk.login(clientId);
+    clock.advance(20 * DAY_MS);
+    const rotated = await refresh(place, clientId, refreshToken);
+    clock.advance(20 * DAY_MS);
+    const isForgotten = async () => (await redeemCode(place, unused, 'x', createVerifier().verifier)).status === 401;
+    await until('the other client is forgotten', isForgotten);
+    expect((await refresh(place, clientId, text(rotated.json, 'refresh_token'))).status).toBe(200);
+    await desk.stop();
   });
 
   it('links to sessions when they end', async () => {
@@ -264,6 +282,27 @@ describe('The authorization server does not affect the rest of the service:', ()
     expect(answer.headers['pragma']).toBeUndefined();
     await app.close();
     await stage.close();
+  });
+});
+
+describe('Pages that a crowd asks for at once', () => {
+  it('begin 16 in each turn of the event loop until all have begun, and so do those of the next crowd', async () => {
+    const takeTurn = createPageTurns();
+    const turn = () => new Promise(setImmediate);
+    for (let round = 0; round < 2; round += 1) {
+      let begun = 0;
+      const pages = Array.from({ length: 40 }, async () => {
+        await takeTurn();
+        begun += 1;
+      });
+      for (const most of [16, 32, 40]) {
+        await Promise.resolve();
+        expect(begun).toBe(most);
+        await turn();
+      }
+      await Promise.all(pages);
+      await turn();
+    }
   });
 });
 
