@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { ACCESS_TOKEN_LIFETIME_S, SOCKET_BUFFER_MAX_BYTES, SOCKET_FRAMES_MAX } from '../../../src/wire/limit.js';
 import { type Actor, operate } from '../../support/actors.js';
+import { mustSucceed } from '../../support/answers.js';
 import { createTestClock, type TestClock } from '../../support/clock.js';
 import { mustGrant } from '../../support/grants.js';
 import { postForm } from '../../support/http.js';
@@ -119,6 +120,26 @@ describe('a socket is closed', () => {
     await isClosed;
     expect(live.isOpen).toBe(true);
   });
+});
+
+it('a socket that sends nothing but its answers to pings stays open', async () => {
+  const id = await alice.mustCreate();
+  const bob = await service.createAgent('bob');
+  mustSucceed(await alice.post(`/sessions/${id}/invite`, { invite: [bob.handle] }));
+  await bob.mustJoin(id);
+  const quiet = await bob.mustConnect();
+  await closeAnother();
+  for (let beat = 0; beat < 4; beat += 1) {
+    clock.advance(20_000);
+    const sent = mustSucceed(await alice.post(`/sessions/${id}/messages`, { content: 'x' }), 201);
+    // Its answers come in order: once this one is here, so is the one to the ping.
+    await until('the message is delivered', async () => {
+      clock.advance(100);
+      const delivery = await alice.get(`/sessions/${id}/delivery?sequence=${field(sent, 'sequence')}`);
+      return field(mustSucceed(delivery), 'recipients.0.state') === 'delivered';
+    });
+  }
+  expect(quiet.isOpen).toBe(true);
 });
 
 const count = async (): Promise<unknown> => field(await operate(service.operator, 'GET', '/status'), 'sockets');
