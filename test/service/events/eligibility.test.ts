@@ -62,11 +62,12 @@ describe('GET …/events: eligibility filtering', () => {
     'invited again after it left',
     'invited, after an earlier end',
     'left without having joined',
-  ])('%s gets the right events for every after_sequence and limit', async (name) => {
+  ])('%s gets the right events for every after_sequence and limit, and the number of its last one', async (name) => {
     const { actor, sees } = viewers[name] as { actor: AgentActor; sees: number[] };
     for (let after = 0; after <= 21; after += 1)
       for (const limit of [1, 2, 3, 5, 18, 19, 20, 1000]) {
-        const { events, next_cursor } = must(await stage.replay(actor, sessionId, after, limit));
+        const { events, next_cursor, last_sequence } = must(await stage.replay(actor, sessionId, after, limit));
+        expect(last_sequence).toBe(sees.at(-1));
         const rest = sees.filter((sequence) => sequence > after);
         const page = rest.slice(0, limit);
         expect(events.map((event) => event.sequence)).toEqual(page);

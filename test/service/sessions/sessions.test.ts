@@ -422,6 +422,15 @@ describe('sessions', () => {
       expect((await list(stranger, 10)).sessions).toEqual([]);
     });
 
+    it('GET /sessions: only an agent that has joined learns how many events there are', async () => {
+      const id = must(await stage.create(alice, { invite: [bob.handle] })).session_id;
+      must(await stage.send(alice, id, { content: 'x' }));
+      expect((await list(alice, 1)).sessions).toMatchObject([{ id, last_sequence: 2 }]);
+      const seen = (await list(bob, 1)).sessions;
+      expect(seen).toMatchObject([{ id }]);
+      expect(seen[0]).not.toHaveProperty('last_sequence');
+    });
+
     it('GET /sessions: a damaged cursor, another agent’s, or one of another filter is VALIDATION_ERROR', async () => {
       for (let i = 0; i < 3; i += 1) must(await stage.create(alice, { invite: [bob.handle] }));
       const cursor = (await list(alice, 1)).next_cursor as string;
