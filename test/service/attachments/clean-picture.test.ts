@@ -65,6 +65,12 @@ describe('A picture of an agent', () => {
     expect(cleanPicture(jpegWith(heldAs(LITTLE, value)))?.bytes.includes('Exif')).toBe(false);
   });
 
+  it('takes no other number in the notes of a JPEG for how the camera was held', () => {
+    const other = `\0\x01\x01\x28\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0`;
+    const clean = cleanPicture(jpegWith(segment(0xe1, `Exif\0\0${BIG}${other}`)));
+    expect(clean?.bytes.includes('Exif')).toBe(false);
+  });
+
   it('keeps the note about colors in a JPEG', () => {
     const adobe = segment(0xee, 'Adobe\0\x64\0\0\0\0\x01');
     expect(cleanPicture(jpegWith(adobe))?.bytes.includes(adobe)).toBe(true);

@@ -72,12 +72,30 @@ describe('Attachments › JSON must parse', () => {
   };
 
   const REFUSED = ['', ' ', '{', '}', '[1,]', '{"a":1,}', '{a:1}', "{'a':1}", '01', '1.', '.5', '+1', '-', '1e', 'tru'];
-  it.each([...REFUSED, 'nulll', '[1 2]', '"a', '"\\x"', '"\\u12g4"', '"\t"', '1 2', '[}', '{]', '\ufeff{}', ','])(
-    '%j is not a JSON text',
-    (text) => {
-      expect(parses(text)).toBe(false);
-      expect(isJson(text)).toBe(false);
-    },
+  it.each([
+    ...REFUSED,
+    'nulll',
+    'nill',
+    '[trie]',
+    '"\\u00e9\\u00e"',
+    '[1 2]',
+    '"a',
+    '"\\x"',
+    '"\\u12g4"',
+    '"\t"',
+    '1 2',
+    '[}',
+    '{]',
+    '\ufeff{}',
+    ',',
+  ])('%j is not a JSON text', (text) => {
+    expect(parses(text)).toBe(false);
+    expect(isJson(text)).toBe(false);
+  });
+
+  it.each(['"\\u00e9\\u00E9\\n"', '{"\\ud83d\\ude00":[true,false,null]}', '[-0.5e+10,0,1E9]'])(
+    '%j is a JSON text',
+    (text) => expect(isJson(text)).toBe(parses(text)),
   );
 
   it('accepts what JSON.parse accepts', () => {
