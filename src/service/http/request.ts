@@ -28,7 +28,7 @@ function errorOfIssues(issues: readonly Issue[]): ServiceError {
 }
 
 function isAboutHandle(issue: Issue): boolean {
-  const isMissing = issue.input === undefined && issue.path.at(-1) === 'handle';
+  const isMissing = issue.input === undefined;
   return HANDLE_POSITION.test(issue.path.join('.')) && !isMissing;
 }
 
