@@ -3,6 +3,7 @@ import { scryptSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createFamilyId, startFamily } from '../../../src/service/oauth/token.js';
 import { findAccount } from '../../../src/service/store/accounts.js';
+import { insertAuthorizationCode } from '../../../src/service/store/authorizations.js';
 import { findSignedInAccount, insertAccountSession } from '../../../src/service/store/browser-sessions.js';
 import { putOAuthClient } from '../../../src/service/store/oauth-clients.js';
 import { findPasswordMistake, hashPassword, matchesPassword, setPassword } from '../../../src/service/web/passwords.js';
@@ -109,7 +110,7 @@ describe('The sign-up page', () => {
 });
 
 describe('A new password', () => {
-  it('signs out every browser but the one that set it, and every application with its sockets', async () => {
+  it('signs out every browser but the one that set it, and every application with its sockets and codes', async () => {
     const stage = await openStage();
     const { context } = stage;
     const account = await stage.addAccount('maria');
@@ -139,6 +140,20 @@ describe('A new password', () => {
         last_network: null,
         last_program: null,
       });
+      for (const { id, username } of [account, other])
+        await insertAuthorizationCode(transaction, {
+          code_hash: username,
+          client_id: 'oac_1',
+          account_id: id,
+          agent_id: null,
+          redirect_uri: 'http://127.0.0.1/',
+          scope: 'agents:read',
+          code_challenge: '',
+          resources: '{}',
+          created_at: context.clock.now(),
+          used_at: null,
+          family_id: null,
+        });
     });
     const passwordHash = await hashPassword('correct horse battery');
     await stage.write((transaction) =>
@@ -152,6 +167,8 @@ describe('A new password', () => {
     });
     expect(signedIn).toEqual(['maria', undefined, 'other']);
     expect(stage.signals).toContainEqual({ kind: 'revoked', grantId: familyId });
+    const codes = await stage.read((query) => query.all('SELECT code_hash FROM authorization_code'));
+    expect(codes).toEqual([{ code_hash: 'other' }]);
     const stored = await stage.read((query) => findAccount(query, account.id));
     expect(await matchesPassword(stored?.password_hash, 'correct horse battery')).toBe(true);
     await stage.close();
