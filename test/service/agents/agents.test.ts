@@ -261,22 +261,31 @@ describe('Agents › GET /agents/{owner}/{name}', () => {
 });
 
 describe('Agents › DELETE', () => {
-  it('leaves its sessions as if on its own, loses its grants, and can no longer act', async () => {
+  it('leaves its sessions as if on its own, loses its grants, but no one else’s, and can no longer act', async () => {
     const session = must(await stage.create(stranger, { invite: [alice.handle] })).session_id;
     must(await stage.join(alice, session));
+    const sibling = await stage.addAgent(owner, 'two');
     await stage.write(async (transaction) => {
-      await transaction.run(
-        `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, secret_hash, account_id, agent_id, created_at)
-         VALUES ('oac_1', 'confidential', 'n', '[]', '', 'h', $1, $2, 1)`,
-        owner.id,
-        alice.agentId,
-      );
-      await transaction.run(
-        `INSERT INTO refresh_family (id, client_id, account_id, agent_id, scope, resources, created_at, last_used_at)
-         VALUES ('fam', 'oac_1', $1, $2, '', '[]', 1, 1)`,
-        owner.id,
-        alice.agentId,
-      );
+      for (const [client, family, agentId] of [
+        ['oac_1', 'fam', alice.agentId],
+        ['oac_2', 'of another agent', sibling.agentId],
+      ] as const) {
+        await transaction.run(
+          `INSERT INTO oauth_client (id, kind, name, redirect_uris, scope, secret_hash, account_id, agent_id, created_at)
+           VALUES ($3, 'confidential', 'n', '[]', '', 'h', $1, $2, 1)`,
+          owner.id,
+          agentId,
+          client,
+        );
+        await transaction.run(
+          `INSERT INTO refresh_family (id, client_id, account_id, agent_id, scope, resources, created_at, last_used_at)
+           VALUES ($4, $3, $1, $2, '', '[]', 1, 1)`,
+          owner.id,
+          agentId,
+          client,
+          family,
+        );
+      }
     });
     stage.signals.length = 0;
     expect(await remove(alice.handle)).toBeUndefined();
@@ -285,7 +294,7 @@ describe('Agents › DELETE', () => {
       payload: { agent: alice.handle, reason: 'left' },
     });
     expect(await codeOf(me(alice))).toBe('UNAUTHORIZED');
-    expect((await list({})).agents).toEqual([]);
+    expect((await list({})).agents).toMatchObject([{ id: sibling.agentId }]);
     const revoked = stage.signals.flatMap((signal) => (signal.kind === 'revoked' ? [signal.grantId] : []));
     expect(revoked.sort()).toEqual(['fam', 'oac_1']);
     expect(await codeOf(remove(alice.handle))).toBe('AGENT_NOT_FOUND');
