@@ -160,6 +160,7 @@ describe.skipIf(missing('tmux') !== undefined)('asp chat at a terminal', () => {
     await until('the line arrives', async () => (await textsOf(id)).includes(`${typed} now`));
     await terminal.type('C-d');
     await terminal.shows(/You left the chat.[\s\S]*\nexit 0/);
+    expect((await terminal.screen()).replace(/\s/g, '')).toContain(`Tocontinue:aspchat${id}--as@`);
     expect((await terminal.screen()).match(/being typed/g)).toHaveLength(1);
   });
 

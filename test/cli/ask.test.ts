@@ -207,6 +207,12 @@ describe('asp ask', () => {
     expect(await stage.as(alice, next)).toMatchObject({ code: 0, out: 'late but here\n' });
   });
 
+  it('--wait 0s only asks, and the command to keep waiting does wait', async () => {
+    const { code, err } = await stage.as(alice, ['ask', bob.handle, 'Deploy?', '--wait', '0s', '--json']);
+    expect(code).toBe(8);
+    expect((JSON.parse(err) as { error: { next: string[] } }).error.next).not.toContain('--timeout');
+  });
+
   it('asks once with the same --once, and prints the answer that came in between', async () => {
     const first = await ask('--once', 'deploy-1', '--choices', 'yes,no', '--wait', '1s');
     expect((await first.ended).code).toBe(8);

@@ -1,6 +1,7 @@
 import { createOutageNotes, persist } from '../../../agent/persist.js';
 import { createTakenReports, type TakenReports } from '../../../agent/taken-reports.js';
 import type { Client } from '../../../client/client.js';
+import { quoteArgs } from '../../../kit/format.js';
 import { randomUuid } from '../../../kit/random.js';
 import { sanitizeLine } from '../../../kit/sanitize.js';
 import { textWidth, wrapText } from '../../../kit/wrap.js';
@@ -11,7 +12,7 @@ import type { JsonObject } from '../../../wire/schemas/requests.js';
 import { isAgentCalling } from '../../context/agent-hint.js';
 import { write } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
-import { explain, notFound, withContext } from '../../context/explain.js';
+import { explain, notFound, withContext, withScopeOptions } from '../../context/explain.js';
 import { openLineEditor } from '../../terminal/line-editor.js';
 import { sanitizeDeep } from '../../terminal/output.js';
 import type { Style } from '../../terminal/style.js';
@@ -121,8 +122,11 @@ export async function converse(context: Context, options: ChatOptions): Promise<
   }
   if (failure !== undefined) throw failure;
   context.signal.throwIfAborted();
-  if (!isOver && sessionId !== undefined && conversation.isWithPerson)
-    await context.output.note(`You left the chat. The session is still open: asp chat ${options.name}`);
+  if (!isOver && sessionId !== undefined && conversation.isWithPerson) {
+    const words = withScopeOptions(['asp', 'chat', sessionId], context.globals);
+    await context.output.note('You left the chat. The session is still open. To continue:');
+    await context.output.note(`  ${quoteArgs(words)}`);
+  }
 }
 
 /** The session to chat in; undefined if there is none yet with this agent. If there are several, asks the person. */

@@ -98,7 +98,8 @@ function wordsThatWait(
   return [
     ...['asp', 'session', 'wait', session_id, '--for', reply, '--after', String(after)],
     ...(isFenced ? ['--fence'] : []),
-    ...(timeoutMs === undefined ? [] : ['--timeout', durationText(timeoutMs)]),
+    // With no time, it could not wait for anything.
+    ...(timeoutMs === undefined || timeoutMs === 0 ? [] : ['--timeout', durationText(timeoutMs)]),
   ];
 }
 
