@@ -81,7 +81,7 @@ export interface CreateAgentOptions extends IdentityOptions {
   readonly onNote?: ((text: string) => void) | undefined;
 }
 
-/** How much an agent may do before a person has to take a look. */
+/** How much an agent may do before a person has to take a look. 0 means no limit. */
 export interface AgentLimits {
   /** Replies in a session since the last message of one of the `humans` (default: 20). */
   readonly replies?: number | undefined;
@@ -648,7 +648,8 @@ function withText(message: Message): IncomingMessage {
 
 function readCount(name: string, count: number, min: number): number {
   if (Number.isSafeInteger(count) && count >= min) return count;
-  throw new TypeError(`${name} ${count} is not a whole number of at least ${min}.`);
+  const unlimited = min === 0 ? '; 0 means no limit' : '';
+  throw new TypeError(`${name} ${count} is not a whole number of at least ${min}${unlimited}.`);
 }
 
 function requireChoices(choices: readonly string[] | undefined): void {

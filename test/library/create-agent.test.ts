@@ -606,6 +606,9 @@ describe('an agent of the library', () => {
     expect(() => createAgent({ from: ['Nobody'] })).toThrow("from: 'Nobody' is not a handle, such as alice.bot.");
     expect(() => createAgent({ timeout: 'soon' })).toThrow("timeout 'soon' is not a duration");
     expect(() => createAgent({ concurrency: 0 })).toThrow('concurrency 0 is not a whole number of at least 1.');
+    expect(() => createAgent({ limits: { replies: Number.POSITIVE_INFINITY } })).toThrow(
+      'limits.replies Infinity is not a whole number of at least 0; 0 means no limit.',
+    );
     await expect(create().run()).rejects.toThrow('This agent has no handler: call onMessage before run.');
     await expect(boss().ask('Alice', 'x')).rejects.toThrow("ask: 'Alice' is not a handle, such as alice.bot.");
     await expect(boss().ask('no.body', 'x')).rejects.toMatchObject({
