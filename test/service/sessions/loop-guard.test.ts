@@ -88,6 +88,17 @@ describe('asp serve --loop-guard', () => {
     expect(await chatter()).toBe(LIMIT - 2);
   });
 
+  it('is not lifted by a message of a person that was never committed', async () => {
+    expect(await chatter()).toBe(LIMIT);
+    const lost = stage.write(async (transaction) => {
+      for (const metadata of [PERSON, {}, {}])
+        await sendMessage(stage.context, bob, { path: { session_id: id }, body: { content: 'x', metadata } }, transaction);
+      throw new Error('the database is lost');
+    });
+    await expect(lost).rejects.toThrow('the database is lost');
+    expect(await chatter()).toBe(0);
+  });
+
   it('counts messages, not joins and invitations between them', async () => {
     const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
     for (let count = 0; count < LIMIT; count += 1) {
