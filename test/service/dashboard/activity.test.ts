@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { recordActivity } from '../../../src/service/agents/activity.js';
 import { deleteActivitiesBefore, listActivities } from '../../../src/service/store/activities.js';
 import { openBrowser } from '../../support/browser.js';
-import { refresh } from '../../support/oauth.js';
-import { mustFindForm, signIn } from '../../support/person.js';
+import { authorizationUrl, createVerifier, mustRegister, refresh } from '../../support/oauth.js';
+import { deny, mustFindForm, signIn } from '../../support/person.js';
 import { openStage as openDomain } from '../sessions/stage.js';
 import { bodyOf, openStage, type Stage, type Visitor } from './stage.js';
 
@@ -110,6 +110,14 @@ it('approvals are entries, and all apps are disconnected with one answer', async
     'App allowed &lt;b&gt;asp on build-7&lt;/b&gt;',
   ]);
   expect(await statuses()).toEqual([401, 401]);
+});
+
+it('an app that was denied is an entry', async () => {
+  const clientId = await mustRegister(stage.desk.place, { client_name: 'asp on a train' });
+  const { challenge } = createVerifier();
+  const url = authorizationUrl(stage.desk.place, { clientId, challenge, agentHandle: ada.handle });
+  await deny(ada.browser, await ada.browser.open(url));
+  expect((await rowsOf(ada))[0]).toContain('App denied asp on a train');
 });
 
 it('keeps the latest thousand entries of each account, for ninety days', async () => {

@@ -286,6 +286,15 @@ describe('A link to a session', () => {
     ]);
   });
 
+  it('that is revoked once more leads to the list of all', async () => {
+    const session = await openSession();
+    await share(session);
+    const page = await ada.open(linksPath(session));
+    await ada.browser.submit(page, mustFindForm(page, REVOKE), {}, REVOKE);
+    const again = await ada.browser.submit(page, mustFindForm(page, REVOKE), {}, REVOKE);
+    expect([pathOf(again), again.text.includes('The link was revoked.')]).toEqual([LIST, true]);
+  });
+
   it('cannot be revoked, seen or made by someone else', async () => {
     const session = await openSession();
     const link = await share(session);

@@ -350,6 +350,17 @@ describe('A person who is asked to choose', () => {
     expect(JSON.stringify(joined)).not.toContain(sister.handle);
   });
 
+  it('does not join again with an agent that left after the page was shown', async () => {
+    const session = await openSession();
+    await ask(session);
+    const page = await ada.open(at(session));
+    await mine.post(`/sessions/${session}/leave`);
+    await other.post(`/sessions/${session}/invite`, { invite: [mine.handle] });
+    const late = await ada.browser.submit(page, mustFindForm(page, /^yes$/), {}, /^yes$/);
+    expect(late.text).toContain('Nothing was changed: the session changed in the meantime.');
+    expect((await other.mustReplay(session)).map((event) => field(event, 'type')).at(-1)).toBe('session.invited');
+  });
+
   it('cannot press a button that does not exist', async () => {
     const session = await openSession();
     await ask(session);

@@ -92,7 +92,12 @@ describe('asp serve --loop-guard', () => {
     expect(await chatter()).toBe(LIMIT);
     const lost = stage.write(async (transaction) => {
       for (const metadata of [PERSON, {}, {}])
-        await sendMessage(stage.context, bob, { path: { session_id: id }, body: { content: 'x', metadata } }, transaction);
+        await sendMessage(
+          stage.context,
+          bob,
+          { path: { session_id: id }, body: { content: 'x', metadata } },
+          transaction,
+        );
       throw new Error('the database is lost');
     });
     await expect(lost).rejects.toThrow('the database is lost');
