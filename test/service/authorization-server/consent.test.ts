@@ -158,6 +158,14 @@ describe('Consent, one stored request', () => {
     expect(text(tokens.json, 'scope')).not.toContain('account');
   });
 
+  it('a new agent gets the display name of the form', async () => {
+    const { browser, page } = await atConsent();
+    const values = { ...newAgent('named'), agent_display_name: ' The named one ' };
+    expect((await browser.submit(page, AUTHORIZE, values)).status).toBe(303);
+    const shown = await browser.get(urlOf({ code_challenge: createVerifier().challenge }));
+    expect(shown.text).toContain('The named one');
+  });
+
   it('is answered once', async () => {
     const { browser, page, handle } = await atConsent();
     const answers = await Promise.all(
@@ -311,6 +319,15 @@ describe('Account sessions', () => {
     expect(refused.status).toBe(429);
     desk.clock.advance(Number(refused.headers['retry-after']) * 1000);
     expect((await tryWith(PASSWORD)).status).toBe(303);
+  });
+
+  it('a name of more than 100 characters creates no account', async () => {
+    const browser = createBrowser(desk.service.webUrl);
+    const page = await browser.get(SIGN_IN);
+    const person = { username: 'long-name', password: PASSWORD };
+    const refused = await browser.submit(page, SIGN_UP, { ...person, display_name: 'x'.repeat(101) });
+    expect([refused.status, refused.text.includes('Enter your name, up to 100 characters.')]).toEqual([400, true]);
+    expect((await browser.submit(page, SIGN_UP, { ...person, display_name: 'x'.repeat(100) })).status).toBe(303);
   });
 
   it('a username that is taken, malformed or reserved creates no account', async () => {

@@ -230,6 +230,8 @@ describe('Downloading all data', () => {
       account: { username: visitor.username, tier: 'standard' },
       activity: expect.arrayContaining([expect.objectContaining({ kind: 'signed-in' })]),
       signed_in_browsers: expect.arrayContaining([expect.objectContaining({ name: 'Firefox on Linux' })]),
+      passkeys: [],
+      push_notifications: [],
       connected_apps: [],
       api_credentials: [{ name: 'Nightly', handle: second }],
       agents: [

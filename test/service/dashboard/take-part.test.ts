@@ -4,6 +4,7 @@ import { text as readText } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MESSAGE_BODY_MAX_BYTES } from '../../../src/wire/limit.js';
 import { type Actor, createActor, operate } from '../../support/actors.js';
 import type { FormValues, Page } from '../../support/browser.js';
 import { request } from '../../support/http.js';
@@ -104,6 +105,34 @@ describe('A person who writes in a session', () => {
     await press('once');
     await press('corrected');
     expect((await messagesOf(session)).map((message) => field(message, 'content'))).toEqual(['once', 'corrected']);
+  });
+
+  it('chooses which of their agents writes', async () => {
+    const sister = await createActor(stage.desk.place, stage.operator, 'second', { owner: mine.owner });
+    const session = await mine.mustCreate({ invite: [other.handle, sister.handle] });
+    await other.mustJoin(session);
+    await sister.mustJoin(session);
+    for (const { handle } of [mine, sister]) {
+      const options = bodyOf(await ada.open(at(session)));
+      expect(options).toContain(`<option value="${handle}"`);
+      await send(session, { text: 'hello', as: handle });
+    }
+    expect((await messagesOf(session)).map((message) => field(message, 'sender'))).toEqual([
+      mine.handle,
+      sister.handle,
+    ]);
+  });
+
+  it('keeps a text that is too long for a message', async () => {
+    const session = await openSession();
+    const text = 'x'.repeat(MESSAGE_BODY_MAX_BYTES);
+    const page = await send(session, { text });
+    expect([page.answer.status, page.text.includes('The message is too long. Attach it as a file.')]).toEqual([
+      400,
+      true,
+    ]);
+    expect(mustFindForm(page, /^send$/i).values['text']).toBe(text);
+    expect(await messagesOf(session)).toEqual([]);
   });
 
   it('sees at the field what is missing', async () => {
