@@ -74,7 +74,9 @@ describe('asp run › its progress', () => {
     const first = await openProgress(path, at(1000));
     expect([first.isNew, first.nameWorker('w1'), first.nameWorker('w2')]).toEqual([true, 'w1', 'w1']);
     const guard = { pid: 7, start: 'then' };
+    await first.written();
     first.guardBy(guard);
+    await first.written();
     first.advance('a', { after: 1, epoch: 'one' });
     first.advance('b', { after: 2 });
     first.advance('c', { after: 3, epoch: 'two' });
@@ -94,6 +96,7 @@ describe('asp run › its progress', () => {
     const path = join(folder, 'restored.json');
     const first = await openProgress(path, at(1000));
     first.advance('a', { after: 9, epoch: 'one' });
+    await first.written();
     first.goBack('a', { after: 4, epoch: 'two' });
     await first.written();
     const second = await openProgress(path, at(0));
@@ -214,9 +217,11 @@ describe('asp run › replies that another program of the agent waits for', () =
 
   it('are awaited again after a restore that removed them, but not if it removed the question', async () => {
     const progress = await open();
-    await take(progress, [question(2), event(3, PEER), question(7), event(8, PEER)]);
+    await take(progress, [question(2), event(3, PEER), question(7, ['yes', 'no']), event(8, PEER, {}, 'yes')]);
+    await progress.written();
     progress.goBack('a', { after: 7 });
-    expect(await take(await reopen(progress), [event(8, PEER), event(9, PEER)])).toEqual([true, false]);
+    const later = [event(8, PEER), event(9, PEER, {}, 'yes'), event(10, PEER)];
+    expect(await take(await reopen(progress), later)).toEqual([true, true, false]);
     progress.goBack('a', { after: 3 });
     expect(await take(progress, [naming(4, 7), event(5, PEER), naming(6, 2)])).toEqual([false, false, true]);
     progress.goBack('a', { after: 2 });

@@ -274,6 +274,27 @@ describe('Events › a tail of named sessions', () => {
     expect(tail.items.at(-1)).toEqual({ kind: 'end', sessionId: id, reason: 'ended' });
   });
 
+  it('ends at once if the session has ended or its own agent has left, and not if another agent has', async () => {
+    const [client, other] = [createClient(alice), createClient(bob)];
+    const ids = [];
+    for (let count = 0; count < 3; count += 1) ids.push(await startSession(client, [bob.handle]));
+    const [mine = '', theirs = '', over = ''] = ids;
+    for (const id of ids) await other.call('joinSession', { path: { session_id: id } });
+    await client.call('leaveSession', { path: { session_id: mine } });
+    await other.call('leaveSession', { path: { session_id: theirs } });
+    await client.call('endSession', { path: { session_id: over } });
+    for (const [id, reasons] of [
+      [mine, ['left']],
+      [theirs, []],
+      [over, ['ended']],
+    ] as const) {
+      const tail = listen(client, { sessions: [{ sessionId: id, last: 0 }], handle: alice.handle });
+      await tail.ready();
+      await tail.stop();
+      expect(tail.items.flatMap((item) => (item.kind === 'end' ? [item.reason] : []))).toEqual(reasons);
+    }
+  });
+
   it('fails at once for a session that the agent may not see', async () => {
     const id = await startSession(createClient(bob), []);
     const tail = createClient(alice).tail({ sessions: [{ sessionId: id }] });

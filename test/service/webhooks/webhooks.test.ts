@@ -206,6 +206,37 @@ describe('A webhook', () => {
     await becomes(bob, 'on');
   });
 
+  it('begins with short pauses again after an answer, even if the next call of the same turn fails', async () => {
+    const [alice, bob, path] = [await service.createAgent('alice'), await service.createAgent('bob'), newPath()];
+    await set(bob, path);
+    await becomes(bob, 'on');
+    const session = await talk(alice, bob);
+    let calls = 0;
+    let isAnswered = false;
+    receiver.answer((reply) => {
+      calls += 1;
+      reply.writeHead(isAnswered ? 204 : 503).end();
+      isAnswered = false;
+    });
+    for (const word of ['one', 'two']) await alice.mustSend(session, word);
+    /** Waits for a try that fails, and returns the pause after it in seconds. */
+    const pauseAfter = async (call: number): Promise<number> => {
+      const isNext = async () =>
+        calls < call ? undefined : Number(field(await read(bob), 'next_try_at')) || undefined;
+      return ((await until('the next pause', isNext)) - clock.now()) / 1000;
+    };
+    expect(await pauseAfter(1)).toBeLessThan(7);
+    clock.advance(10_000);
+    expect(await pauseAfter(2)).toBeGreaterThan(13);
+    isAnswered = true;
+    clock.advance(20_000);
+    expect(await pauseAfter(4)).toBeLessThan(7);
+    expect(await read(bob)).toMatchObject({ status: 'failing', failure: 'HTTP 503' });
+    receiver.answer();
+    clock.advance(10_000);
+    await becomes(bob, 'on');
+  });
+
   it('has no next try while it is being called', async () => {
     const [bob, path] = [await service.createAgent('bob'), newPath()];
     receiver.answer((reply) => reply.writeHead(500).end());
