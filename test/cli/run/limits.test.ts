@@ -190,7 +190,7 @@ describe('asp run › its limits', () => {
     expect([typeof second.begin(program()), second.begin(program('b'))]).toEqual(['object', 'max_replies']);
   });
 
-  it('a message that begins a session counts for the hour, also after a restart', async () => {
+  it('a message that begins a session still counts for its hour after a restart', async () => {
     const path = join(folder, 'begin.json');
     const clock = createTestClock();
     const first = await open({ replies: 1, repliesPerHour: 1 }, clock, path);
@@ -227,7 +227,7 @@ describe('asp run › its limits', () => {
     expect(limits.begin(program('b'))).toBe('max_replies');
   });
 
-  it('a file that is no count is ignored', async () => {
+  it('a file without valid counts is ignored', async () => {
     writeFileSync(join(folder, 'broken.limits.json'), '{"replies":{"a":-1},"sent_at":[]}');
     const limits = await open({ replies: 1 }, createTestClock(), join(folder, 'broken.json'));
     reply(limits);
