@@ -372,8 +372,8 @@ export interface StalledAgentRow {
 const LOOKED_AT_MAX = 100;
 
 /**
- * Agents of an account that have connected before, have no socket now, and have not been seen since an event arrived
- * that has been waiting since before `before`. Invitations do not count.
+ * Agents of an account that have connected before, and have not been seen since an event arrived that has been waiting
+ * since before `before`. No socket lives longer than the token that opened it. Invitations do not count.
  */
 export function listStalledAgents(
   query: Query,
@@ -395,7 +395,6 @@ export function listStalledAgents(
           ) AS seen) AS seen_at
        FROM agent
        WHERE agent.account_id = $1 AND agent.removed_at IS NULL
-         AND NOT EXISTS (SELECT 1 FROM socket WHERE socket.agent_id = agent.id)
      ) AS look WHERE waiting_since < $2 AND seen_at < waiting_since ORDER BY waiting_since, id LIMIT $3`,
     accountId,
     before,
