@@ -190,12 +190,11 @@ export async function findStartOfLast(
     if (found !== undefined) step *= 2;
   }
   let high = low + step;
-  while (high - low > 1) {
+  while (low < high) {
     const middle = Math.floor((low + high) / 2);
     const next = await eventAfter(middle);
     if (next === undefined) high = middle;
     else low = next;
-    if (next !== undefined && next >= high) break;
   }
   return Math.max(0, low - count);
 }
@@ -220,8 +219,6 @@ async function readPage(
   // A service with epochs says where it resumed; without epochs, only a cursor past the end shows it.
   const isPastEnd = events.length === 0 && lastSequence !== undefined && lastSequence < after;
   const start = reply.resumed_after ?? (isPastEnd ? lastSequence : after);
-  const last = events.at(-1)?.sequence;
-  const cursor = Number(next);
-  const isAdvancing = last !== undefined && Number.isSafeInteger(cursor) && cursor >= last && cursor > start;
-  return { events, epoch: reply.epoch, after: start, next: isAdvancing ? cursor : undefined };
+  const last = events.at(-1)?.sequence ?? 0;
+  return { events, epoch: reply.epoch, after: start, next: next !== null && last > start ? last : undefined };
 }

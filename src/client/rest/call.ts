@@ -322,11 +322,14 @@ async function* readInTurn<Name extends PagedOperation>(
     if (cursor === before)
       throw new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The service returned the same page again.' });
     before = cursor;
-    // A replay continues after a sequence, which is its cursor (spec: Replay).
-    const from = operation === 'replayEvents' ? { after_sequence: Number(cursor) } : { cursor };
+    // A replay continues after a sequence (spec: GET …/events).
+    const from = operation === 'replayEvents' ? { after_sequence: lastSequenceOf(reply) } : { cursor };
     next = Object.assign({}, input, { query: Object.assign({}, input.query, from) });
   }
 }
+
+const lastSequenceOf = (reply: object): number | undefined =>
+  'events' in reply ? (reply as AnswerOf<'replayEvents'>).events.at(-1)?.sequence : undefined;
 
 /** A request below {base_url}. */
 export interface Prepared {

@@ -147,6 +147,48 @@ describe('a tail that begins while the service is down', () => {
   });
 });
 
+describe('a service whose pages of events are small, with cursors of its own', () => {
+  /** Starts a service with one event on each page. Its cursors are not sequences. */
+  const startService = (count: () => number): Promise<number> =>
+    startBareService({
+      refusal: (request, response) => {
+        const url = new URL(request.url ?? '', 'http://127.0.0.1');
+        if (!url.pathname.startsWith('/v1/sessions/sess_1')) return false;
+        const sequence = Number(url.searchParams.get('after_sequence')) + 1;
+        const events = sequence > count() ? [] : [{ ...EVENT, sequence }];
+        const page = { events, next_cursor: sequence < count() ? `page~${sequence}` : null };
+        const session = { id: 'sess_1', state: 'active', participants: [], created_at: 1 };
+        response.end(JSON.stringify(url.pathname.endsWith('/events') ? page : session));
+        return true;
+      },
+    });
+  const read = async (client: Client, last?: number): Promise<number[]> => {
+    const sequences: number[] = [];
+    for await (const item of client.tail({ sessions: [{ sessionId: 'sess_1', last }], isFollowing: false }))
+      if (item.kind === 'event') sequences.push(item.event.sequence);
+    return sequences;
+  };
+
+  it('is read to the end', async () => {
+    const client = clientOf(await startService(() => 7));
+    expect(await read(client)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it('is read to the end by pages of the client', async () => {
+    const client = clientOf(await startService(() => 3));
+    const sequences: number[] = [];
+    for await (const { events } of client.pages('replayEvents', { path: { session_id: 'sess_1' } }))
+      sequences.push(...events.map(({ sequence }) => sequence));
+    expect(sequences).toEqual([1, 2, 3]);
+  });
+
+  it('gives exactly the last events that were requested, however many there are', async () => {
+    let count = 3;
+    const client = clientOf(await startService(() => count));
+    for (; count < 16; count += 1) expect(await read(client, 2)).toEqual([count - 1, count]);
+  });
+});
+
 describe('a backlog', () => {
   const PAGE = 200;
   const COUNT = 3 * PAGE;
