@@ -15,6 +15,7 @@ import { documentOf, localHome } from './acting.js';
 import { runWords, splitWords } from './captured-run.js';
 import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';
 
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const SESSION = `sess_${'0'.repeat(26)}`;
 const SENT = {
   call: `POST /sessions/${SESSION}/messages`,
@@ -122,14 +123,17 @@ describe('a write whose outcome is unknown', () => {
     expect(received[3]?.body).toEqual(received[1]?.body);
   });
 
-  it('an upload of unknown outcome is repeated under the key of the whole command', async () => {
+  it('an upload of unknown outcome is repeated under the key of the whole command, and has its own, a UUID', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'asp-file-'));
     writeFileSync(join(folder, 'a.txt'), 'text');
     const broken = { call: 'POST /attachments', status: 500, reply: envelope('INTERNAL_ERROR') };
     const words = ['send', SESSION, 'see', '--file', join(folder, 'a.txt'), '--retries', '0', '--json'];
-    const { err, received } = await runAgainst([broken], words);
-    const key = failureIn(err).next?.at(-1);
-    expect(received[0]?.key).toBe(`${key}/0`);
+    const { err, received } = await runAgainst([broken, broken], words);
+    const next = failureIn(err).next ?? [];
+    expect(received[0]?.key).toMatch(UUID_V4);
+    expect(next).not.toContain(received[0]?.key);
+    await runWords(next.slice(1), { environment: service?.environment ?? {} });
+    expect(received[1]?.key).toBe(received[0]?.key);
   });
 
   it('an end that failed after the message is repeated alone: the message is not sent again', async () => {

@@ -6,6 +6,7 @@ import { documentOf, type Stage, startStage } from './acting.js';
 import { optionsOf, runWords } from './captured-run.js';
 import { envelope, startScript } from './scripted-service.js';
 
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const BLOCKED = {
   call: 'POST /blocks',
   status: 201,
@@ -166,11 +167,14 @@ describe('blocks', () => {
     expect((await stage.as(alice, 'block list')).out).toBe('');
   });
 
-  it('show each key as it would be sent with --dry-run', async () => {
+  it('show each key as it would be sent with --dry-run: a UUID of its own', async () => {
     const { alice } = stage;
     const words = 'block add carol.bot,dave.bot --idempotency-key mine --dry-run --jsonl';
-    const keys = (await stage.as(alice, words)).out.trim().split('\n');
-    expect(keys.map((line) => JSON.parse(line).idempotency_key)).toEqual(['mine/0', 'mine/1']);
+    const lines = (await stage.as(alice, words)).out.trim().split('\n');
+    const keys = lines.map((line) => JSON.parse(line).idempotency_key);
+    expect(keys).toEqual([expect.stringMatching(UUID_V4), expect.stringMatching(UUID_V4)]);
+    expect(new Set(keys).size).toBe(2);
+    expect((await stage.as(alice, words)).out.trim().split('\n')).toEqual(lines);
   });
 
   it('say what was done if a later one fails: exit 10', async () => {

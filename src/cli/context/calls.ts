@@ -23,7 +23,8 @@ export async function chosenKey(
   actor?: string,
 ): Promise<string | undefined> {
   const { idempotencyKey, once } = context.globals;
-  if (once === undefined) return idempotencyKey === undefined ? undefined : `${idempotencyKey}${suffix}`;
+  if (once === undefined && (idempotencyKey === undefined || suffix === '')) return idempotencyKey;
+  if (once === undefined) return stableKey('', endpoint, `${idempotencyKey}${suffix}`);
   return stableKey(actor ?? (await context.actingHandle()), endpoint, `${once}${suffix}`);
 }
 
