@@ -309,6 +309,17 @@ describe('every command of asp at a service that has only the specification', ()
     }
   });
 
+  it('asp inbox finds the news of a session with many events, whose last sequence the service does not say', async () => {
+    const id = await openSession();
+    await alice.mustSend(id, 'fine');
+    for (let at = 0; at < 200; at += 1) await bob.mustSend(id, `${at}`);
+    const { out } = await asp(alice, 'inbox --json');
+    const { items } = JSON.parse(out) as { items: { session_id: string }[] };
+    expect(items.find(({ session_id }) => session_id === id)).toMatchObject({
+      ...{ unread: 200, has_more: false, last_event: { payload: { content: '199' } } },
+    });
+  });
+
   it('keeps the transcript of asp session export if its attachments cannot be downloaded', async () => {
     const id = await openSession();
     const attachment = await alice.mustUpload();

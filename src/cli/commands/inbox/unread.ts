@@ -7,14 +7,12 @@ import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { Message } from '../../../wire/schemas/message.js';
 import type { ParticipantStatus, Session } from '../../../wire/schemas/session.js';
-import { read } from '../../context/calls.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
-import { unseenSession } from '../session/participants.js';
 import { readSessionEvents } from '../session/session-events.js';
 import type { InboxOptions } from './inbox.js';
 
-/** How many of the latest events of a session are checked; unread ones before them are not counted. */
+/** How many of the latest events of a session are checked if its last sequence is known; earlier ones are not counted. */
 const WINDOW = 200;
 /** How many sessions are checked by default. */
 const SCANNED_MAX = 200;
@@ -95,12 +93,8 @@ async function findNews(
   const mark = last !== undefined && last < marks.get(id) ? 0 : marks.get(id);
   if (last !== undefined && last <= mark) return undefined;
   const after = Math.max(mark, (last ?? 0) - WINDOW);
-  const { events } = await read(
-    context,
-    'replayEvents',
-    { path: { session_id: id }, query: { after_sequence: after, limit: WINDOW } },
-    unseenSession(id),
-  );
+  const events: EventEnvelope[] = [];
+  for await (const event of readSessionEvents(context, id, after)) events.push(event);
   const answered = events.findLast((event) => isMessageEvent(event) && findActor(event) === me)?.sequence;
   // Without a name, it may be this agent who came or invited.
   const isNews = (event: EventEnvelope): boolean =>
