@@ -119,6 +119,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
   const reports = createTakenReports(context, async () => client);
   let claims: Claims | undefined;
   try {
+    const { sinceMs } = progress;
     const points = await waitForService(context, soft, () => findStartPoints(client, progress, me, soft));
     const isFirst = progress.isNew && options.sinceMs === undefined;
     if (isFirst && Object.keys(points.cursors).length > points.invitations.length)
@@ -142,7 +143,7 @@ async function answerAll(given: Given, stops: Stops): Promise<void> {
     });
     const { hurry, rest } = finishing(context.clock, options.graceMs, queues, stops);
     try {
-      const isComplete = await takeAll(client.tail({ cursors: points.cursors, signal: soft }), taker);
+      const isComplete = await takeAll(client.tail({ cursors: points.cursors, sinceMs, signal: soft }), taker);
       if (!isComplete) hurry();
     } catch (error) {
       hurry();

@@ -208,7 +208,15 @@ const CALL_INPUT = { path: true, query: true, body: true, ...CALL_OPTIONS } as c
 const UPLOAD_OPTIONS: Record<keyof Required<UploadOptions>, true> = { filename: true, isText: true, ...CALL_OPTIONS };
 const DOWNLOAD_OPTIONS: Record<keyof Required<DownloadOptions>, true> = { maxBytes: true, ...CALL_OPTIONS };
 const TAIL_OPTIONS: Record<keyof Required<TailOptions>, true> = {
-  ...{ sessions: true, cursors: true, handle: true, isFollowing: true, sharesStream: true, signal: true },
+  ...{
+    sessions: true,
+    cursors: true,
+    sinceMs: true,
+    handle: true,
+    isFollowing: true,
+    sharesStream: true,
+    signal: true,
+  },
 };
 const TAIL_START: Record<keyof Required<TailStart>, true> = { sessionId: true, after: true, last: true, epoch: true };
 

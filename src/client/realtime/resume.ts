@@ -223,12 +223,14 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
     yield* catchUpWithEvery(tail);
     return;
   }
-  if (isEverySession) tail.beganAtMs = await serviceTime(context, options.signal);
+  if (isEverySession) tail.beganAtMs = options.sinceMs ?? (await serviceTime(context, options.signal));
   const isListWorthIt = isEverySession && followed.size > SESSIONS_PER_LIST;
   const upToDate = isListWorthIt ? await findUpToDate(tail, epoch) : new Set();
   for (const sessionId of followed.ids) {
     if (!upToDate.has(sessionId)) yield* readNamed(tail, sessionId);
   }
+  // Sessions that began after the cursors were read, before the socket was open.
+  if (options.sinceMs !== undefined) yield* catchUpWithEvery(tail);
 }
 
 /** Sessions that are up to date according to their list; the socket is open, so later events are not missed. */
@@ -384,6 +386,8 @@ export interface TailOptions {
   readonly cursors?:
     | Readonly<Record<string, number | { readonly after: number; readonly epoch?: string | undefined }>>
     | undefined;
+  /** With `cursors`: deliver the events since this time, by the service's clock, in sessions that have none. */
+  readonly sinceMs?: number | undefined;
   /** The acting agent, so that the tail can tell its own departure from that of others. */
   readonly handle?: string | undefined;
   /** False: stop after the existing events. Default: true. */

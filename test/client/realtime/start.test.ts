@@ -189,6 +189,32 @@ describe('a service whose pages of events are small, with cursors of its own', (
   });
 });
 
+describe('a tail that continues from cursors', () => {
+  it('delivers a session that began after they were read, and before it was connected', async () => {
+    const port = await startBareService({
+      refusal: ({ url = '' }, response) => {
+        const session = { id: 'sess_2', state: 'active', participants: [], created_at: 5 };
+        const event = { ...EVENT, type: 'session.invited', session_id: 'sess_2', event_id: 'evt_2', created_at: 5 };
+        if (url.startsWith('/v1/sessions/sess_2/events'))
+          response.end(
+            JSON.stringify({ events: [event, { ...event, created_at: 6, sequence: 2 }], next_cursor: null }),
+          );
+        else if (url.startsWith('/v1/sessions')) response.end(JSON.stringify({ sessions: [session] }));
+        return url.startsWith('/v1/sessions');
+      },
+    });
+    const events: [string, number][] = [];
+    for await (const item of clientOf(port).tail({ cursors: {}, sinceMs: 6 })) {
+      if (item.kind === 'event') events.push([item.event.session_id, item.event.sequence]);
+      if (events.length === 2) break;
+    }
+    expect(events).toEqual([
+      ['sess_2', 2],
+      ['sess_1', 1],
+    ]);
+  });
+});
+
 describe('a backlog', () => {
   const PAGE = 200;
   const COUNT = 3 * PAGE;
