@@ -167,7 +167,7 @@ describe('blocks', () => {
     expect((await stage.as(alice, 'block list')).out).toBe('');
   });
 
-  it('show each key as it would be sent with --dry-run: a UUID of its own', async () => {
+  it('show each key as it would be sent with --dry-run: each a different UUID', async () => {
     const { alice } = stage;
     const words = 'block add carol.bot,dave.bot --idempotency-key mine --dry-run --jsonl';
     const lines = (await stage.as(alice, words)).out.trim().split('\n');

@@ -147,7 +147,7 @@ describe('a tail that begins while the service is down', () => {
   });
 });
 
-describe('a service whose pages of events are small, with cursors of its own', () => {
+describe('a service whose pages of events are small, with opaque cursors', () => {
   /** Starts a service with one event on each page. Its cursors are not sequences. */
   const startService = (count: () => number): Promise<number> =>
     startBareService({
@@ -182,7 +182,7 @@ describe('a service whose pages of events are small, with cursors of its own', (
     expect(sequences).toEqual([1, 2, 3]);
   });
 
-  it('gives exactly the last events that were requested, however many there are', async () => {
+  it('gives exactly the last events that were requested, no matter how many there are', async () => {
     let count = 3;
     const client = clientOf(await startService(() => count));
     for (; count < 16; count += 1) expect(await read(client, 2)).toEqual([count - 1, count]);
