@@ -12,7 +12,7 @@ import { progressPath } from '../../context/progress-path.js';
 import { readSessionEvents } from '../session/session-events.js';
 import type { InboxOptions } from './inbox.js';
 
-/** How many of the latest events of a session are checked if its last sequence is known; earlier ones are not counted. */
+/** How many of the latest events of a session are checked; unread ones before them are not counted. */
 const WINDOW = 200;
 /** How many sessions are checked by default. */
 const SCANNED_MAX = 200;
@@ -94,7 +94,10 @@ async function findNews(
   if (last !== undefined && last <= mark) return undefined;
   const after = Math.max(mark, (last ?? 0) - WINDOW);
   const events: EventEnvelope[] = [];
-  for await (const event of readSessionEvents(context, id, after)) events.push(event);
+  for await (const event of readSessionEvents(context, id, after)) {
+    events.push(event);
+    if (events.length > WINDOW) events.shift();
+  }
   const answered = events.findLast((event) => isMessageEvent(event) && findActor(event) === me)?.sequence;
   // Without a name, it may be this agent who came or invited.
   const isNews = (event: EventEnvelope): boolean =>
