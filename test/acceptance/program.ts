@@ -107,7 +107,8 @@ export function createHome(environment: NodeJS.ProcessEnv = {}): Home {
     async dispose() {
       for (const one of running) one.kill('SIGKILL');
       await Promise.all([...running].map((one) => one.ended));
-      rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      // A program that a killed agent left behind may still write.
+      rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
     },
   };
 }

@@ -230,7 +230,7 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
     if (!upToDate.has(sessionId)) yield* readNamed(tail, sessionId);
   }
   // Sessions that began after the cursors were read, before the socket was open.
-  if (options.sinceMs !== undefined) yield* catchUpWithEvery(tail);
+  if (options.sinceMs !== undefined) yield* catchUpWithEvery(tail, true);
 }
 
 /** Sessions that are up to date according to their list; the socket is open, so later events are not missed. */
@@ -242,16 +242,20 @@ async function findUpToDate({ context, options, followed }: Tail, epoch: string 
 }
 
 /** Sessions that changed while there was no connection: the beginning of the list sorted by latest change. */
-async function* catchUpWithEvery(tail: Tail): AsyncGenerator<Items> {
+async function* catchUpWithEvery(tail: Tail, areKnownRead = false): AsyncGenerator<Items> {
   const { context, options, followed } = tail;
   let quiet = 0;
-  for await (const { id } of listSessions(context.rest, options.signal)) {
+  for await (const { id, last_activity_at: changedAt } of listSessions(context.rest, options.signal)) {
     const isKnown = followed.has(id);
+    const sinceMs = isKnown ? 0 : tail.beganAtMs;
     let hasNews = false;
-    for await (const items of replayOne(tail, id, isKnown ? 0 : tail.beganAtMs)) {
-      hasNews = true;
-      yield items;
-    }
+    // Of a session that was quiet since then, there is no need to read everything to find nothing.
+    const mayHaveNews = isKnown ? !areKnownRead : changedAt === undefined || changedAt >= sinceMs;
+    if (mayHaveNews)
+      for await (const items of replayOne(tail, id, sinceMs)) {
+        hasNews = true;
+        yield items;
+      }
     quiet = hasNews ? 0 : quiet + 1;
     if (quiet >= QUIET_MAX) return;
   }

@@ -125,24 +125,29 @@ export function writeOptions(
       const { code, err } = await run(scene, [words, typed]);
       return [code, /Nothing was (sent|changed) \(--dry-run\)/.test(err), writes(scene).length - before];
     }),
-    '--idempotency-key': shown('--idempotency-key mine', [0, true], async (scene, typed) => {
-      const words = await prepare(scene);
-      const before = writes(scene).length;
-      const { code } = await run(scene, [words, typed]);
-      const keys = keysOf(writes(scene).slice(before));
-      return [code, keys.length > 0 && keys.every((key) => /^mine(\/\d+)?$/.test(key ?? ''))];
+    // If there are several requests, each has its own key, made from this one.
+    '--idempotency-key': shown('--idempotency-key mine', [true, true, true], async (scene, typed) => {
+      const { isDone, isRepeated, keys } = await runTwice(scene, typed);
+      return [isDone, isRepeated, keys.every((key) => key === 'mine' || UUID.test(key ?? ''))];
     }),
     '--once': shown('--once nightly', [true, true], async (scene, typed) => {
-      const words = await prepare(scene);
-      const before = writes(scene).length;
-      const ran = [await run(scene, [words, typed]), await run(scene, [words, typed])];
-      const keys = keysOf(writes(scene).slice(before));
-      const half = keys.length / 2;
-      const isRepeated = half > 0 && keys.slice(0, half).join() === keys.slice(half).join();
-      return [ran.every(({ code }) => code === 0), isRepeated];
+      const { isDone, isRepeated } = await runTwice(scene, typed);
+      return [isDone, isRepeated];
     }),
   };
+
+  async function runTwice(scene: Scene, typed: Typed) {
+    const words = await prepare(scene);
+    const before = writes(scene).length;
+    const ran = [await run(scene, [words, typed]), await run(scene, [words, typed])];
+    const keys = keysOf(writes(scene).slice(before));
+    const half = keys.length / 2;
+    const isRepeated = half > 0 && keys.slice(0, half).join() === keys.slice(half).join();
+    return { isDone: ran.every(({ code }) => code === 0), isRepeated, keys };
+  }
 }
+
+const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
 
 /** Returns the tests of the options of a paged list. `fill` creates `count` items. */
 export function pageOptions(

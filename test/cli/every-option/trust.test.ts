@@ -39,6 +39,16 @@ async function prepareFile({ as, alice, file }: Scene): Promise<void> {
   file('friends', 'dave.bot\n');
 }
 
+/** With the same key, the second run repeats the first and does not restore what was removed in between. */
+async function applyAgain(scene: Scene, typed: readonly string[]): Promise<unknown> {
+  const { as, alice } = scene;
+  await prepareFile(scene);
+  await as(alice, ['allowlist apply $home/friends', typed]);
+  await as(alice, 'allowlist remove dave.bot');
+  await as(alice, ['allowlist apply $home/friends', typed]);
+  return listed(scene);
+}
+
 const TABLE: Table = {
   'allowlist add': {
     entries: shown('carol.bot dave.*', ['@carol.bot', '@dave.*'], async (scene, typed) => {
@@ -73,15 +83,8 @@ const TABLE: Table = {
       await prepareFile(scene);
       return 'allowlist apply $home/friends';
     }),
-    // With the same key, the second run repeats the first and does not restore what was removed in between.
-    '--once': shown('--once nightly', ['@carol.bot'], async (scene, typed) => {
-      const { as, alice } = scene;
-      await prepareFile(scene);
-      await as(alice, ['allowlist apply $home/friends', typed]);
-      await as(alice, 'allowlist remove dave.bot');
-      await as(alice, ['allowlist apply $home/friends', typed]);
-      return listed(scene);
-    }),
+    '--idempotency-key': shown('--idempotency-key mine', ['@carol.bot'], applyAgain),
+    '--once': shown('--once nightly', ['@carol.bot'], applyAgain),
   },
   'allowlist check': {
     handle: shown(

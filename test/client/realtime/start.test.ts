@@ -190,16 +190,19 @@ describe('a service whose pages of events are small, with opaque cursors', () =>
 });
 
 describe('a tail that continues from cursors', () => {
-  it('delivers a session that began after they were read, and before it was connected', async () => {
+  it('delivers a session that began after they were read, and before it was connected, and reads no older one', async () => {
+    const asked: string[] = [];
     const port = await startBareService({
       refusal: ({ url = '' }, response) => {
+        asked.push(url);
         const session = { id: 'sess_2', state: 'active', participants: [], created_at: 5 };
+        const old = { ...session, id: 'sess_3', created_at: 1, last_activity_at: 4 };
         const event = { ...EVENT, type: 'session.invited', session_id: 'sess_2', event_id: 'evt_2', created_at: 5 };
         if (url.startsWith('/v1/sessions/sess_2/events'))
           response.end(
             JSON.stringify({ events: [event, { ...event, created_at: 6, sequence: 2 }], next_cursor: null }),
           );
-        else if (url.startsWith('/v1/sessions')) response.end(JSON.stringify({ sessions: [session] }));
+        else if (url.startsWith('/v1/sessions')) response.end(JSON.stringify({ sessions: [old, session] }));
         return url.startsWith('/v1/sessions');
       },
     });
@@ -212,6 +215,7 @@ describe('a tail that continues from cursors', () => {
       ['sess_2', 2],
       ['sess_1', 1],
     ]);
+    expect(asked.filter((url) => url.includes('sess_3'))).toEqual([]);
   });
 });
 
