@@ -155,7 +155,7 @@ describe.skipIf(noChromium !== undefined)(`the dashboard in a real browser ${noC
     await heading('You are signed in');
     expect(await login.ended).toMatchObject({ status: 0, stdout: '@wanda.helper\n' });
     await page.goto(`${web}/dashboard/applications`);
-    await page.getByText('acts as @wanda.helper').waitFor();
+    await page.getByText('acts as @wanda.helper', { exact: true }).waitFor();
     await page.getByText('Permissions').click();
     await page.getByText('Receive its messages as they arrive').waitFor();
     await page.getByRole('link', { name: /^Disconnect/ }).click();
