@@ -230,7 +230,7 @@ async function* catchUp(tail: Tail, isReconnect: boolean, epoch: string | undefi
     if (!upToDate.has(sessionId)) yield* readNamed(tail, sessionId);
   }
   // Sessions that began after the cursors were read, before the socket was open.
-  if (options.sinceMs !== undefined) yield* catchUpWithEvery(tail, true);
+  if (isEverySession && options.sinceMs !== undefined) yield* catchUpWithEvery(tail, true);
 }
 
 /** Sessions that are up to date according to their list; the socket is open, so later events are not missed. */

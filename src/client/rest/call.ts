@@ -322,14 +322,14 @@ async function* readInTurn<Name extends PagedOperation>(
     if (cursor === before)
       throw new RequestError({ code: 'ASP_BAD_ANSWER', message: 'The service returned the same page again.' });
     before = cursor;
-    // A replay continues after a sequence (spec: GET …/events).
-    const from = operation === 'replayEvents' ? { after_sequence: lastSequenceOf(reply) } : { cursor };
+    // A replay continues after a sequence (spec: GET …/events). A page without events has none.
+    const events = 'events' in reply ? (reply.events as AnswerOf<'replayEvents'>['events']) : [];
+    const last = events.at(-1)?.sequence;
+    if (operation === 'replayEvents' && last === undefined) return;
+    const from = operation === 'replayEvents' ? { after_sequence: last } : { cursor };
     next = Object.assign({}, input, { query: Object.assign({}, input.query, from) });
   }
 }
-
-const lastSequenceOf = (reply: object): number | undefined =>
-  'events' in reply ? (reply as AnswerOf<'replayEvents'>).events.at(-1)?.sequence : undefined;
 
 /** A request below {base_url}. */
 export interface Prepared {

@@ -182,6 +182,24 @@ describe('a service whose pages of events are small, with opaque cursors', () =>
     expect(sequences).toEqual([1, 2, 3]);
   });
 
+  it('does not start again after a page without events', async () => {
+    let page = 0;
+    const port = await startBareService({
+      refusal: ({ url = '' }, response) => {
+        if (!url.includes('/events')) return false;
+        page += 1;
+        response.end(JSON.stringify({ events: page % 2 === 1 ? [EVENT] : [], next_cursor: `page~${page}` }));
+        return true;
+      },
+    });
+    let pages = 0;
+    for await (const _ of clientOf(port).pages('replayEvents', { path: { session_id: 'sess_1' } })) {
+      pages += 1;
+      expect(pages).toBeLessThan(4);
+    }
+    expect(pages).toBe(2);
+  });
+
   it('gives exactly the last events that were requested, no matter how many there are', async () => {
     let count = 3;
     const client = clientOf(await startService(() => count));
@@ -216,6 +234,23 @@ describe('a tail that continues from cursors', () => {
       ['sess_1', 1],
     ]);
     expect(asked.filter((url) => url.includes('sess_3'))).toEqual([]);
+  });
+
+  it('reads no other session if its sessions are named', async () => {
+    const asked: string[] = [];
+    const session = { state: 'active', participants: [], created_at: 5 };
+    const port = await startBareService({
+      refusal: ({ url = '' }, response) => {
+        asked.push(url);
+        const list = { sessions: [{ ...session, id: 'sess_2' }] };
+        if (url.includes('/events')) response.end(JSON.stringify({ events: [], next_cursor: null }));
+        else response.end(JSON.stringify(url.includes('sess_1') ? { ...session, id: 'sess_1' } : list));
+        return true;
+      },
+    });
+    for await (const item of clientOf(port).tail({ sessions: [{ sessionId: 'sess_1' }], sinceMs: 6 }))
+      if (item.kind === 'event') break;
+    expect(asked.filter((url) => url.includes('sess_2'))).toEqual([]);
   });
 });
 

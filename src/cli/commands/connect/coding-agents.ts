@@ -37,7 +37,7 @@ export interface CodingAgent {
   readonly measuredWith: string | undefined;
   /** The skill folders of the user and of a project. */
   readonly skills: { readonly user: (home: Folders) => string; readonly project: string } | undefined;
-  /** What it needs in addition to the skill. */
+  /** The files it needs, not counting the skill. */
   readonly files: (home: Folders, launch: Launch) => readonly Wanted[];
   /** A step that the user must take before the program starts the tools. */
   readonly needs?: string;
