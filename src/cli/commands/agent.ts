@@ -215,7 +215,7 @@ export const agentList = command({
         paint: (state, _, style) => (state === 'online' ? style.green(state) : style.dim(state)),
       },
       { title: 'policy', value: ({ inbound_policy: policy }) => policy ?? '', isOptional: true },
-      { title: 'name', value: ({ display_name: name }) => name ?? '', isFlexible: true },
+      { title: 'name', value: ({ display_name: name }) => name ?? '', isFlexible: true, isOptional: true },
     ]);
     await notePage(context, page, 'No agents.');
     await rememberAgents(context, page.items);

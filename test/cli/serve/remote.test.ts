@@ -21,8 +21,9 @@ describe('asp serve … --operator', () => {
 
   const write = (name: string, text: string, mode?: number): string => writeFileIn(home, name, text, mode);
   /** Runs on a machine without a service. */
-  const run = (line: string, token: string | undefined = TOKEN): Promise<Ran> =>
+  const run = (line: string, token: string | undefined = TOKEN, terminal = {}): Promise<Ran> =>
     runWords(line, {
+      ...terminal,
       environment: { ASP_OPERATOR_TOKEN: token, XDG_RUNTIME_DIR: join(home, 'run') },
       machine: { homeDirectory: home, workingDirectory: home },
     });
@@ -34,11 +35,24 @@ describe('asp serve … --operator', () => {
 
   it('shows the status of a service on another machine', async () => {
     const out = await succeed('serve status');
-    expect(out).toContain(`running at ${url}, pid ${process.pid}, version 1.2.3`);
+    expect(out).toContain(`running at ${url}\nprocess  ${process.pid}, version 1.2.3`);
     expect(out).not.toContain('data ');
     const json = await succeed('serve status --json');
     expect(JSON.parse(json)).toMatchObject({ url, agents: 1 });
     expect(json).not.toContain(TOKEN);
+  });
+
+  it.each([
+    ...['serve status', 'serve account list', 'serve agent list', 'serve client list', 'serve invite list'],
+    'commands serve',
+  ])('asp %s fits a terminal of 40 columns, with whole ids and handles', async (line) => {
+    const client = JSON.parse(await succeed('serve client add @alice.with-a-very-long-name')) as { client_id: string };
+    const invitation = JSON.parse(await succeed('serve invite create --json')) as { id: string };
+    const { out } = await run(`${line} --operator ${url} --color never`, TOKEN, { isTerminal: true, columns: 40 });
+    expect(out.split('\n').filter((each) => each.length > 40)).toEqual([]);
+    if (line === 'serve agent list') expect(out).toContain('@alice.with-a-very-long-name  ');
+    if (line === 'serve client list') expect(out).toContain(client.client_id);
+    if (line === 'serve invite list') expect(out).toContain(invitation.id);
   });
 
   it('manages accounts, agents, clients, invitations and keys there', async () => {

@@ -127,8 +127,13 @@ export const commands = command({
     const page = { items, global_options: describeOptions(GLOBAL_OPTIONS), next_cursor: null };
     await output.list(page, [
       { title: 'command', value: ({ words }) => words.join(' ') },
-      { title: 'effect', value: ({ effect }) => effect, paint: (text, _, style) => style.dim(text) },
-      { title: 'summary', value: ({ summary }) => summary, isFlexible: true },
+      {
+        title: 'effect',
+        value: ({ effect }) => effect,
+        isFlexible: 'last',
+        paint: (text, _, style) => style.dim(text),
+      },
+      { title: 'summary', value: ({ summary }) => summary, isFlexible: 'wrap', isOptional: 'below' },
     ]);
   },
 });

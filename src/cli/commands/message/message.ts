@@ -147,7 +147,7 @@ export const messageSearch = command({
     const inSession = sessionId === undefined ? {} : { session_id: sessionId };
     const query = { q, limit, ...inSession, ...(counterpart !== undefined && { counterpart }) };
     const messages = await explain(NO_SEARCH, searchAll(context, query));
-    const inColumn: Column<Message> = { title: 'session', value: ({ session_id: id }) => id };
+    const inColumn: Column<Message> = { title: 'session', value: ({ session_id: id }) => id, isOptional: 'below' };
     const columns = messageColumns(context.clock.now());
     const page = { items: messages, next_cursor: null };
     await context.output.list(page, sessionId === undefined ? [inColumn, ...columns] : columns);

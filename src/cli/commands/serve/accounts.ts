@@ -6,7 +6,7 @@ import { type Argument, command, describeTable } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
 import { factLine } from '../../terminal/fact-line.js';
-import { isoSeconds } from '../../terminal/relative-time.js';
+import { isoSeconds, timeColumn } from '../../terminal/relative-time.js';
 import { readDurationFrom } from '../../values.js';
 import { callService, readAccount } from './operate.js';
 
@@ -33,7 +33,7 @@ export const serveAccountList = command({
       { title: 'state', value: (account) => account.state },
       { title: 'tier', value: (account) => (account.is_local ? 'local' : account.tier) },
       { title: 'agents', value: (account) => String(account.agents) },
-      { title: 'created', value: (account) => isoSeconds(account.created_at) },
+      { ...timeColumn('created', ({ created_at }) => created_at, context.clock.now()), isOptional: true },
     ]);
   },
 });
@@ -298,8 +298,8 @@ export const serveInviteList = command({
     await context.output.list({ items: invitations, next_cursor: null }, [
       { title: 'id', value: (invitation) => invitation.id },
       { title: 'state', value: (invitation) => invitation.state },
-      { title: 'account', value: (invitation) => invitation.account ?? '' },
-      { title: 'expires', value: (invitation) => isoSeconds(invitation.expires_at) },
+      { title: 'account', value: (invitation) => invitation.account ?? '', isOptional: true },
+      { ...timeColumn('expires', ({ expires_at }) => expires_at, context.clock.now()), isOptional: true },
     ]);
   },
 });

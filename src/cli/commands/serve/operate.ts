@@ -11,7 +11,7 @@ import { CliError, usageError } from '../../errors.js';
 import { isElsewhere, listRunningServices, localNotRunning } from '../../profile/local-service.js';
 import { factLine } from '../../terminal/fact-line.js';
 import { showProgress } from '../../terminal/progress.js';
-import { isoSeconds } from '../../terminal/relative-time.js';
+import { isoSeconds, timeColumn } from '../../terminal/relative-time.js';
 import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
 
 /** Of `asp serve --retention`. */
@@ -57,7 +57,8 @@ export const serveStatus = command({
     const fact = (name: string, text: string): string => factLine(context.streams.stdout, name, text);
     await context.output.document({ ...addresses, url: where.url, data: where.data, ...status }, (safe, style) =>
       [
-        `${style.bold('running')} at ${safe.url}, pid ${safe.pid}, version ${safe.version}`,
+        `${style.bold('running')} at ${safe.url}`,
+        fact('process', `${safe.pid}, version ${safe.version}`),
         ...(safe.not_ready === null ? [] : [fact('ready', `no: ${safe.not_ready}`)]),
         ...(safe.data === undefined ? [] : [fact('data', safe.data)]),
         ...countFacts(safe).map(([name, text]) => fact(name, text)),
@@ -256,11 +257,12 @@ export const serveKeysList = command({
   stdout: describeTable('key, state, signs from, published until'),
   async run(context) {
     const { keys } = await callService(context, 'listSigningKeys');
+    const now = context.clock.now();
     await context.output.list({ items: keys, next_cursor: null }, [
       { title: 'key', value: (key) => key.kid },
       { title: 'state', value: (key) => key.state },
-      { title: 'signs from', value: (key) => isoSeconds(key.signs_from) },
-      { title: 'published until', value: ({ published_until: until }) => (until === null ? '' : isoSeconds(until)) },
+      { ...timeColumn('signs from', ({ signs_from }) => signs_from, now), isOptional: true },
+      { ...timeColumn('published until', ({ published_until }) => published_until, now), isOptional: true },
     ]);
   },
 });
@@ -304,7 +306,7 @@ export const serveAgentList = command({
     const { agents } = await callService(context, 'listOperatorAgents');
     await context.output.list({ items: agents, next_cursor: null }, [
       { title: 'handle', value: (agent) => agent.handle },
-      { title: 'policy', value: (agent) => agent.inbound_policy },
+      { title: 'policy', value: (agent) => agent.inbound_policy, isOptional: true },
       { title: 'state', value: (agent) => (agent.paused ? 'paused' : agent.is_online ? 'online' : 'offline') },
     ]);
   },
@@ -445,15 +447,13 @@ export const serveClientList = command({
   stdout: describeTable('client, agent, name, created, last used'),
   async run(context) {
     const { clients } = await callService(context, 'listOperatorClients');
+    const now = context.clock.now();
     await context.output.list({ items: clients, next_cursor: null }, [
       { title: 'client', value: (client) => client.client_id },
-      { title: 'agent', value: (client) => client.handle },
-      { title: 'name', value: (client) => client.name },
-      { title: 'created', value: (client) => isoSeconds(client.created_at) },
-      {
-        title: 'last used',
-        value: (client) => (client.last_used_at === null ? 'never' : isoSeconds(client.last_used_at)),
-      },
+      { title: 'agent', value: (client) => client.handle, isFlexible: 'last' },
+      { title: 'name', value: (client) => client.name, isFlexible: true, isOptional: 'below' },
+      { ...timeColumn('created', ({ created_at }) => created_at, now), isOptional: true },
+      { ...timeColumn('last used', ({ last_used_at }) => last_used_at, now), isOptional: true },
     ]);
   },
 });
