@@ -8,6 +8,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { embeddedFiles } from './scripts/embedded-files.mjs';
 import { outcomeReporter, secondTryReporter } from './scripts/outcome-reporter.js';
 import { whyNoPostgres } from './test/support/postgres-server.js';
+import { whyNotOurs } from './test/support/private-postgres.js';
 
 // With more authorities to read, each program of Node.js takes a tenth of a second longer to start, and the tests start
 // thousands. None talks to anything outside this machine.
@@ -123,7 +124,7 @@ class MostInTime extends BaseSequencer {
   }
 }
 
-const reason = await whyNoPostgres();
+const reason = whyNotOurs() === undefined ? undefined : await whyNoPostgres();
 if (reason !== undefined) process.stderr.write(`Nothing is tested on PostgreSQL: ${reason}\n`);
 
 export default defineConfig({

@@ -2,7 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
 
+import { startPrivatePostgres, whyNotOurs } from './private-postgres.js';
 import { IS_LONG } from './tally.js';
 
 /** Linux keeps the files below it in memory. */
@@ -10,17 +12,24 @@ const IN_MEMORY = '/dev/shm';
 /** A run leaves less than 1 GB. Containers have 64 MB there by default. */
 const WANTED_BYTES = 4 * 2 ** 30;
 
-/** Puts all temporary files of the tests into one folder, which is removed when they are done, like their schemas. */
-export function setup(): (() => Promise<void>) | undefined {
+/**
+ * Puts all temporary files of the tests into one folder, which is removed when they are done. So are the data of
+ * PostgreSQL, where the tests can start it: each test makes a schema of fifty tables, which takes a disk longest.
+ */
+export async function setup({ vitest }: TestProject): Promise<(() => Promise<void>) | undefined> {
   if (process.env['ASP_TEST_FOLDER'] !== undefined) return undefined;
   const folder = inMemory() ?? mkdtempSync(join(tmpdir(), 'asp-test-'));
   // Some programs run as another user and must be able to enter their own folder inside.
   chmodSync(folder, 0o711);
   process.env['ASP_TEST_FOLDER'] = folder;
   process.env['TMPDIR'] = folder;
+  const usesPostgres = vitest.projects.some(({ name }) => name === 'postgres');
+  const postgres =
+    usesPostgres && whyNotOurs() === undefined ? await startPrivatePostgres().catch(sayWhyNot) : undefined;
+  if (postgres !== undefined) process.env['ASP_TEST_POSTGRES'] = postgres.url;
   return async () => {
-    const { dropEmptied } = await import('./stores.js');
-    await dropEmptied();
+    if (postgres === undefined) await (await import('./stores.js')).dropEmptied();
+    await postgres?.stop();
     rmSync(folder, { recursive: true, force: true });
   };
 }
@@ -40,4 +49,9 @@ function inMemory(): string | undefined {
   const isRun = spawnSync(program).status === 0;
   rmSync(isRun ? program : folder, { recursive: true });
   return isRun ? folder : undefined;
+}
+
+/** Without a server of their own, the tests use the one that runs on this machine. */
+function sayWhyNot(error: unknown): undefined {
+  process.stderr.write(`The tests use a PostgreSQL server that others use, too: ${error}\n`);
 }

@@ -32,6 +32,10 @@ export function whyNoPrivatePostgres(): string | undefined {
   return process.getuid?.() === 0 && userIds() === undefined ? 'it does not run as root' : undefined;
 }
 
+/** Returns why the tests do not start a server that all of them share, or undefined. */
+export const whyNotOurs = (): string | undefined =>
+  process.env['ASP_TEST_POSTGRES'] === undefined ? whyNoPrivatePostgres() : 'ASP_TEST_POSTGRES names one';
+
 function binFolder(): string | undefined {
   if (!existsSync(VERSIONS)) return undefined;
   const folders = readdirSync(VERSIONS).map((version) => join(VERSIONS, version, 'bin'));
