@@ -46,14 +46,13 @@ interface MetricSources {
 export function createMetrics(version: string): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const registers = [registry];
-  const info = new Gauge({ name: 'asp_info', help: 'The running version.', labelNames: ['version'], registers });
-  info.set({ version }, 1);
+  const makers = createMakers(registry);
+  makers.gauge('asp_info', 'The running version.', 'version').set({ version }, 1);
   let look = async (): Promise<void> => {};
   return {
-    meter: createMeter(registers),
+    meter: createMeter(makers),
     observe(sources) {
-      look = createLook(registers, sources);
+      look = createLook(makers, sources);
     },
     async read() {
       await look();
@@ -64,146 +63,101 @@ export function createMetrics(version: string): Metrics {
   };
 }
 
-function createMeter(registers: Registry[]): Meter {
-  const requests = new Counter({
-    name: 'asp_requests_total',
-    help: 'Requests answered, by method, route pattern and status.',
-    labelNames: ['method', 'route', 'status'],
-    registers,
-  });
-  const latency = new Histogram({
-    name: 'asp_request_duration_seconds',
-    help: 'Time from the head of a request to the end of its answer.',
-    labelNames: ['method', 'route'],
-    buckets: LATENCY_BUCKETS_S,
-    registers,
-  });
-  const deliveries = new Counter({ name: 'asp_feed_events_total', help: 'Events sent over sockets.', registers });
-  const sockets = new Gauge({ name: 'asp_sockets', help: 'Open sockets.', registers });
-  const closes = new Counter({
-    name: 'asp_socket_closes_total',
-    help: 'Sockets closed, by close code.',
-    labelNames: ['code'],
-    registers,
-  });
-  const refusals = new Counter({
-    name: 'asp_rate_limit_refusals_total',
-    help: 'Calls refused by a rate limit.',
-    labelNames: ['limit'],
-    registers,
-  });
-  const loops = new Counter({
-    name: 'asp_loop_guard_refusals_total',
-    help: 'Messages refused because no person wrote in the session for too long.',
-    registers,
-  });
-  const batches = new Histogram({
-    name: 'asp_commit_writes',
-    help: 'Writes that shared one commit.',
-    buckets: BATCH_BUCKETS,
-    registers,
-  });
-  const commitTime = new Histogram({
-    name: 'asp_commit_duration_seconds',
-    help: 'How long the database took to confirm a commit.',
-    buckets: LATENCY_BUCKETS_S,
-    registers,
-  });
-  const failures = new Counter({
-    name: 'asp_database_failures_total',
-    help: 'Calls of the database that failed, even if a retry succeeded; unknown: a commit that got no answer.',
-    labelNames: ['failure'],
-    registers,
-  });
-  const shed = new Counter({
-    name: 'asp_requests_shed_total',
-    help: 'Requests refused at once with 503, because they would have waited too long for the database.',
-    registers,
-  });
-  const chores = new Gauge({
-    name: 'asp_chore_last_success_timestamp_seconds',
-    help: 'When each background task last succeeded in this process. 0: not yet.',
-    labelNames: ['chore'],
-    registers,
-  });
-  const attachmentBytes = new Counter({
-    name: 'asp_attachment_bytes_total',
-    help: 'Bytes of attachments uploaded (in) and downloaded (out).',
-    labelNames: ['direction'],
-    registers,
-  });
-  const tokens = new Counter({
-    name: 'asp_tokens_issued_total',
-    help: 'Access tokens issued, by grant type.',
-    labelNames: ['grant_type'],
-    registers,
-  });
-  const signIns = new Counter({ name: 'asp_sign_ins_total', help: 'Sign-ins that succeeded.', registers });
-  const ready = new Gauge({
-    name: 'asp_ready',
-    help: 'Whether the service is ready for requests, as of the last heartbeat.',
-    registers,
-  });
-  const expiry = new Gauge({
-    name: 'asp_certificate_expiry_timestamp_seconds',
-    help: 'When the certificate of --tls-cert expires. NaN: there is none.',
-    registers,
-  });
+type Makers = ReturnType<typeof createMakers>;
+
+/** Makes the metrics of a registry, each with its name, its help and the names of its labels. */
+function createMakers(registry: Registry) {
+  const registers = [registry];
+  return {
+    counter: <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+      new Counter({ name, help, labelNames, registers }),
+    gauge: <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+      new Gauge({ name, help, labelNames, registers }),
+    histogram: <Label extends string>(name: string, help: string, buckets: number[], ...labelNames: Label[]) =>
+      new Histogram({ name, help, buckets, labelNames, registers }),
+  };
+}
+
+function createMeter({ counter, gauge, histogram }: Makers): Meter {
+  const requests = counter(
+    'asp_requests_total',
+    'Requests answered, by method, route pattern and status.',
+    'method',
+    'route',
+    'status',
+  );
+  const latency = histogram(
+    'asp_request_duration_seconds',
+    'Time from the head of a request to the end of its answer.',
+    LATENCY_BUCKETS_S,
+    'method',
+    'route',
+  );
+  const deliveries = counter('asp_feed_events_total', 'Events sent over sockets.');
+  const sockets = gauge('asp_sockets', 'Open sockets.');
+  const closes = counter('asp_socket_closes_total', 'Sockets closed, by close code.', 'code');
+  const refusals = counter('asp_rate_limit_refusals_total', 'Calls refused by a rate limit.', 'limit');
+  const loops = counter(
+    'asp_loop_guard_refusals_total',
+    'Messages refused because no person wrote in the session for too long.',
+  );
+  const batches = histogram('asp_commit_writes', 'Writes that shared one commit.', BATCH_BUCKETS);
+  const commitTime = histogram(
+    'asp_commit_duration_seconds',
+    'How long the database took to confirm a commit.',
+    LATENCY_BUCKETS_S,
+  );
+  const failures = counter(
+    'asp_database_failures_total',
+    'Calls of the database that failed, even if a retry succeeded; unknown: a commit that got no answer.',
+    'failure',
+  );
+  const shed = counter(
+    'asp_requests_shed_total',
+    'Requests refused at once with 503, because they would have waited too long for the database.',
+  );
+  const chores = gauge(
+    'asp_chore_last_success_timestamp_seconds',
+    'When each background task last succeeded in this process. 0: not yet.',
+    'chore',
+  );
+  const attachmentBytes = counter(
+    'asp_attachment_bytes_total',
+    'Bytes of attachments uploaded (in) and downloaded (out).',
+    'direction',
+  );
+  const tokens = counter('asp_tokens_issued_total', 'Access tokens issued, by grant type.', 'grant_type');
+  const signIns = counter('asp_sign_ins_total', 'Sign-ins that succeeded.');
+  const ready = gauge('asp_ready', 'Whether the service is ready for requests, as of the last heartbeat.');
+  const expiry = gauge(
+    'asp_certificate_expiry_timestamp_seconds',
+    'When the certificate of --tls-cert expires. NaN: there is none.',
+  );
   expiry.set(Number.NaN);
-  const offset = new Gauge({
-    name: 'asp_clock_offset_seconds',
-    help: "How far this machine's clock is ahead of the database's.",
-    registers,
-  });
-  const orphans = new Gauge({
-    name: 'asp_attachment_orphans',
-    help: 'Attachment files without a row, as of the last sweep.',
-    registers,
-  });
-  const missing = new Counter({
-    name: 'asp_attachment_files_missing_total',
-    help: 'Downloads of attachments whose file is missing.',
-    registers,
-  });
-  const failedSignIns = new Counter({
-    name: 'asp_failed_sign_ins_total',
-    help: 'Wrong passwords, passkeys and tokens of operators, and attempts refused by a rate limit.',
-    registers,
-  });
-  const reuses = new Counter({
-    name: 'asp_refresh_token_reuses_total',
-    help: 'Refresh tokens that were used twice, which revoked their family.',
-    registers,
-  });
-  const deletions = new Counter({
-    name: 'asp_retention_deletions_total',
-    help: 'Sessions, events and attachments deleted by --retention, by kind.',
-    labelNames: ['kind'],
-    registers,
-  });
-  const spans = new Counter({
-    name: 'asp_trace_spans_dropped_total',
-    help: 'Spans that could not be exported.',
-    registers,
-  });
-  const pushes = new Counter({
-    name: 'asp_web_push_total',
-    help: 'Push notifications to browsers, by outcome.',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const calls = new Counter({
-    name: 'asp_webhook_calls_total',
-    help: 'Calls of webhooks, by outcome; off: a webhook that failed for too long is no longer called.',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const faults = new Counter({
-    name: 'asp_injected_faults_total',
-    help: 'Faults injected on purpose, by kind.',
-    labelNames: ['fault'],
-    registers,
-  });
+  const offset = gauge('asp_clock_offset_seconds', "How far this machine's clock is ahead of the database's.");
+  const orphans = gauge('asp_attachment_orphans', 'Attachment files without a row, as of the last sweep.');
+  const missing = counter('asp_attachment_files_missing_total', 'Downloads of attachments whose file is missing.');
+  const failedSignIns = counter(
+    'asp_failed_sign_ins_total',
+    'Wrong passwords, passkeys and tokens of operators, and attempts refused by a rate limit.',
+  );
+  const reuses = counter(
+    'asp_refresh_token_reuses_total',
+    'Refresh tokens that were used twice, which revoked their family.',
+  );
+  const deletions = counter(
+    'asp_retention_deletions_total',
+    'Sessions, events and attachments deleted by --retention, by kind.',
+    'kind',
+  );
+  const spans = counter('asp_trace_spans_dropped_total', 'Spans that could not be exported.');
+  const pushes = counter('asp_web_push_total', 'Push notifications to browsers, by outcome.', 'outcome');
+  const calls = counter(
+    'asp_webhook_calls_total',
+    'Calls of webhooks, by outcome; off: a webhook that failed for too long is no longer called.',
+    'outcome',
+  );
+  const faults = counter('asp_injected_faults_total', 'Faults injected on purpose, by kind.', 'fault');
   for (const kind of ['sessions', 'events', 'attachments']) deletions.inc({ kind }, 0);
   for (const outcome of ['sent', 'gone', 'retried', 'failed', 'dropped']) pushes.inc({ outcome }, 0);
   for (const outcome of ['answered', 'failed', 'off']) calls.inc({ outcome }, 0);
@@ -253,21 +207,16 @@ function createMeter(registers: Registry[]): Meter {
 }
 
 /** Evaluates gauges when someone reads the metrics. Without an answer of the database, those that it knows are NaN. */
-function createLook(
-  registers: Registry[],
-  { clock, measure, load, lines, backups }: MetricSources,
-): () => Promise<void> {
-  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Gauge({ name, help, labelNames, registers });
+function createLook({ gauge }: Makers, { clock, measure, load, lines, backups }: MetricSources): () => Promise<void> {
   const backup =
     backups && gauge('asp_backup_last_success_timestamp_seconds', 'When the last successful backup began. 0: never.');
   const size = gauge('asp_database_bytes', 'Size of the database.');
   const waiting = gauge('asp_database_waiting', 'Calls that wait for a connection, or for their turn to commit.');
-  const connections = gauge('asp_database_connections', 'Connections to PostgreSQL.', ['pool', 'state']);
-  const most = gauge('asp_database_connections_max', 'Maximum number of connections to PostgreSQL.', ['pool']);
-  const line = gauge('asp_bus_connected', 'Whether the connection for notifications is up.', ['bus']);
-  const behind = gauge('asp_backlog_events', 'Events that are not in inboxes or the search index yet.', ['queue']);
-  const age = gauge('asp_backlog_oldest_seconds', 'Age of the oldest of them. 0: there are none.', ['queue']);
+  const connections = gauge('asp_database_connections', 'Connections to PostgreSQL.', 'pool', 'state');
+  const most = gauge('asp_database_connections_max', 'Maximum number of connections to PostgreSQL.', 'pool');
+  const line = gauge('asp_bus_connected', 'Whether the connection for notifications is up.', 'bus');
+  const behind = gauge('asp_backlog_events', 'Events that are not in inboxes or the search index yet.', 'queue');
+  const age = gauge('asp_backlog_oldest_seconds', 'Age of the oldest of them. 0: there are none.', 'queue');
   const key = gauge('asp_signing_key_created_timestamp_seconds', 'When the key that signs tokens was made.');
 
   const setBacklog = (queue: 'inboxes' | 'search', backlog: Backlog | undefined): void => {
