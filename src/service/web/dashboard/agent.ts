@@ -61,16 +61,7 @@ import {
 import { prepareCode } from './markdown.js';
 import { renderLatestSessions } from './sessions.js';
 import { readLimits, readTraffic, renderLimits, renderTraffic } from './traffic.js';
-import {
-  type DashboardAnswer,
-  mistaken,
-  movedWithNote,
-  page,
-  type Refusal,
-  refused,
-  UNREFUSED,
-  type Visit,
-} from './visit.js';
+import { type DashboardAnswer, mistaken, movedWithNote, page, refused, UNREFUSED, type Visit } from './visit.js';
 
 const TABS = {
   overview: { label: 'Overview', path: '' },
@@ -125,20 +116,8 @@ const GRANTS_READ = 100;
 const COUNTED_MAX = 100;
 const sessionsInWords = (count: number): string => (count === 1 ? 'one session' : `${count} sessions`);
 
-export async function showAgent(visit: Visit): Promise<DashboardAnswer> {
-  return overviewWith(visit, UNREFUSED);
-}
-
-export async function accessAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return overviewWith(visit, refusal, readAccess(form));
-}
-
-/** With the chosen access settings instead of the stored ones. */
-async function overviewWith(
-  visit: Visit,
-  refusal: Refusal,
-  chosen: Partial<ReturnType<typeof readAccess>> = {},
-): Promise<DashboardAnswer> {
+/** With the chosen access settings of a form instead of the stored ones. */
+export async function showAgent(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
   const { context, note } = visit;
   const { mistakes } = refusal;
   const now = context.clock.now();
@@ -161,7 +140,7 @@ async function overviewWith(
   const body = html`<div id="list" data-live="/dashboard/live" data-mark="${mark}">${renderStatus(visit, agent, { waitingCount, grants, webhook })}</div>
 ${renderTraffic(traffic)}
 ${sessions !== undefined && html`<section class="stack-tight" aria-labelledby="latest"><div class="between"><h2 id="latest">Latest sessions</h2><a class="small aside-link" href="/dashboard/sessions?agent=${name}">All sessions of this agent</a></div>${sessions}</section>`}
-<div class="columns"><div class="stack">${renderAccess(visit, { ...agent, ...chosen }, agent, mistakes)}</div>
+<div class="columns"><div class="stack">${renderAccess(visit, { ...agent, ...(form && readAccess(form)) }, agent, mistakes)}</div>
 <div class="stack">
 <section class="card stack-tight" aria-labelledby="use"><h2 id="use">Use it</h2><p class="soft small">Connect a terminal as this agent:</p>
 ${renderCommand([aspCommand({ baseUrl }, 'login', handle), aspCommand({ baseUrl, handle }, 'tail')])}
@@ -298,22 +277,6 @@ const PREVIEW = 'preview';
 /** The buttons that change the order of skills send the number of a row and a direction. */
 const MOVE = 'move';
 
-/** The stored profile; a refusal is about another form of the page. */
-export async function showProfile(visit: Visit, refusal: Refusal = UNREFUSED): Promise<DashboardAnswer> {
-  return profileWith(visit, refusal);
-}
-
-export async function profileAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  const rows = Number(form.one(ROWS));
-  const move = readMove(form);
-  return profileWith(visit, refusal, {
-    values: readProfile(form, move),
-    rows: rows > 0 ? rows : undefined,
-    move,
-    isPreviewed: form.one(PREVIEW) !== undefined,
-  });
-}
-
 function readMove(form: Parameters): SkillMove | undefined {
   const [, row, direction] = /^(\d{1,2})-(up|down)$/.exec(form.one(MOVE) ?? '') ?? [];
   const from = Number(row);
@@ -321,25 +284,16 @@ function readMove(form: Parameters): SkillMove | undefined {
   return Math.min(from, to) >= 1 && Math.max(from, to) <= SKILLS_MAX ? { from, to } : undefined;
 }
 
-interface TypedProfile {
-  readonly values?: ProfileValues;
-  /** How many rows for skills the form had when someone asked for more. */
-  readonly rows?: number | undefined;
-  /** How the order of the skills was changed. */
-  readonly move?: SkillMove | undefined;
-  readonly isPreviewed?: boolean;
-}
-
-async function profileWith(
-  visit: Visit,
-  refusal: Refusal,
-  { values: typed, rows, move, isPreviewed = false }: TypedProfile = {},
-): Promise<DashboardAnswer> {
+/** The profile as a form has it, or as it is stored; a refusal may be about another form of the page. */
+export async function showProfile(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const { mistakes } = refusal;
   const row = await context.database.read((view) => requireAgent(visit, view));
   const agent = toAgent(context, row);
-  const values = typed ?? toValues(row);
+  const move = form && readMove(form);
+  const values = form ? readProfile(form, move) : toValues(row);
+  // When someone asked for more, the form had this many.
+  const rows = Number(form?.one(ROWS)) || undefined;
   const skillCount = Math.min(SKILLS_MAX, Math.max(values.skills.length, rows ?? 0) + EMPTY_SKILL_ROWS);
   const skills = Array.from({ length: skillCount }, (_, at) =>
     renderSkill(at + 1, values.skills[at], at === rows, mistakes),
@@ -348,7 +302,7 @@ async function profileWith(
   const more =
     skillCount < SKILLS_MAX &&
     html`<button class="button plain" name="${ROWS}" value="${skillCount}" formnovalidate>Add skill rows</button>`;
-  const body = html`${isPreviewed && (await renderPreview(row, values))}<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
+  const body = html`${form?.one(PREVIEW) !== undefined && (await renderPreview(row, values))}<form method="post" action="${getPath(agent)}/profile" class="card stack measure" aria-label="Profile">${hidden({ csrf })}
 ${renderField({ ...DISPLAY_NAME, value: values.displayName }, mistakes)}
 ${renderArea({ id: 'description', name: 'description', label: 'Description', value: values.description, maxLength: 1000, rows: 3, hint: 'What this agent is for, in a sentence or two.' }, mistakes)}
 ${renderArea({ id: 'card-body', name: 'card_body', label: 'Card', value: values.cardBody, maxLength: 20_000, rows: 8, isCode: true, hint: 'What other agents should know before they write to this agent. Markdown works.' }, mistakes)}
@@ -440,7 +394,7 @@ function renderSkill(
 export async function actProfile(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, actor } = visit;
   const isSaved = [ROWS, PREVIEW, MOVE].every((name) => form.one(name) === undefined);
-  if (!isSaved) return profileAgain(visit, form, UNREFUSED);
+  if (!isSaved) return showProfile(visit, form);
   const values = readProfile(form);
   const read = UpdateAgentRequest.safeParse({
     display_name: values.displayName,
@@ -448,7 +402,7 @@ export async function actProfile(visit: Visit, form: Parameters): Promise<Dashbo
     card_body: values.cardBody === '' ? null : values.cardBody,
     skills: values.skills,
   });
-  if (!read.success) return profileAgain(visit, form, mistaken(...readMistakes(read.error.issues, PROFILE_MISTAKE)));
+  if (!read.success) return showProfile(visit, form, mistaken(...readMistakes(read.error.issues, PROFILE_MISTAKE)));
   const path = getAgentPath(visit);
   await context.database.write((transaction) => updateAgent(context, actor, { path, body: read.data }, transaction));
   return movedWithNote(visit, `/dashboard/agents/${path.name}`, 'saved');
@@ -476,7 +430,7 @@ export async function actAccess(visit: Visit, form: Parameters): Promise<Dashboa
   } catch (error) {
     if (!hasCode(error, 'FEATURE_NOT_AVAILABLE')) throw error;
     const mistake = { field: 'inbound_policy-open', message: error.message };
-    return accessAgain(visit, form, { mistakes: [mistake], status: 403 });
+    return showAgent(visit, form, { mistakes: [mistake], status: 403 });
   }
   return movedWithNote(visit, getAddress(visit), 'saved');
 }

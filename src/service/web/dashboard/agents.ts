@@ -39,7 +39,6 @@ import {
   movedWithNote,
   once,
   page,
-  type Refusal,
   readPageRequest,
   refused,
   toKey,
@@ -200,20 +199,10 @@ export function renderAgentChoice(
 const NEW_PATH = '/dashboard/new-agent';
 const TAKEN: Mistake = { field: 'name', message: 'This handle is or was in use. Choose another.' };
 
-export async function showNewAgent(visit: Visit): Promise<DashboardAnswer> {
-  return newAgentWith(visit, UNREFUSED, { name: '', displayName: '', description: null });
-}
-
-export async function newAgentAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return newAgentWith(visit, refusal, readForm(form));
-}
-
-function newAgentWith(
-  { context, account, csrf }: Visit,
-  refusal: Refusal,
-  filled: ReturnType<typeof readForm>,
-): DashboardAnswer {
+export async function showNewAgent(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
+  const { context, account, csrf } = visit;
   const { mistakes } = refusal;
+  const filled = readForm(form);
   const name: Field = {
     id: 'name',
     name: 'name',
@@ -246,11 +235,11 @@ export const DISPLAY_NAME = {
   maxLength: 100,
 } as const satisfies Field;
 
-function readForm(form: Parameters) {
+function readForm(form: Parameters | undefined) {
   return {
-    name: (form.one('name') ?? '').trim(),
-    displayName: (form.one('display_name') ?? '').trim(),
-    description: splitLines(form.one('description')),
+    name: (form?.one('name') ?? '').trim(),
+    displayName: (form?.one('display_name') ?? '').trim(),
+    description: splitLines(form?.one('description')),
   };
 }
 
@@ -319,7 +308,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
   const { context, actor } = visit;
   const { name, displayName, description } = readForm(form);
   const read = CreateAgentRequest.safeParse({ local_name: name, display_name: displayName, description });
-  if (!read.success) return newAgentAgain(visit, form, mistaken(...readMistakes(read.error.issues, MISTAKE)));
+  if (!read.success) return showNewAgent(visit, form, mistaken(...readMistakes(read.error.issues, MISTAKE)));
   const key = toKey(form, ['name', 'display_name', 'description']);
   try {
     const created = await once(visit, { path: NEW_PATH, key }, async (transaction) => {
@@ -328,7 +317,7 @@ export async function actNewAgent(visit: Visit, form: Parameters): Promise<Dashb
     return movedWithNote(visit, `/dashboard/agents/${created}`, 'created');
   } catch (error) {
     if (!hasCode(error, 'DUPLICATE_HANDLE')) throw error;
-    return newAgentAgain(visit, form, mistaken(TAKEN));
+    return showNewAgent(visit, form, mistaken(TAKEN));
   }
 }
 

@@ -138,26 +138,15 @@ interface FilledSettings {
   readonly expiry: string;
 }
 
-/** The form for a new client, as it was typed. */
-interface Filled extends FilledSettings {
-  /** The name of an agent, or the typed text. */
-  readonly chosen: string | undefined;
-}
-
-export async function showNewClient(visit: Visit): Promise<DashboardAnswer> {
-  const filled = { name: '', chosen: visit.query.one('agent'), scopes: AGENT_SCOPES, expiry: '' };
-  return newClientWith(visit, filled, UNREFUSED);
-}
-
-export async function newClientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return newClientWith(visit, readForm(visit, form), refusal);
-}
-
-async function newClientWith(visit: Visit, filled: Filled, refusal: Refusal): Promise<DashboardAnswer> {
-  const { context, account, csrf } = visit;
+export async function showNewClient(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
+  const { context, account, csrf, query: asked } = visit;
   const { mistakes } = refusal;
+  const filled =
+    form === undefined
+      ? { name: '', chosen: asked.one('agent'), scopes: AGENT_SCOPES, expiry: '' }
+      : readForm(visit, form);
   const agents = await context.database.read((query) => listAgentsOfAccount(query, account.id));
-  const form = html`<form method="post" action="${NEW_CLIENT.path}" class="card stack" aria-label="New API credential">${hidden({ csrf, key: createFormKey(context) })}
+  const rendered = html`<form method="post" action="${NEW_CLIENT.path}" class="card stack" aria-label="New API credential">${hidden({ csrf, key: createFormKey(context) })}
 ${renderField({ ...NAME_FIELD, hint: 'A name to recognize it by.', value: filled.name }, mistakes)}
 ${renderAgentChoice(account, agents, { label: 'Acts as', chosen: filled.chosen, mistakes })}
 ${renderTicks(SCOPE_TICKS, filled.scopes, mistakes)}
@@ -168,28 +157,20 @@ ${renderSelection(EXPIRY, filled.expiry, mistakes)}
     html`<p>An API credential acts as one of your agents, and you have none yet.</p><p><a class="button primary" href="/dashboard/new-agent">Create an agent</a></p>`,
   );
   const main = html`<div class="narrow stack">${renderTrail('API credentials', '/dashboard/clients')}<h1>New API credential</h1>
-${renderMistakes(mistakes)}${agents.length === 0 ? noAgents : form}</div>`;
+${renderMistakes(mistakes)}${agents.length === 0 ? noAgents : rendered}</div>`;
   return refused({ title: toTitle('New API credential', mistakes), section: 'clients', main }, refusal);
 }
 
 const NAME_FIELD: Field = { id: 'name', name: 'name', label: 'Name', autocomplete: 'off', maxLength: NAME_MAX_LENGTH };
 
 /** Shows a client, and once, right after it was created, its secret too. */
-export async function showClient(visit: Visit): Promise<DashboardAnswer> {
-  return clientWith(visit, UNREFUSED);
-}
-
-export async function clientAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return clientWith(visit, refusal, readSettings(form));
-}
-
-async function clientWith(visit: Visit, refusal: Refusal, typed?: FilledSettings): Promise<DashboardAnswer> {
+export async function showClient(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
   const { context, csrf, note } = visit;
   const { mistakes } = refusal;
   const client = await context.database.read((query) => requireClientOf(visit, query));
   const { id, name, handle, agent_name: agentName } = client;
   const shown = takeClientSecret(visit, client);
-  const filled = typed ?? { name, scopes: parseScopes(client.scope), expiry: '' };
+  const filled = form ? readSettings(form) : { name, scopes: parseScopes(client.scope), expiry: '' };
   const path = `/dashboard/clients/${id}`;
   const main = html`<div class="stack">${renderTrail('API credentials', '/dashboard/clients')}
 <div class="identity">${renderFace(name, 'large')}<div class="who grow"><h1><bdi>${name}</bdi></h1><span class="soft">acts as <a class="mono" href="/dashboard/agents/${agentName}">${handle}</a></span></div></div>
@@ -244,7 +225,7 @@ export async function actClient(visit: Visit, form: Parameters): Promise<Dashboa
   const { context } = visit;
   const { name, scopes, expiry } = readSettings(form);
   const mistakes = [...findNameMistakes(name), ...findScopeMistakes(scopes)];
-  if (mistakes.length > 0) return clientAgain(visit, form, mistaken(...mistakes));
+  if (mistakes.length > 0) return showClient(visit, form, mistaken(...mistakes));
   const isChanged = await context.database.write(async (transaction) => {
     const row = await requireClientOf(visit, transaction);
     if (toVersion(row) !== form.one(SEEN)) return false;
@@ -254,7 +235,7 @@ export async function actClient(visit: Visit, form: Parameters): Promise<Dashboa
   });
   return isChanged
     ? movedWithNote(visit, `/dashboard/clients/${visit.part('id')}`, 'saved')
-    : clientWith(visit, CHANGED);
+    : showClient(visit, undefined, CHANGED);
 }
 
 function readSettings(form: Parameters): FilledSettings {
@@ -372,7 +353,7 @@ export async function actNewClient(visit: Visit, form: Parameters): Promise<Dash
   const agent = await context.database.read((query) => findNamedAgent(visit, query, chosen));
   const agentMistakes = findAgentMistakes({ chosen, isThere: agent !== undefined });
   const mistakes = [...findNameMistakes(name), ...agentMistakes, ...findScopeMistakes(scopes)];
-  if (mistakes.length > 0) return newClientAgain(visit, form, mistaken(...mistakes));
+  if (mistakes.length > 0) return showNewClient(visit, form, mistaken(...mistakes));
   const key = toKey(form, ['name', 'agent', 'scope', 'expiry']);
   const clientId = await once(visit, { path: NEW_CLIENT.path, key }, async (transaction) => {
     const found = await findNamedAgent(visit, transaction, chosen);

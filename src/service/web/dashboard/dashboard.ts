@@ -17,19 +17,9 @@ import { html } from '../html.js';
 import { layOut, pageHeaders, readLook, sendErrorPage } from '../layout.js';
 import { describeVisitor } from '../sign-in.js';
 import { useTwelveHours } from '../time.js';
-import {
-  accessAgain,
-  actAccess,
-  actPause,
-  actProfile,
-  actRemoveAgent,
-  profileAgain,
-  showAgent,
-  showProfile,
-  showRemoveAgent,
-} from './agent.js';
+import { actAccess, actPause, actProfile, actRemoveAgent, showAgent, showProfile, showRemoveAgent } from './agent.js';
 import { registerAgentPage } from './agent-page.js';
-import { actNewAgent, newAgentAgain, showAgents, showNewAgent } from './agents.js';
+import { actNewAgent, showAgents, showNewAgent } from './agents.js';
 import {
   actDisconnect,
   actDisconnectAll,
@@ -42,8 +32,6 @@ import {
   actNewClient,
   actRevokeClient,
   actRotateClient,
-  clientAgain,
-  newClientAgain,
   showClient,
   showClients,
   showNewClient,
@@ -66,7 +54,7 @@ import { actAllowKnock, actBlockKnock, actDismissKnock, actRestoreKnock, showKno
 import { createLiveTranscripts, type LiveTranscripts } from './live.js';
 import { createLiveLists } from './live-lists.js';
 import { countNeeds, showNeedsYou } from './needs-you.js';
-import { actNewSession, newSessionAgain, showNewSession } from './new-session.js';
+import { actNewSession, showNewSession } from './new-session.js';
 import { createPageBounds, type PageBounds } from './page-bounds.js';
 import { showPlaces } from './palette.js';
 import { actConfirm, actNewPasskey, actRemovePasskey, showNewPasskey, showRemovePasskey } from './passkeys.js';
@@ -82,7 +70,6 @@ import {
   actName,
   actPassword,
   actPreferences,
-  deleteAccountAgain,
   nameAgain,
   passwordAgain,
   showActivity,
@@ -94,7 +81,6 @@ import {
   actSessionLink,
   LINKS_PATH,
   registerSharedSessions,
-  sessionLinksAgain,
   showLinks,
   showSessionLinks,
 } from './share-links.js';
@@ -119,16 +105,7 @@ import {
 } from './take-part.js';
 import { showTraffic } from './traffic.js';
 import { fetchAttachment, showEvent, showTranscript } from './transcript.js';
-import {
-  actAllowlist,
-  actBlock,
-  actRemoveEntry,
-  actUnblock,
-  allowlistAgain,
-  blocksAgain,
-  showAllowlist,
-  showBlocks,
-} from './trust.js';
+import { ALLOWLIST_PAGE, actRemoveEntry, actUnblock, BLOCKS_PAGE } from './trust.js';
 import {
   type DashboardAnswer,
   discardFiles,
@@ -151,7 +128,6 @@ import {
   showNewWebhookSecret,
   showRemoveWebhook,
   showWebhook,
-  webhookAgain,
 } from './webhook.js';
 
 /** One page for everything that does not exist, was removed or belongs to another account. */
@@ -203,29 +179,23 @@ export const PAGE_ROWS: readonly PageRow[] = [
     path: '/dashboard/new-agent',
     show: showNewAgent,
     act: actNewAgent,
-    again: newAgentAgain,
+    again: showNewAgent,
     activity: 'agent-created',
   },
-  { path: AGENT, show: showAgent, act: actAccess, again: accessAgain, activity: 'agent-access' },
+  { path: AGENT, show: showAgent, act: actAccess, again: showAgent, activity: 'agent-access' },
   { path: `${AGENT}/pause`, act: actPause, activity: toPauseActivity },
-  { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: profileAgain, activity: 'agent-profile' },
+  { path: `${AGENT}/profile`, show: showProfile, act: actProfile, again: showProfile, activity: 'agent-profile' },
   { path: `${AGENT}/picture`, show: fetchPicture, act: actPicture, activity: 'agent-profile' },
-  {
-    path: `${AGENT}/allowlist`,
-    show: showAllowlist,
-    act: actAllowlist,
-    again: allowlistAgain,
-    activity: 'allowlist-changed',
-  },
+  { path: `${AGENT}/allowlist`, ...ALLOWLIST_PAGE, activity: 'allowlist-changed' },
   { path: `${AGENT}/allowlist/remove`, act: actRemoveEntry, activity: 'allowlist-changed' },
   { path: `${AGENT}/knocks`, show: showKnocks },
   { path: `${AGENT}/knocks/allow`, act: actAllowKnock, activity: 'allowlist-changed' },
   { path: `${AGENT}/knocks/dismiss`, act: actDismissKnock },
   { path: `${AGENT}/knocks/restore`, act: actRestoreKnock },
   { path: `${AGENT}/knocks/block`, act: actBlockKnock, activity: 'blocks-changed' },
-  { path: `${AGENT}/blocks`, show: showBlocks, act: actBlock, again: blocksAgain, activity: 'blocks-changed' },
+  { path: `${AGENT}/blocks`, ...BLOCKS_PAGE, activity: 'blocks-changed' },
   { path: `${AGENT}/blocks/remove`, act: actUnblock, activity: 'blocks-changed' },
-  { path: `${AGENT}/webhook`, show: showWebhook, act: actWebhook, again: webhookAgain, activity: 'webhook-set' },
+  { path: `${AGENT}/webhook`, show: showWebhook, act: actWebhook, again: showWebhook, activity: 'webhook-set' },
   {
     path: `${AGENT}/webhook/secret`,
     show: showNewWebhookSecret,
@@ -244,7 +214,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: '/dashboard/search', show: showSearch },
   { path: GO_PATH, show: showPlaces },
   { path: '/dashboard/sessions', show: showSessions },
-  { path: NEW_SESSION_PATH, show: showNewSession, act: actNewSession, again: newSessionAgain },
+  { path: NEW_SESSION_PATH, show: showNewSession, act: actNewSession, again: showNewSession },
   { path: SESSION, show: showTranscript, act: actSend, again: sendAgain },
   { path: `${SESSION}/answer`, act: actAnswer },
   { path: `${SESSION}/dismiss`, act: actDismiss },
@@ -261,7 +231,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
     path: `${SESSION}/links`,
     show: showSessionLinks,
     act: actSessionLink,
-    again: sessionLinksAgain,
+    again: showSessionLinks,
     activity: 'link-created',
   },
   { path: `${SESSION}/trust`, show: showTrust, act: actTrust },
@@ -274,14 +244,14 @@ export const PAGE_ROWS: readonly PageRow[] = [
     path: '/dashboard/new-client',
     show: showNewClient,
     act: actNewClient,
-    again: newClientAgain,
+    again: showNewClient,
     activity: 'credential-created',
   },
   {
     path: '/dashboard/clients/:id',
     show: showClient,
     act: actClient,
-    again: clientAgain,
+    again: showClient,
     activity: 'credential-changed',
   },
   {
@@ -306,7 +276,7 @@ export const PAGE_ROWS: readonly PageRow[] = [
   { path: '/dashboard/settings/activity', show: showActivity },
   { path: '/dashboard/settings/preferences', act: actPreferences },
   { path: '/dashboard/settings/name', act: actName, again: nameAgain, activity: 'name-changed' },
-  { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: deleteAccountAgain },
+  { path: '/dashboard/settings/delete', show: showDeleteAccount, act: actDeleteAccount, again: showDeleteAccount },
   { path: '/dashboard/settings/export', act: actExport, activity: 'data-exported' },
   { path: '/dashboard/settings/passkeys/new', show: showNewPasskey, act: actNewPasskey },
   { path: '/dashboard/settings/passkeys/confirm', act: actConfirm },

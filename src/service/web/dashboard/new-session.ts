@@ -18,19 +18,18 @@ import {
   type DashboardAnswer,
   mistaken,
   movedWithNote,
-  type Refusal,
   refused,
   toKey,
   UNREFUSED,
   type Visit,
 } from './visit.js';
 
-/** An empty form, or one that the address has filled in. */
-export async function showNewSession(visit: Visit): Promise<DashboardAnswer> {
-  return newSessionAgain(visit, visit.query, UNREFUSED);
-}
-
-export async function newSessionAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
+/** The form is empty, or the address has filled it in. */
+export async function showNewSession(
+  visit: Visit,
+  form: Parameters = visit.query,
+  refusal = UNREFUSED,
+): Promise<DashboardAnswer> {
   const { account, csrf, context } = visit;
   const { mistakes } = refusal;
   const { agent, handles, topic, text } = readFilled(form);
@@ -88,7 +87,7 @@ export async function actNewSession(visit: Visit, form: Parameters): Promise<Das
     ...(text.trim() !== '' && { initial_message: { content: text, metadata: { [SENT_BY]: DASHBOARD } } }),
   };
   const mistakes = findMistakes(agent, invite, Buffer.byteLength(JSON.stringify(body)));
-  if (agent === undefined || mistakes.length > 0) return newSessionAgain(visit, form, mistaken(...mistakes));
+  if (agent === undefined || mistakes.length > 0) return showNewSession(visit, form, mistaken(...mistakes));
   try {
     const key = toKey(form, ['agent', 'handles', 'topic', 'text']);
     const write = { operation: 'createSession', path: {}, body, key } as const;
@@ -99,7 +98,7 @@ export async function actNewSession(visit: Visit, form: Parameters): Promise<Das
   } catch (error) {
     const mistake = error instanceof ServiceError ? toMistake(error) : undefined;
     if (mistake === undefined) throw error;
-    return newSessionAgain(visit, form, mistaken(mistake));
+    return showNewSession(visit, form, mistaken(mistake));
   }
 }
 

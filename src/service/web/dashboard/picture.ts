@@ -29,7 +29,7 @@ export async function actPicture(visit: Visit, form: PostedForm): Promise<Dashbo
       bytes === undefined
         ? 'Choose a picture of at most 1 MB.'
         : `This file is not a complete PNG or JPEG of at most ${PICTURE_SIDE_MAX} pixels on each side. Choose another one.`;
-    return showProfile(visit, mistaken({ field: 'picture', message }));
+    return showProfile(visit, undefined, mistaken({ field: 'picture', message }));
   }
   await context.limits.take(
     'uploadAttachment',

@@ -289,21 +289,17 @@ export async function passwordAgain(visit: Visit, form: Parameters, refusal: Ref
 
 const disconnectsApps = (form: Parameters): boolean => form.one('disconnect_apps') === 'true';
 
-export async function showDeleteAccount(visit: Visit): Promise<DashboardAnswer> {
-  return deleteAccountWith(visit, UNREFUSED);
-}
-
-export async function deleteAccountAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return deleteAccountWith(visit, refusal, typedUsername(form));
-}
-
-function deleteAccountWith({ account, csrf }: Visit, refusal: Refusal, typed = ''): DashboardAnswer {
+export async function showDeleteAccount(
+  { account, csrf }: Visit,
+  form?: Parameters,
+  refusal = UNREFUSED,
+): Promise<DashboardAnswer> {
   const { mistakes } = refusal;
   const name: Field = {
     id: 'username',
     name: 'username',
     label: html`Type your username, <span class="mono wrap">${account.username}</span>, to confirm`,
-    value: typed,
+    value: typedUsername(form),
     autocomplete: 'off',
     maxLength: 65,
     isIdentifier: true,
@@ -324,7 +320,7 @@ ${fields.map((field) => renderField(field, mistakes))}
   return refused({ title: toTitle(title, mistakes), section: 'settings', main }, refusal);
 }
 
-const typedUsername = (form: Parameters): string => (form.one('username') ?? '').trim();
+const typedUsername = (form: Parameters | undefined): string => (form?.one('username') ?? '').trim();
 
 const NOT_IT = { field: 'username', message: 'This is not your username.' };
 
@@ -335,10 +331,10 @@ const NOT_IT = { field: 'username', message: 'This is not your username.' };
 export async function actDeleteAccount(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context, account, request } = visit;
   if (typedUsername(form).replace(/^@/, '').toLowerCase() !== account.username)
-    return deleteAccountAgain(visit, form, mistaken(NOT_IT));
+    return showDeleteAccount(visit, form, mistaken(NOT_IT));
   if (account.password_hash !== null) {
     const refusal = await visit.findMistakeIn(form.one('password') ?? '', 'password');
-    if (refusal !== undefined) return deleteAccountAgain(visit, form, refusal);
+    if (refusal !== undefined) return showDeleteAccount(visit, form, refusal);
   }
   await removeAccount(context, account.id);
   const title = 'Your account was deleted';

@@ -63,7 +63,6 @@ import {
   movedWithNote,
   once,
   page,
-  type Refusal,
   readListed,
   refused,
   toKey,
@@ -91,19 +90,7 @@ function requireLinks({ settings }: Pick<ServiceContext, 'settings'>): void {
 }
 
 /** The links to one session, and the form for another. */
-export async function showSessionLinks(visit: Visit): Promise<DashboardAnswer> {
-  return sessionLinksWith(visit, UNREFUSED);
-}
-
-export async function sessionLinksAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return sessionLinksWith(visit, refusal, readDays(form));
-}
-
-async function sessionLinksWith(
-  visit: Visit,
-  refusal: Refusal,
-  days: (typeof DAYS)[number] = DEFAULT_DAYS,
-): Promise<DashboardAnswer> {
+export async function showSessionLinks(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
   const { context, account, csrf, note } = visit;
   requireLinks(context);
   const now = context.clock.now();
@@ -123,7 +110,7 @@ async function sessionLinksWith(
 ${canShare && html`<p class="soft">Anyone who has the link can read everything that ${whose} can see in this session now, including files, without signing in. They can’t see later messages or take part.</p>`}</div>
 ${renderNote(note)}${taken !== undefined && renderNewLink(`${context.settings.addresses.webUrl}${SHARED}/${taken.secret}`)}
 ${renderMistakes(refusal.mistakes)}
-${canShare ? renderForm(`${path}${queryOf(view)}`, hidden({ csrf, key: createFormKey(context) }), days) : renderOnlyInvited(path, view)}
+${canShare ? renderForm(`${path}${queryOf(view)}`, hidden({ csrf, key: createFormKey(context) }), readDays(form)) : renderOnlyInvited(path, view)}
 ${links.length > 0 && html`<section class="stack-tight" aria-labelledby="links"><h2 id="links">Links to this session</h2><ul class="rows">${links.map((link) => renderLink(link, { csrf, now }))}</ul></section>`}
 <p class="soft small"><a href="${LINKS_PATH}">All your links</a></p></div>`;
   const shown = { title: 'Share a session', section: 'sessions', main } as const;
@@ -178,8 +165,8 @@ function renderLink(link: ShareLinkRow & { readonly topic?: string | null }, { c
   return html`<li class="row"><div class="who grow">${head}<span class="soft small">Works until ${renderDeadline(end)}</span></div>${revoke}</li>`;
 }
 
-function readDays(form: Parameters): (typeof DAYS)[number] {
-  return DAYS.find((days) => String(days) === form.one('days')) ?? DEFAULT_DAYS;
+function readDays(form: Parameters | undefined): (typeof DAYS)[number] {
+  return DAYS.find((days) => String(days) === form?.one('days')) ?? DEFAULT_DAYS;
 }
 
 /** Makes a link to what the account, or one of its agents, sees of the session now. */
@@ -193,8 +180,8 @@ export async function actSessionLink(visit: Visit, form: Parameters): Promise<Da
     const { view } = await requireSeen(visit, query);
     return { view, seen: await findExtent(query, view) };
   });
-  if (seen === undefined) return sessionLinksAgain(visit, form, mistaken());
-  if (seen.end === 0) return sessionLinksAgain(visit, form, NOTHING_TO_SHARE);
+  if (seen === undefined) return showSessionLinks(visit, form, mistaken());
+  if (seen.end === 0) return showSessionLinks(visit, form, NOTHING_TO_SHARE);
   const sessionId = part('session_id');
   let hasMade = false;
   const madeAt = await once(visit, { path, key }, async (transaction: Transaction) => {

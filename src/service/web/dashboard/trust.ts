@@ -39,6 +39,7 @@ import {
   type DashboardAnswer,
   mistaken,
   movedWithNote,
+  type PageRow,
   type Refusal,
   readListed,
   refused,
@@ -451,17 +452,14 @@ function readFilled<Item>(form: Parameters, { field }: TrustList<Item>): Filled 
   return { text: list ?? form.one(field) ?? '', isList: list !== undefined, rest: 0 };
 }
 
-export async function showAllowlist(visit: Visit): Promise<DashboardAnswer> {
-  return showTrustList(visit, ALLOWLIST);
-}
+/** The page of a list, and the forms that add to it. */
+const toPage = <Item>(list: TrustList<Item>): Omit<PageRow, 'path'> => ({
+  show: (visit) => showTrustList(visit, list),
+  act: (visit, form) => addTyped(visit, form, list),
+  again: (visit, form, refusal) => showTrustList(visit, list, refusal, readFilled(form, list)),
+});
 
-export async function actAllowlist(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return addTyped(visit, form, ALLOWLIST);
-}
-
-export async function allowlistAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return showTrustList(visit, ALLOWLIST, refusal, readFilled(form, ALLOWLIST));
-}
+export const ALLOWLIST_PAGE = toPage(ALLOWLIST);
 
 export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const entry = form.one('entry') ?? '';
@@ -499,17 +497,7 @@ const BLOCKS: TrustList<BlockRow> = {
   add: ({ context }, actor, handles, transaction) => blockAgents(context, actor, handles, transaction),
 };
 
-export async function showBlocks(visit: Visit): Promise<DashboardAnswer> {
-  return showTrustList(visit, BLOCKS);
-}
-
-export async function actBlock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return addTyped(visit, form, BLOCKS);
-}
-
-export async function blocksAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return showTrustList(visit, BLOCKS, refusal, readFilled(form, BLOCKS));
-}
+export const BLOCKS_PAGE = toPage(BLOCKS);
 
 export async function actUnblock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const handle = form.one('handle') ?? '';

@@ -173,7 +173,7 @@ export interface PageRow {
   readonly act?: (visit: Visit, form: PostedForm) => Promise<DashboardAnswer>;
   /** The entry in the activity log; undefined if the session already shows the change. */
   readonly activity?: ActivityKind | ((form: Parameters) => ActivityKind);
-  /** The form with its input and the reason for the refusal. */
+  /** The page of the form with its input and the reason for the refusal; often the same as `show`. */
   readonly again?: (visit: Visit, form: Parameters, refusal: Refusal) => Promise<DashboardAnswer>;
 }
 

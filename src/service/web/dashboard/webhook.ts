@@ -36,15 +36,7 @@ const getAgentAddress = ({ part }: Visit): string => `/dashboard/agents/${part('
 const getAddress = (visit: Visit): string => `${getAgentAddress(visit)}/webhook`;
 
 /** Shows the webhook of an agent, and once, right after a form made it, its secret too. */
-export async function showWebhook(visit: Visit): Promise<DashboardAnswer> {
-  return webhookWith(visit, UNREFUSED);
-}
-
-export async function webhookAgain(visit: Visit, form: Parameters, refusal: Refusal): Promise<DashboardAnswer> {
-  return webhookWith(visit, refusal, typedUrlIn(form));
-}
-
-async function webhookWith(visit: Visit, refusal: Refusal, typed?: string): Promise<DashboardAnswer> {
+export async function showWebhook(visit: Visit, form?: Parameters, refusal = UNREFUSED): Promise<DashboardAnswer> {
   const { context, note } = visit;
   const { mistakes } = refusal;
   const { row, agentRow } = await context.database.read(async (query) => {
@@ -62,7 +54,7 @@ async function webhookWith(visit: Visit, refusal: Refusal, typed?: string): Prom
       (key) => deriveSecret(visit, key),
       (secret) => isSameSecret(secret, row.secret),
     );
-  const shown = { agent, typed, mistakes };
+  const shown = { agent, typed: form && typedUrlIn(form), mistakes };
   const body =
     row === undefined
       ? renderNewForm(visit, shown)
@@ -202,7 +194,7 @@ export async function actWebhook(visit: Visit, form: Parameters): Promise<Dashbo
   requireCalls(context);
   const url = toUrl(typedUrlIn(form));
   const message = findUrlMistake(context, url);
-  if (message !== undefined) return webhookAgain(visit, form, mistaken({ field: 'url', message }));
+  if (message !== undefined) return showWebhook(visit, form, mistaken({ field: 'url', message }));
   const path = getAddress(visit);
   const key = toKey(form, ['url']);
   const secret = deriveSecret(visit, key);
@@ -223,7 +215,7 @@ export async function actWebhook(visit: Visit, form: Parameters): Promise<Dashbo
   };
   const madeAt = known === undefined ? await once(visit, { path, key }, set) : await context.database.write(set);
   if (affected === undefined && (await context.database.read((query) => findWebhookOf(visit, query))) === undefined)
-    return webhookAgain(visit, form, OUTDATED);
+    return showWebhook(visit, form, OUTDATED);
   const answer =
     madeAt === ''
       ? movedWithNote(visit, path, 'webhook-set')
