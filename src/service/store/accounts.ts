@@ -27,13 +27,7 @@ export async function insertAccount(
   transaction: Transaction,
   row: Omit<AccountRow, 'is_operator' | 'suspended_at' | 'attachment_bytes'>,
 ): Promise<boolean> {
-  const changed = await insertRow(
-    transaction,
-    'account',
-    row,
-    ['id', 'username', 'display_name', 'password_hash', 'tier', 'is_local', 'created_at', 'updated_at'],
-    '(username) DO NOTHING',
-  );
+  const changed = await insertRow(transaction, 'account', row, '(username) DO NOTHING');
   return changed === 1;
 }
 
@@ -140,14 +134,7 @@ export interface EntryLinkRow {
 }
 
 export async function insertEntryLink(transaction: Transaction, row: Omit<EntryLinkRow, 'used_at'>): Promise<void> {
-  await insertRow(transaction, 'entry_link', row, [
-    'id',
-    'purpose',
-    'secret_hash',
-    'account_id',
-    'created_at',
-    'expires_at',
-  ]);
+  await insertRow(transaction, 'entry_link', row);
 }
 
 /** One that is still valid. */

@@ -19,15 +19,7 @@ const KEPT_PER_ACCOUNT = 1_000;
 
 /** Adds an entry. The latest thousand of an account are kept. */
 export async function insertActivity(transaction: Transaction, row: ActivityRow): Promise<void> {
-  await insertRow(transaction, 'activity', row, [
-    'id',
-    'account_id',
-    'kind',
-    'detail',
-    'address',
-    'browser_name',
-    'created_at',
-  ]);
+  await insertRow(transaction, 'activity', row);
   await transaction.run(
     `DELETE FROM activity WHERE account_id = $1 AND id <= (
        SELECT id FROM activity WHERE account_id = $1 ORDER BY id DESC LIMIT 1 OFFSET ${KEPT_PER_ACCOUNT})`,

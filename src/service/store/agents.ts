@@ -42,32 +42,7 @@ const RECORD = `SELECT agent.*, account.display_name AS owner_display_name,
 
 /** False: the handle is or was in use. */
 export async function insertAgent(transaction: Transaction, row: AgentRow): Promise<boolean> {
-  const changed = await insertRow(
-    transaction,
-    'agent',
-    row,
-    [
-      'id',
-      'account_id',
-      'handle',
-      'owner',
-      'name',
-      'display_name',
-      'description',
-      'image_url',
-      'visibility',
-      'inbound_policy',
-      'can_initiate_sessions',
-      'is_paused',
-      'card_body',
-      'skills',
-      'created_at',
-      'updated_at',
-      'removed_at',
-      'reports_taken',
-    ],
-    '(handle) DO NOTHING',
-  );
+  const changed = await insertRow(transaction, 'agent', row, '(handle) DO NOTHING');
   return changed === 1;
 }
 

@@ -72,13 +72,7 @@ export interface BlockRow {
 
 /** False: it already exists. */
 export async function insertBlock(transaction: Transaction, row: BlockRow): Promise<boolean> {
-  const changed = await insertRow(
-    transaction,
-    'block',
-    row,
-    ['agent_id', 'blocked_handle', 'blocked_agent_id', 'created_at'],
-    '(agent_id, blocked_handle) DO NOTHING',
-  );
+  const changed = await insertRow(transaction, 'block', row, '(agent_id, blocked_handle) DO NOTHING');
   return changed === 1;
 }
 

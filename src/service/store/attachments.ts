@@ -19,15 +19,7 @@ export async function insertAttachment(
   transaction: Transaction,
   row: Omit<AttachmentRow, 'session_id' | 'sequence'>,
 ): Promise<void> {
-  await insertRow(transaction, 'attachment', row, [
-    'id',
-    'agent_id',
-    'filename',
-    'content_type',
-    'size',
-    'sha256',
-    'created_at',
-  ]);
+  await insertRow(transaction, 'attachment', row);
 }
 
 /** Undefined also while its session is being deleted: a download address outlives the session by minutes. */

@@ -37,19 +37,7 @@ export async function insertAuthorizationRequest(
   transaction: Transaction,
   row: AuthorizationRequestRow,
 ): Promise<void> {
-  await insertRow(transaction, 'authorization_request', row, [
-    'id_hash',
-    'browser_hash',
-    'client_id',
-    'redirect_uri',
-    'scope',
-    'state',
-    'code_challenge',
-    'resources',
-    'agent_handle',
-    'intent',
-    'created_at',
-  ]);
+  await insertRow(transaction, 'authorization_request', row);
 }
 
 export function findAuthorizationRequest(
@@ -89,19 +77,7 @@ export function deleteAuthorizationRequestsBefore(transaction: Transaction, epoc
 }
 
 export async function insertAuthorizationCode(transaction: Transaction, row: AuthorizationCodeRow): Promise<void> {
-  await insertRow(transaction, 'authorization_code', row, [
-    'code_hash',
-    'client_id',
-    'account_id',
-    'agent_id',
-    'redirect_uri',
-    'scope',
-    'code_challenge',
-    'resources',
-    'created_at',
-    'used_at',
-    'family_id',
-  ]);
+  await insertRow(transaction, 'authorization_code', row);
 }
 
 export function findAuthorizationCode(query: Query, codeHash: string): Promise<AuthorizationCodeRow | undefined> {
@@ -163,29 +139,11 @@ export interface RefreshTokenRow {
 export type RefreshTokenOfFamily = RefreshFamilyRow & Pick<RefreshTokenRow, 'token_hash' | 'rotated_at'>;
 
 export async function insertRefreshFamily(transaction: Transaction, row: RefreshFamilyRow): Promise<void> {
-  await insertRow(transaction, 'refresh_family', row, [
-    'id',
-    'client_id',
-    'account_id',
-    'agent_id',
-    'scope',
-    'resources',
-    'created_at',
-    'last_used_at',
-    'revoked_at',
-    'last_network',
-    'last_program',
-  ]);
+  await insertRow(transaction, 'refresh_family', row);
 }
 
 export async function insertRefreshToken(transaction: Transaction, row: RefreshTokenRow): Promise<void> {
-  await insertRow(transaction, 'refresh_token', row, [
-    'token_hash',
-    'family_id',
-    'parent_hash',
-    'created_at',
-    'rotated_at',
-  ]);
+  await insertRow(transaction, 'refresh_token', row);
 }
 
 export function findRefreshToken(query: Query, tokenHash: string): Promise<RefreshTokenOfFamily | undefined> {

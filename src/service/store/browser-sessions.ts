@@ -18,15 +18,7 @@ export interface AccountSessionRow {
 }
 
 export async function insertAccountSession(transaction: Transaction, row: AccountSessionRow): Promise<void> {
-  await insertRow(transaction, 'account_session', row, [
-    'id_hash',
-    'account_id',
-    'address',
-    'browser_name',
-    'created_at',
-    'confirmed_at',
-    'expires_at',
-  ]);
+  await insertRow(transaction, 'account_session', row);
 }
 
 export function findSignedInAccount(query: Query, idHash: string, now: number): Promise<AccountRow | undefined> {

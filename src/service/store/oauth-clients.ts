@@ -24,22 +24,7 @@ export interface OAuthClientRow {
 }
 
 export async function insertOAuthClient(transaction: Transaction, row: OAuthClientRow): Promise<void> {
-  await insertRow(transaction, 'oauth_client', row, [
-    'id',
-    'kind',
-    'name',
-    'redirect_uris',
-    'scope',
-    'secret_hash',
-    'account_id',
-    'agent_id',
-    'created_at',
-    'last_used_at',
-    'revoked_at',
-    'old_secret_hash',
-    'old_secret_until',
-    'expires_at',
-  ]);
+  await insertRow(transaction, 'oauth_client', row);
 }
 
 /** Adds a public client that describes itself, or updates it. */

@@ -251,16 +251,7 @@ export async function insertOperatorAction(
   transaction: Transaction,
   row: Omit<OperatorActionRow, 'outcome'>,
 ): Promise<void> {
-  await insertRow(transaction, 'operator_action', row, [
-    'id',
-    'operator_name',
-    'operation',
-    'target',
-    'changes',
-    'address',
-    'browser_name',
-    'created_at',
-  ]);
+  await insertRow(transaction, 'operator_action', row);
 }
 
 export async function concludeOperatorAction(

@@ -23,18 +23,7 @@ export interface PasskeyRow {
 
 /** False: there is one with this credential id. */
 export async function insertPasskey(transaction: Transaction, row: PasskeyRow): Promise<boolean> {
-  const columns = [
-    'id',
-    'credential_id',
-    'account_id',
-    'name',
-    'public_key',
-    'sign_count',
-    'transports',
-    'created_at',
-    'last_used_at',
-  ] as const;
-  return (await insertRow(transaction, 'passkey', row, columns, '(credential_id) DO NOTHING')) === 1;
+  return (await insertRow(transaction, 'passkey', row, '(credential_id) DO NOTHING')) === 1;
 }
 
 export function findPasskey(query: Query, credentialId: string): Promise<PasskeyRow | undefined> {
@@ -75,8 +64,7 @@ export async function deletePasskeysOfAccount(transaction: Transaction, accountI
 /** False: it was used before. */
 export async function markChallengeUsed(transaction: Transaction, hash: string, expiresAt: number): Promise<boolean> {
   const row = { challenge_hash: hash, expires_at: expiresAt };
-  const columns = ['challenge_hash', 'expires_at'] as const;
-  return (await insertRow(transaction, 'used_challenge', row, columns, '(challenge_hash) DO NOTHING')) === 1;
+  return (await insertRow(transaction, 'used_challenge', row, '(challenge_hash) DO NOTHING')) === 1;
 }
 
 export function deleteUsedChallengesBefore(transaction: Transaction, epochMs: number): Promise<number> {

@@ -47,7 +47,7 @@ export interface SocketRow {
 }
 
 export async function insertSocket(transaction: Transaction, row: Omit<SocketRow, 'revoked_at'>): Promise<void> {
-  await insertRow(transaction, 'socket', row, ['id', 'process_id', 'agent_id', 'grant_id', 'opened_at']);
+  await insertRow(transaction, 'socket', row);
 }
 
 export async function deleteSockets(transaction: Transaction, socketIds: readonly string[]): Promise<void> {

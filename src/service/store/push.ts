@@ -23,8 +23,7 @@ export async function putPushSubscription(transaction: Transaction, row: PushSub
     row.session_hash,
     row.endpoint,
   );
-  const columns = ['session_hash', 'account_id', 'browser_name', 'endpoint', 'p256dh', 'auth', 'created_at'] as const;
-  await insertRow(transaction, 'push_subscription', row, columns);
+  await insertRow(transaction, 'push_subscription', row);
 }
 
 /** Moves the subscription of a browser to its next sign-in to the same account. */
@@ -229,7 +228,6 @@ export async function updateNotified(
       transaction,
       'push_notified',
       { account_id: accountId, need, notified_at: now },
-      ['account_id', 'need', 'notified_at'],
       '(account_id, need) DO NOTHING',
     );
 }

@@ -18,18 +18,7 @@ export interface ShareLinkRow {
 }
 
 export async function insertShareLink(transaction: Transaction, row: ShareLinkRow): Promise<void> {
-  const columns = [
-    'id',
-    'secret_hash',
-    'account_id',
-    'session_id',
-    'through_sequence',
-    'last_sequence',
-    'created_at',
-    'expires_at',
-    'view_handle',
-  ] as const;
-  await insertRow(transaction, 'share_link', row, columns);
+  await insertRow(transaction, 'share_link', row);
 }
 
 /** The link with this secret, and the name of its account; undefined if no one may use it now. */

@@ -55,7 +55,7 @@ export async function putWebhook(
   if (changed > 0) return true;
   if (secret === undefined) return false;
   const row = { agent_id, account_id, url, secret, set_at, next_at: set_at };
-  await insertRow(transaction, 'webhook', row, ['agent_id', 'account_id', 'url', 'secret', 'set_at', 'next_at']);
+  await insertRow(transaction, 'webhook', row);
   return true;
 }
 
