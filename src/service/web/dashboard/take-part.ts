@@ -263,7 +263,7 @@ function listPresent({ view }: SeenSession): readonly OwnParticipationRow[] {
 
 /** A form that makes one call without a body. */
 const actCall =
-  (operation: 'joinSession' | 'reopenSession', note: NoteName) =>
+  (operation: 'joinSession' | 'leaveSession' | 'endSession' | 'reopenSession', note: NoteName) =>
   (visit: Visit, form: Parameters): Promise<DashboardAnswer> =>
     actAs(visit, form, async (actor, path, key) => {
       await writeAs(visit.context, actor, { operation, path, body: undefined, key });
@@ -272,6 +272,8 @@ const actCall =
 
 export const actJoin = actCall('joinSession', 'joined');
 export const actReopen = actCall('reopenSession', 'reopened');
+export const actLeave = actCall('leaveSession', 'left');
+export const actEnd = actCall('endSession', 'ended');
 
 export function actDecline(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
   const { context } = visit;
@@ -364,20 +366,6 @@ async function showClosing(
 
 export const showLeave = (visit: Visit): Promise<DashboardAnswer> => showClosing(visit, LEAVE);
 export const showEnd = (visit: Visit): Promise<DashboardAnswer> => showClosing(visit, END);
-
-export function actLeave(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, async (actor, path, key) => {
-    await writeAs(visit.context, actor, { operation: 'leaveSession', path, body: undefined, key });
-    return 'left';
-  });
-}
-
-export function actEnd(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  return actAs(visit, form, async (actor, path, key) => {
-    await writeAs(visit.context, actor, { operation: 'endSession', path, body: undefined, key });
-    return 'ended';
-  });
-}
 
 /** Another account's agent in the session, which one of this account's agents may block or allow. */
 function requireCounterpart({ session, view }: SeenSession, handle: string | undefined): string {
