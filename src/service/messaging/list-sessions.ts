@@ -1,12 +1,18 @@
 import { createHash } from 'node:crypto';
 import { LISTED_PARTICIPANTS_MAX } from '../../wire/limit.js';
-import type { Participant, Session } from '../../wire/schemas/session.js';
+import type { Session } from '../../wire/schemas/session.js';
 import type { Handler } from '../core/context.js';
 import type { Query } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
 import { listAgentMarks, listAgentsOfAccount } from '../store/agents.js';
 import { type CursorScope, decodeCursor, encodeCursor } from '../store/cursor.js';
-import { findParticipation, listParticipants, listParticipantsOf, type ParticipantRow } from '../store/participants.js';
+import {
+  findParticipation,
+  listParticipants,
+  listParticipantsOf,
+  type ParticipantRow,
+  type ParticipationRow,
+} from '../store/participants.js';
 import {
   type FilteredRow,
   LIST_START,
@@ -21,7 +27,7 @@ import {
 import { type AccountView, findAccountViews } from './events.js';
 
 /** A session as every participant sees it, with its participants in order of arrival (spec: Session). */
-export function viewSession(
+function viewSession(
   row: Pick<SessionRow, 'id' | 'state' | 'topic' | 'created_at' | 'ended_at'>,
   participants: readonly ParticipantRow[] = [],
 ): Session {
@@ -29,7 +35,12 @@ export function viewSession(
     id: row.id,
     state: row.state,
     topic: row.topic,
-    participants: participants.map(viewParticipant),
+    participants: participants.map(({ handle, status, joined_at, left_at }) => ({
+      handle,
+      status,
+      joined_at,
+      left_at,
+    })),
     created_at: row.created_at,
     ended_at: row.ended_at,
   };
@@ -66,23 +77,19 @@ export async function viewSessions(
   return sessions;
 }
 
-function viewParticipant(row: ParticipantRow): Participant {
-  return { handle: row.handle, status: row.status, joined_at: row.joined_at, left_at: row.left_at };
-}
-
 /** For current and former participants alike (spec: GET /sessions/{session_id}). */
 export const getSession: Handler<'getSession'> = async (_context, actor, input, query) => {
   const participation = await findParticipation(query, input.path.session_id, actor.agentId);
   if (participation === undefined) throw new ServiceError('NOT_FOUND');
-  const session = {
-    id: participation.session_id,
-    state: participation.session_state,
-    topic: participation.topic,
-    created_at: participation.session_created_at,
-    ended_at: participation.ended_at,
-  };
-  return viewSession(session, await listParticipants(query, session.id));
+  return viewSessionOf(query, participation);
 };
+
+/** The session of a participation. */
+export async function viewSessionOf(query: Query, participation: ParticipationRow): Promise<Session> {
+  const { session_id: id, session_state: state, topic, session_created_at: createdAt, ended_at } = participation;
+  const row = { id, state, topic, created_at: createdAt, ended_at };
+  return viewSession(row, await listParticipants(query, id));
+}
 
 /** Where a list of sessions continues. */
 function readListPosition(scope: CursorScope, cursor: string | undefined): ListPosition {

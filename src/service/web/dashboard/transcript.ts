@@ -23,11 +23,11 @@ import {
   toVisibleEvents,
   wholeThrough,
 } from '../../messaging/events.js';
-import { viewSession } from '../../messaging/list-sessions.js';
+import { viewSessionOf } from '../../messaging/list-sessions.js';
 import type { Parameters } from '../../oauth/parameters.js';
 import type { AccountRow } from '../../store/accounts.js';
 import { listEvents, type ReadEventRow } from '../../store/events.js';
-import { listOnline, listParticipants } from '../../store/participants.js';
+import { listOnline } from '../../store/participants.js';
 import { TRANSCRIPT_SCRIPT } from '../assets.js';
 import { hidden } from '../form.js';
 import { type Html, html, strangersLines, untrustedText } from '../html.js';
@@ -386,15 +386,7 @@ export async function findSeenSession(
   const whole = await findAccountView(query, accountId, sessionId);
   const view = whole && agent !== undefined ? narrowTo(whole, agent) : whole;
   if (view === undefined) return undefined;
-  const [row] = view.participations;
-  const facts = {
-    id: row.session_id,
-    state: row.session_state,
-    topic: row.topic,
-    created_at: row.session_created_at,
-    ended_at: row.ended_at,
-  };
-  return { view, session: viewSession(facts, await listParticipants(query, row.session_id)) };
+  return { view, session: await viewSessionOf(query, view.participations[0]) };
 }
 
 export const PER_PAGE = 50;
