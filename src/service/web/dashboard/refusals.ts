@@ -112,7 +112,7 @@ export function undoDecision(visit: Visit, values: Readonly<Record<string, strin
 }
 
 /** What each limit counts, for the owner of what it counts for. */
-const COUNTED: Partial<Record<LimitName, string>> = {
+export const COUNTED: Partial<Record<LimitName, string>> = {
   general: 'Requests',
   createSession: 'New sessions',
   search: 'Searches',

@@ -2,7 +2,7 @@ import type { Agent } from '../../../wire/schemas/agent.js';
 import { toAgent } from '../../agents/agents.js';
 import type { ServiceContext } from '../../core/context.js';
 import type { Query } from '../../core/database.js';
-import { LIMIT, type LimitName } from '../../core/rate-limits.js';
+import { LIMIT } from '../../core/rate-limits.js';
 import type { RefusedCalls } from '../../core/refusals.js';
 import { type AgentRecordRow, countAgents, listAgentsOfAccount } from '../../store/agents.js';
 import { listMessageHeads } from '../../store/events.js';
@@ -12,6 +12,7 @@ import { type Html, html, renderAgentFace, renderName } from '../html.js';
 import { renderBadges } from './agents.js';
 import { FROM_TRAFFIC, renderEmpty, renderHeading, renderNote, renderTrail } from './frame.js';
 import {
+  COUNTED,
   describeRefused,
   readRefusals,
   readRefusedCalls,
@@ -81,7 +82,6 @@ export async function readTraffic(
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Undefined: there was nothing in seven days. */
 /** The latest sessions of all these agents, each as far as one of them may see it. */
 async function readRecentSessions(
   query: Query,
@@ -176,16 +176,8 @@ export function renderTraffic({ sent, received, isCut }: Traffic): Html | undefi
 }
 
 /** The limits that count what an agent does, and those that count what strangers do to an open one. */
-const OWN_LIMITS = {
-  general: 'Requests',
-  createSession: 'New sessions',
-  search: 'Searches',
-  uploadAttachment: 'Uploads',
-} as const satisfies Partial<Record<LimitName, string>>;
-const OPEN_LIMITS = {
-  sendToOpenAgent: 'Messages from others',
-  inviteByStrangers: 'Invitations from strangers',
-} as const satisfies Partial<Record<LimitName, string>>;
+const OWN_LIMITS = ['general', 'createSession', 'search', 'uploadAttachment'] as const;
+const OPEN_LIMITS = ['sendToOpenAgent', 'inviteByStrangers'] as const;
 
 /** How much of a rate limit is used. */
 export interface UsedLimit {
@@ -202,13 +194,14 @@ export async function readLimits(
   { limits, refusals }: Pick<ServiceContext, 'limits' | 'refusals'>,
   { id, inbound_policy: policy }: Pick<AgentRecordRow, 'id' | 'inbound_policy'>,
 ): Promise<readonly UsedLimit[]> {
-  const names = Object.entries({ ...OWN_LIMITS, ...(policy === 'open' && OPEN_LIMITS) });
+  const names = [...OWN_LIMITS, ...(policy === 'open' ? OPEN_LIMITS : [])];
   const refused = new Map(refusals.listCalls(id).map((one) => [one.limit, one]));
-  const all = names.map(async ([key, label]) => {
-    const name = key as LimitName;
+  const all = names.map(async (name) => {
     const used = await limits.getUsed(name, id);
     const { count, window_ms: windowMs } = LIMIT[name];
-    return used === undefined ? [] : [{ label, used, count, windowMs, refused: refused.get(name) }];
+    return used === undefined
+      ? []
+      : [{ label: COUNTED[name] ?? name, used, count, windowMs, refused: refused.get(name) }];
   });
   return (await Promise.all(all)).flat();
 }
