@@ -18,7 +18,7 @@ import { type Answer, answerWith, JSON_TYPE } from './answers.js';
 import type { Exchanges } from './app.js';
 import { type AnyHandler, HANDLER } from './handlers.js';
 import { checkBody, checkPath, checkQuery, readBodyKey, readJsonBody, readKey, readQuery } from './request.js';
-import { createWorkBounds, type WorkBounds } from './work-bounds.js';
+import { createWorkBounds, getSubject, type WorkBounds } from './work-bounds.js';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
@@ -125,11 +125,6 @@ export function requireScopes(needed: readonly Scope[], actor: Actor): void {
 /** Takes one call from a budget of the actor, or refuses it (spec: Rate limits). */
 export async function takeBudget(context: ServiceContext, actor: Actor, name: RateLimitName): Promise<void> {
   await context.limits.take(name, getSubject(actor));
-}
-
-/** Whose budgets and idempotency keys a call uses: the acting agent, or the account itself. */
-function getSubject(actor: Actor): string {
-  return actor.kind === 'agent' ? actor.agentId : actor.accountId;
 }
 
 interface AnsweredCall {

@@ -105,7 +105,8 @@ export interface WorkBounds {
 /** How many sizes of large answers are known at one time, one for each caller and operation. */
 const KNOWN_ANSWERS_MAX = 10_000;
 
-const agentKey = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
+/** Whose budgets and idempotency keys a call uses: the acting agent, or the account itself. */
+export const getSubject = (actor: Actor): string => (actor.kind === 'agent' ? actor.agentId : actor.accountId);
 
 export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'clock' | 'settings'>): WorkBounds {
   const pace = (perSecond: number, burst: number): Pace =>
@@ -116,11 +117,11 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
     return {
       async admit(actor: Actor, cost: number): Promise<void> {
         if (!settings.areLimitsOn) return;
-        await ofAgents.admit(agentKey(actor), cost);
+        await ofAgents.admit(getSubject(actor), cost);
         await ofAccounts.admit(actor.accountId, cost);
       },
       charge(actor: Actor, cost: number): void {
-        ofAgents.charge(agentKey(actor), cost);
+        ofAgents.charge(getSubject(actor), cost);
         ofAccounts.charge(actor.accountId, cost);
       },
     };
@@ -143,7 +144,7 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
       const cost = REQUEST_COST_BYTES + (isUpload ? 0 : (readJsonLength(request) ?? 0));
       await requests.admit(actor, cost);
       if (isUpload) return () => {};
-      const releaseAgent = await ofAgents.acquire(agentKey(actor));
+      const releaseAgent = await ofAgents.acquire(getSubject(actor));
       try {
         const releaseAccount = await ofAccounts.acquire(actor.accountId);
         return () => {
@@ -163,11 +164,11 @@ export function createWorkBounds({ clock, settings }: Pick<ServiceContext, 'cloc
       return bytes;
     },
     async beginWrite(actor, operation) {
-      const cost = knownAnswers.get(`${agentKey(actor)} ${operation}`);
+      const cost = knownAnswers.get(`${getSubject(actor)} ${operation}`);
       if (cost !== undefined) await storedAnswers.admit(actor, cost);
     },
     noteAnswer(actor, operation, bytes) {
-      const key = `${agentKey(actor)} ${operation}`;
+      const key = `${getSubject(actor)} ${operation}`;
       if (bytes > SMALL_BODY_MAX_BYTES) putLast(knownAnswers, key, bytes, KNOWN_ANSWERS_MAX);
       else knownAnswers.delete(key);
     },

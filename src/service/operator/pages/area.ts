@@ -1,7 +1,6 @@
 import { ServiceError } from '../../core/errors.js';
 import { type Heading, OPERATOR_AREA, renderHeading, renderNote, type View } from '../../web/dashboard/frame.js';
 import type { PageRow, Visit } from '../../web/dashboard/visit.js';
-import { type Mistake, renderMistakes, toTitle } from '../../web/form.js';
 import { type Html, html } from '../../web/html.js';
 import { describeVisitor } from '../../web/sign-in.js';
 import type { ActingOperator } from '../actions.js';
@@ -19,15 +18,14 @@ export type Tab = keyof typeof TABS;
 export interface AreaPage {
   readonly heading: Heading;
   readonly note?: Visit['note'];
-  readonly mistakes?: readonly Mistake[];
   readonly body: Html;
 }
 
 /** A page with the area's tabs. */
-export function renderAreaPage(tab: Tab, { heading, note, mistakes = [], body }: AreaPage): View {
+export function renderAreaPage(tab: Tab, { heading, note, body }: AreaPage): View {
   const tabs = html`<nav class="tabs" aria-label="Operator"><ul>${Object.entries(TABS).map(([name, row]) => html`<li><a href="${row.path}"${name === tab && html` aria-current="page"`}>${row.label}</a></li>`)}</ul></nav>`;
-  const main = html`<div class="stack">${renderHeading(heading)}${tabs}${renderNote(note)}${renderMistakes(mistakes)}${body}</div>`;
-  return inArea(toTitle(TABS[tab].label, mistakes), main);
+  const main = html`<div class="stack">${renderHeading(heading)}${tabs}${renderNote(note)}${body}</div>`;
+  return inArea(TABS[tab].label, main);
 }
 
 /** Any page of the area. */
