@@ -62,12 +62,10 @@ interface Granted {
 }
 
 /**
- * `refused` keeps the grant's writes, such as the end of a family. A thrown error undoes them, so the request changed
- * nothing.
+ * A returned error keeps the grant's writes, such as the end of a family. A thrown error undoes them, so the request
+ * changed nothing.
  */
-type GrantOutcome =
-  | { readonly kind: 'granted'; readonly granted: Granted }
-  | { readonly kind: 'refused'; readonly error: OAuthError };
+type GrantOutcome = Granted | OAuthError;
 
 interface TokenRequest {
   readonly parameters: Parameters;
@@ -177,8 +175,8 @@ async function runGrant(
     const client = await authenticateClient(transaction, asked.presented, asked.parameters.one('grant_type'), now);
     return grant(context, transaction, { ...asked, client });
   });
-  if (outcome.kind === 'refused') throw outcome.error;
-  return outcome.granted;
+  if (outcome instanceof OAuthError) throw outcome;
+  return outcome;
 }
 
 async function toTokenReply(server: AuthorizationServer, granted: Granted): Promise<TokenReply> {
@@ -261,18 +259,15 @@ const grantClientCredentials: Grant = async (context, transaction, { parameters,
   await takeFromLimit(context, client, client.account_id);
   await markOAuthClientUsed(transaction, client.id, context.clock.now());
   return {
-    kind: 'granted',
-    granted: {
-      clientId: client.id,
-      accountId: client.account_id,
-      agentId: agent.id,
-      agentHandle: agent.handle,
-      grantId: client.id,
-      scopes,
-      resources,
-      isScopeShown: true,
-      refreshToken: undefined,
-    },
+    clientId: client.id,
+    accountId: client.account_id,
+    agentId: agent.id,
+    agentHandle: agent.handle,
+    grantId: client.id,
+    scopes,
+    resources,
+    isScopeShown: true,
+    refreshToken: undefined,
   };
 };
 
@@ -294,7 +289,7 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
   if (now >= code.created_at + AUTHORIZATION_CODE_LIFETIME_S * 1000) throw invalidGrant('expired code');
   if (!isProven(code, proof)) {
     await useAuthorizationCode(transaction, code.code_hash, now, null);
-    return { kind: 'refused', error: invalidGrant('wrong verifier or redirect URI') };
+    return invalidGrant('wrong verifier or redirect URI');
   }
   const granted = JSON.parse(code.resources) as GrantedResources;
   const resources = chooseResources(parameters, granted);
@@ -312,18 +307,15 @@ const grantAuthorizationCode: Grant = async (context, transaction, { parameters,
     resources: JSON.stringify({ ...granted, usual: resources }),
   });
   return {
-    kind: 'granted',
-    granted: {
-      clientId: client.id,
-      accountId: code.account_id,
-      agentId: code.agent_id,
-      agentHandle: grantee.agentHandle,
-      grantId: familyId,
-      scopes: parseScopes(code.scope),
-      resources,
-      isScopeShown: true,
-      refreshToken,
-    },
+    clientId: client.id,
+    accountId: code.account_id,
+    agentId: code.agent_id,
+    agentHandle: grantee.agentHandle,
+    grantId: familyId,
+    scopes: parseScopes(code.scope),
+    resources,
+    isScopeShown: true,
+    refreshToken,
   };
 };
 
@@ -341,7 +333,7 @@ async function refuseReuse(
   });
   transaction.afterCommit(() => log.security?.('code_reused', facts));
   if (code.family_id !== null) await revokeRefreshFamily(transaction, code.family_id, clock.now());
-  return { kind: 'refused', error: invalidGrant('code was used before') };
+  return invalidGrant('code was used before');
 }
 
 /** Missing, it is a mistake in the request, which consumes nothing (RFC 6749 §5.2). */
@@ -388,18 +380,15 @@ export const grantRefreshToken: Grant = async (context, transaction, { parameter
   if (!(await markRefreshFamilyUsed(transaction, family.id, now, from)))
     throw invalidRefresh('family was revoked in the meantime');
   return {
-    kind: 'granted',
-    granted: {
-      clientId: client.id,
-      accountId: family.account_id,
-      agentId: family.agent_id,
-      agentHandle: grantee.agentHandle,
-      grantId: family.id,
-      scopes,
-      resources,
-      isScopeShown: false,
-      refreshToken: await addRefreshToken(context, transaction, family.id, family.token_hash),
-    },
+    clientId: client.id,
+    accountId: family.account_id,
+    agentId: family.agent_id,
+    agentHandle: grantee.agentHandle,
+    grantId: family.id,
+    scopes,
+    resources,
+    isScopeShown: false,
+    refreshToken: await addRefreshToken(context, transaction, family.id, family.token_hash),
   };
 };
 
@@ -421,7 +410,7 @@ async function refuseRefreshReuse(
     meter.refreshTokenReused();
     log.security?.('refresh_token_reused', facts);
   });
-  return { kind: 'refused', error: invalidRefresh('rotated before: family revoked') };
+  return invalidRefresh('rotated before: family revoked');
 }
 
 /** One answer for every reason (spec: Authentication failures). */

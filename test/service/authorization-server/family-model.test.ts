@@ -199,9 +199,9 @@ async function present(token: string, client: number, ask: keyof typeof SCOPE_OF
         client: clients[client] as OAuthClientRow,
       }),
     );
-    if (result.kind === 'refused') return { outcome: result.error.error, successor: undefined };
-    expect(result.granted.scopes.join(' ')).toBe(SCOPE_OF[ask] ?? SCOPE);
-    return { outcome: 'granted', successor: result.granted.refreshToken };
+    if (result instanceof OAuthError) return { outcome: result.error, successor: undefined };
+    expect(result.scopes.join(' ')).toBe(SCOPE_OF[ask] ?? SCOPE);
+    return { outcome: 'granted', successor: result.refreshToken };
   } catch (error) {
     if (error instanceof OAuthError) return { outcome: error.error, successor: undefined };
     throw error;
