@@ -2,12 +2,13 @@ import { isSearchOn, type SearchSetting, type ServiceContext } from '../core/con
 import type { Transaction } from '../core/database.js';
 import type { DeletedKind } from '../core/meter.js';
 import { deleteActivitiesOfAccount } from '../store/activities.js';
-import { eraseAgent, eraseMarks, listEveryAgentOfAccount } from '../store/agents.js';
+import { type AgentRecordRow, eraseAgent, eraseMarks, listEveryAgentOfAccount } from '../store/agents.js';
 import { deleteAttachmentsOfSession, listAttachmentsOfSession } from '../store/attachments.js';
+import { eachPage, eachRow } from '../store/cursor.js';
 import {
   deleteRowsOfSession,
   deleteSession,
-  type EndPosition,
+  type EndedRow,
   FIRST_END,
   forgetDeletedSession,
   type HeldSession,
@@ -67,15 +68,12 @@ export async function deleteOldSessions(context: RetentionContext, ageMs: number
   const before = clock.now() - ageMs;
   const mayGo = async (_: Transaction, { state, last_at: lastAt }: HeldSession): Promise<boolean> =>
     state === 'ended' && lastAt !== null && lastAt <= before;
-  let after: EndPosition | undefined = FIRST_END;
-  while (after !== undefined && !run.isOver()) {
-    const start: EndPosition = after;
-    const page = await database.behind.read((query) => listEnded(query, before, start, database.pageRows));
-    for (const { id, is_quiet: isQuiet } of page) {
-      if (run.isOver()) return;
-      if (isQuiet === 1) await deleteOne(context, id, mayGo, run);
-    }
-    after = page.length < database.pageRows ? undefined : page.at(-1);
+  const ended = eachRow<EndedRow>(database.pageRows, (last, limit) =>
+    database.behind.read((query) => listEnded(query, before, last ?? FIRST_END, limit)),
+  );
+  for await (const { id, is_quiet: isQuiet } of ended) {
+    if (run.isOver()) return;
+    if (isQuiet === 1) await deleteOne(context, id, mayGo, run);
   }
 }
 
@@ -92,22 +90,16 @@ export async function eraseAccount(
   const { database } = context;
   const { pageRows } = database;
   await deleteRemains(context, { deleted, isOver: NEVER });
-  let afterAgent: string | undefined = '';
-  while (afterAgent !== undefined) {
-    const start: string = afterAgent;
-    const agents = await database.read((query) => listEveryAgentOfAccount(query, accountId, start, pageRows));
-    for (const { id: agentId } of agents) {
-      let after: string | undefined = '';
-      while (after !== undefined) {
-        const from: string = after;
-        const ids = await database.read((query) => listSessionIdsOfSibling(query, accountId, agentId, from, pageRows));
-        await eraseSessions(context, accountId, ids, deleted);
-        after = ids.length < pageRows ? undefined : ids.at(-1);
-      }
-      await forgetKeysOf(context, agentId);
-      await database.write((transaction) => eraseAgent(transaction, agentId));
-    }
-    afterAgent = agents.length < pageRows ? undefined : agents.at(-1)?.id;
+  const agents = eachRow<AgentRecordRow>(pageRows, (last, limit) =>
+    database.read((query) => listEveryAgentOfAccount(query, accountId, last?.id ?? '', limit)),
+  );
+  for await (const { id: agentId } of agents) {
+    const pages = eachPage<string>(pageRows, (last = '', limit) =>
+      database.read((query) => listSessionIdsOfSibling(query, accountId, agentId, last, limit)),
+    );
+    for await (const ids of pages) await eraseSessions(context, accountId, ids, deleted);
+    await forgetKeysOf(context, agentId);
+    await database.write((transaction) => eraseAgent(transaction, agentId));
   }
   await forgetKeysOf(context, accountId);
   await database.write(async (transaction) => {

@@ -10,6 +10,7 @@ import type { OwnProcess, ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
 import { type OutsideNetwork, readRetryAfterMs, requestOutside } from '../core/public-internet.js';
 import { rareWarning } from '../core/rare-warning.js';
+import { eachRow } from '../store/cursor.js';
 import type { ReadEventRow } from '../store/events.js';
 import { listPending, type PendingRow } from '../store/inboxes.js';
 import { hasSocket } from '../store/processes.js';
@@ -251,15 +252,10 @@ async function* listFrom(context: CallsContext, agentId: string, start: string):
   }
 }
 
-async function* listAfter({ database }: CallsContext, agentId: string, start: string): AsyncGenerator<PendingRow> {
-  const { pageRows } = database;
-  for (let after: string | undefined = start; after !== undefined; ) {
-    const from: string = after;
-    const rows = await database.behind.read((query) => listPending(query, agentId, from, pageRows));
-    yield* rows;
-    after = rows.length < pageRows ? undefined : rows.at(-1)?.session_id;
-  }
-}
+const listAfter = ({ database }: CallsContext, agentId: string, start: string): AsyncGenerator<PendingRow> =>
+  eachRow<PendingRow>(database.pageRows, (last, limit) =>
+    database.behind.read((query) => listPending(query, agentId, last?.session_id ?? start, limit)),
+  );
 
 /** Whether the next event may be sent, or a connection gets it. */
 async function mayContinue(

@@ -45,6 +45,25 @@ export function decodeCursor<const Start extends Position>(
   return read;
 }
 
+/** The pages of a whole list; `read` returns the rows after the last one, up to a limit. */
+export async function* eachPage<Row>(
+  limit: number,
+  read: (last: Row | undefined, limit: number) => Promise<readonly Row[]>,
+): AsyncGenerator<readonly Row[]> {
+  let last: Row | undefined;
+  while (true) {
+    const rows = await read(last, limit);
+    yield rows;
+    if (rows.length < limit) return;
+    last = rows.at(-1);
+  }
+}
+
+/** The same, row by row. */
+export async function* eachRow<Row>(...list: Parameters<typeof eachPage<Row>>): AsyncGenerator<Row> {
+  for await (const rows of eachPage(...list)) yield* rows;
+}
+
 /** A list that is read one page after the other. */
 export interface PagedList<Row, Start extends Position> {
   readonly scope: CursorScope;

@@ -18,6 +18,7 @@ import { type AgentRecordRow, listEveryAgentOfAccount } from '../../store/agents
 import { type BlockRow, listAllowlistPage, listBlockRows } from '../../store/allowlists.js';
 import { type FamilyOfAccountRow, listFamiliesOfAccount } from '../../store/authorizations.js';
 import { type AccountSessionRow, findSignedInAccount, listAccountSessions } from '../../store/browser-sessions.js';
+import { eachRow } from '../../store/cursor.js';
 import { type ClientOfAccountRow, listClientsOfAccount } from '../../store/oauth-clients.js';
 import { listSessionIdsOfSibling } from '../../store/participants.js';
 import { listPasskeys, type PasskeyRow } from '../../store/passkeys.js';
@@ -79,7 +80,7 @@ export async function* writeExport(source: ExportSource): Text {
   const now = context.clock.now();
   const usedSince = now - REFRESH_TOKEN_IDLE_LIFETIME_S * 1000;
   yield `{"exported_at":${now},"service":${JSON.stringify(context.settings.addresses.webUrl)},"account":${JSON.stringify(toAccount(account))}`;
-  const browsers = eachRow<AccountSessionRow>(source, (query, last) => {
+  const browsers = readAll<AccountSessionRow>(source, (query, last) => {
     const position = { createdAt: last?.created_at ?? LATEST, idHash: last?.id_hash ?? '' };
     return listAccountSessions(query, id, now, position, ROWS_PER_QUERY);
   });
@@ -88,20 +89,20 @@ export async function* writeExport(source: ExportSource): Text {
   yield `,\n"passkeys":${JSON.stringify(passkeys.map(toPasskey))}`;
   const pushed = await source.read((query) => listPushSubscriptions(query, id));
   yield `,\n"push_notifications":${JSON.stringify(pushed.map(toPushed))}`;
-  const activities = eachRow<ActivityRow>(source, (query, last) =>
+  const activities = readAll<ActivityRow>(source, (query, last) =>
     listActivities(query, id, last?.id ?? 'Z', ROWS_PER_QUERY),
   );
   yield* writeList('activity', activities, asJson(toActivity));
-  const links = eachRow<ShareLinkRow>(source, (query, last) =>
+  const links = readAll<ShareLinkRow>(source, (query, last) =>
     listShareLinksOfAccount(query, id, now, last?.id ?? 'Z', ROWS_PER_QUERY),
   );
   yield* writeList('share_links', links, asJson(toLink));
-  const apps = eachRow<FamilyOfAccountRow>(source, (query, last) => {
+  const apps = readAll<FamilyOfAccountRow>(source, (query, last) => {
     const place = { createdAt: last?.created_at ?? LATEST, id: last?.id ?? '' };
     return listFamiliesOfAccount(query, id, usedSince, place, ROWS_PER_QUERY);
   });
   yield* writeList('connected_apps', apps, asJson(toApp));
-  const clients = eachRow<ClientOfAccountRow>(source, (query, last) =>
+  const clients = readAll<ClientOfAccountRow>(source, (query, last) =>
     listClientsOfAccount(query, id, last?.id ?? `${ID_PREFIX.oauthClient}Z`, ROWS_PER_QUERY),
   );
   yield* writeList('api_credentials', clients, asJson(toClient));
@@ -110,19 +111,11 @@ export async function* writeExport(source: ExportSource): Text {
   yield '}\n';
 }
 
-/** The rows of a list, one part at a time; `read` returns those after the last one. */
-async function* eachRow<Row>(
-  source: ExportSource,
-  read: (query: Query, last: Row | undefined) => Promise<readonly Row[]>,
-): AsyncGenerator<Row> {
-  let last: Row | undefined;
-  while (true) {
-    const rows = await source.read((query) => read(query, last));
-    yield* rows;
-    if (rows.length < ROWS_PER_QUERY) return;
-    last = rows.at(-1);
-  }
-}
+/** The rows of a list; `list` returns those after the last one. */
+const readAll = <Row>(
+  { read }: ExportSource,
+  list: (query: Query, last: Row | undefined) => Promise<readonly Row[]>,
+): AsyncGenerator<Row> => eachRow(ROWS_PER_QUERY, (last) => read((query) => list(query, last)));
 
 /** A list member of the document, one item per line. */
 async function* writeList<Item>(name: string, items: AsyncIterable<Item>, write: (item: Item) => Text): Text {
@@ -174,7 +167,7 @@ function toClient(row: ClientOfAccountRow) {
 }
 
 function eachAgent(source: ExportSource): AsyncGenerator<AgentRecordRow> {
-  return eachRow(source, (query, last) =>
+  return readAll(source, (query, last) =>
     listEveryAgentOfAccount(query, source.account.id, last?.id ?? '', ROWS_PER_QUERY),
   );
 }
@@ -189,11 +182,11 @@ const toActivity = ({ kind, detail, address, browser_name, created_at }: Activit
 
 async function* writeAgent(source: ExportSource, agent: AgentRecordRow): Text {
   yield JSON.stringify(toAgent(source.context, agent)).slice(0, -1);
-  const entries = eachRow<string>(source, (query, last) =>
+  const entries = readAll<string>(source, (query, last) =>
     listAllowlistPage(query, agent.id, last ?? '', ROWS_PER_QUERY),
   );
   yield* writeList('allowlist', entries, asJson(String));
-  const blocks = eachRow<BlockRow>(source, (query, last) => {
+  const blocks = readAll<BlockRow>(source, (query, last) => {
     const position = { createdAt: last?.created_at ?? LATEST, handle: last?.blocked_handle ?? '' };
     return listBlockRows(query, agent.id, position, ROWS_PER_QUERY);
   });
@@ -206,7 +199,7 @@ async function* writeAgent(source: ExportSource, agent: AgentRecordRow): Text {
 /** Every session in which any agent of the account takes or took part, including removed agents. */
 async function* eachSessionId(source: ExportSource): AsyncGenerator<string> {
   for await (const agent of eachAgent(source))
-    yield* eachRow<string>(source, (query, last) =>
+    yield* readAll<string>(source, (query, last) =>
       listSessionIdsOfSibling(query, source.account.id, agent.id, last ?? '', ROWS_PER_QUERY),
     );
 }

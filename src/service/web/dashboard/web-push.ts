@@ -13,6 +13,7 @@ import {
 } from '../../core/public-internet.js';
 import { rareWarning } from '../../core/rare-warning.js';
 import { findSignedInAccount } from '../../store/browser-sessions.js';
+import { eachRow } from '../../store/cursor.js';
 import {
   claimPushKeys,
   clearPushQueue,
@@ -205,13 +206,10 @@ export async function startWebPush(
     if (!own.isClockRight) return;
     const beganAt = clock.now();
     for (const [accountId, at] of free) if (at <= clock.monotonic()) free.delete(accountId);
-    let after: string | undefined = '';
-    while (after !== undefined) {
-      const start: string = after;
-      const queued = await database.behind.read((query) => listQueuedForPush(query, start, database.pageRows));
-      for (const accountId of queued) await tellSafely(accountId);
-      after = queued.length < database.pageRows ? undefined : queued.at(-1);
-    }
+    const queued = eachRow<string>(database.pageRows, (last = '', limit) =>
+      database.behind.read((query) => listQueuedForPush(query, last, limit)),
+    );
+    for await (const accountId of queued) await tellSafely(accountId);
     const stirred = await database.behind.read((query) => listStirredAccounts(query, since));
     const seen = new Map<string, string>();
     for (const { account_id: accountId, at, times } of stirred) {
