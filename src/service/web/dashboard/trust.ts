@@ -69,41 +69,33 @@ interface Filled {
 }
 const EMPTY: Filled = { text: '', isList: false, rest: 0 };
 
-function renderAllowlist(visit: Visit, trustPage: TrustPage<string>): View {
+function renderTrustList<Item>(visit: Visit, list: TrustList<Item>, trustPage: TrustPage<Item>): View {
   const { agent, listed, search, mistakes } = trustPage;
   const { context, csrf, note, noteAbout = '' } = visit;
-  const path = `${getPath(agent)}/allowlist`;
-  const hint = html`An agent such as <code>@bob.helper</code>, or all agents of one owner: <code>@bob.*</code>. Separate several with spaces.`;
-  const renderRow = (entry: string): Html => {
-    const about = entry.endsWith('.*') && html`Every agent of ${entry.slice(0, -2)}`;
-    const values = { entry, ...keepSearch(search) };
-    const remove = renderButton({ path: `${path}/remove`, csrf, label: 'Remove', about: entry, values });
-    return renderNamed(entry, about, remove);
+  const { removal } = list;
+  const path = `${getPath(agent)}/${list.path}`;
+  const now = context.clock.now();
+  const valuesFor = (entry: string) => ({ [list.field]: entry, ...keepSearch(search) });
+  const renderRow = (item: Item): Html => {
+    const entry = list.entryOf(item);
+    const { label } = removal;
+    const remove = renderButton({ path: `${path}/remove`, csrf, label, about: entry, values: valuesFor(entry) });
+    return renderNamed(entry, list.describe(item, now), remove);
   };
-  const { canonical_handle: handle } = agent;
-  const { baseUrl } = context.settings.addresses;
-  const add = aspCommand({ baseUrl, handle }, 'allowlist', 'add', toOwnerGlob(handle));
-  const nobody = renderEmpty(
-    'No one is on the list',
-    html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
-  );
+  // What was added has a row, whose button takes it back.
   const undo =
-    note === 'unlisted' && isEntry(noteAbout)
-      ? {
-          path,
-          csrf,
-          label: 'Undo',
-          about: html`the removal of ${noteAbout}`,
-          values: { entry: noteAbout, ...keepSearch(search) },
-        }
+    note === removal.note && isEntry(noteAbout)
+      ? { path, csrf, label: 'Undo', about: html`${removal.about} ${noteAbout}`, values: valuesFor(noteAbout) }
       : undefined;
-  const added = note === 'listed' ? sayAdded(noteAbout, (names) => `Added ${names} to the allowlist.`) : undefined;
+  const added = note === list.note ? sayAdded(noteAbout, list.sayAdded) : undefined;
+  const isAllowlist = list.path === 'allowlist';
+  const isIdle = isAllowlist && agent.inbound_policy === 'open';
   const body = html`<div class="stack measure">
-${agent.inbound_policy === 'open' && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
-${renderAddForms(path, csrf, { ...ALLOWLIST, hint }, trustPage)}
-${renderSearchable(path, search, listed, renderRow, nobody)}
-${isWhole(trustPage) && renderSuggestions(path, csrf, trustPage.counterparts, context.clock.now())}</div>`;
-  return renderAgentPage({ context, agent, note, noteText: added, undo, mistakes }, 'allowlist', body);
+${isIdle && html`<p class="notice">${CAUTION}<span>This agent is open: anyone can invite it, on this list or not.</span></p>`}
+${renderAddForms(path, csrf, list, trustPage)}
+${renderSearchable(path, search, listed, renderRow, list.renderNothing(agent, context.settings.addresses.baseUrl))}
+${isAllowlist && isWhole(trustPage) && renderSuggestions(path, csrf, trustPage.counterparts, now)}</div>`;
+  return renderAgentPage({ context, agent, note, noteText: added, undo, mistakes }, list.path, body);
 }
 
 const isEntry = (text: string): boolean => isHandle(text) || isOwnerGlob(text);
@@ -136,42 +128,6 @@ function sayAdded(about: string, say: (names: string) => string): string | undef
 }
 
 const formatCount = (count: number | string): string => Number(count).toLocaleString('en-US');
-
-function renderBlocks(visit: Visit, trustPage: TrustPage<BlockRow>): View {
-  const { agent, listed, search, mistakes } = trustPage;
-  const { context, csrf, note, noteAbout = '' } = visit;
-  const path = `${getPath(agent)}/blocks`;
-  const hint =
-    'Neither agent can invite the other, and the blocked agent leaves the sessions you share. It isn’t notified.';
-  const now = context.clock.now();
-  const renderRow = ({ blocked_handle: handle, created_at: at }: BlockRow): Html => {
-    const values = { handle, ...keepSearch(search) };
-    const unblock = renderButton({ path: `${path}/remove`, csrf, label: 'Unblock', about: handle, values });
-    return renderNamed(handle, html`Blocked ${renderTime(at, now)}`, unblock);
-  };
-  const nobody = renderEmpty(
-    'No one is blocked',
-    html`<p>Blocked agents cannot reach this one, even if its policy is open.</p>`,
-  );
-  // After a block, the row of the list has the button that lifts it.
-  const undo =
-    note === 'unblocked' && isEntry(noteAbout)
-      ? {
-          path,
-          csrf,
-          label: 'Undo',
-          about: html`the unblocking of ${noteAbout}`,
-          values: { handle: noteAbout, ...keepSearch(search) },
-        }
-      : undefined;
-  const added =
-    note === 'blocked'
-      ? sayAdded(noteAbout, (names) => `Blocked ${names}. Any sessions you shared go on without them.`)
-      : undefined;
-  const body = html`<div class="stack measure">${renderAddForms(path, csrf, { ...BLOCKS, hint }, trustPage)}
-${renderSearchable(path, search, listed, renderRow, nobody)}</div>`;
-  return renderAgentPage({ context, agent, note, noteText: added, undo, mistakes }, 'blocks', body);
-}
 
 /** The forms of a list lead back to the entries that someone searched for. */
 const keepSearch = (search: string): Record<string, string> => (search === '' ? {} : { q: search });
@@ -237,7 +193,7 @@ function renderSuggestions(
 function renderAddForms<Item>(
   path: string,
   csrf: string,
-  { field, label, verb, most, hint }: TrustList<Item> & { readonly hint: Html | string },
+  { field, label, verb, most, hint }: TrustList<Item>,
   { search, filled, mistakes, counterparts }: TrustPage<Item>,
 ): Html {
   const { text, isList, rest } = filled;
@@ -285,9 +241,15 @@ interface TrustList<Item> {
   /** Calls of the general limit that each entry after the first costs. */
   readonly cost: number;
   readonly note: NoteName;
+  readonly hint: Html | string;
+  readonly removal: { readonly label: string; readonly note: NoteName; readonly about: string };
+  sayAdded(names: string): string;
+  entryOf(item: Item): string;
+  describe(item: Item, now: number): Html | false;
+  renderNothing(agent: Agent, baseUrl: string): Html;
   read(visit: Visit, agentId: string, view: Query, selection: EntrySelection): Promise<Listed<Item>>;
   add(visit: Visit, actor: AgentActor, entries: readonly string[], transaction: Transaction): Promise<unknown>;
-  render(visit: Visit, trustPage: TrustPage<Item>): View;
+  remove(visit: Visit, actor: AgentActor, entry: string, transaction: Transaction): Promise<unknown>;
 }
 
 /** The page of a list, with the typed text. */
@@ -308,7 +270,7 @@ async function showTrustList<Item>(
     };
   });
   const { mistakes } = refusal;
-  return refused(list.render(visit, { ...shown, search, filled, mistakes }), refusal);
+  return refused(renderTrustList(visit, list, { ...shown, search, filled, mistakes }), refusal);
 }
 
 /** Suggested while someone types. */
@@ -352,7 +314,18 @@ const ALLOWLIST: TrustList<string> = {
   most: ALLOWLIST_MAX_ENTRIES,
   cost: 0,
   note: 'listed',
-  render: renderAllowlist,
+  hint: html`An agent such as <code>@bob.helper</code>, or all agents of one owner: <code>@bob.*</code>. Separate several with spaces.`,
+  removal: { label: 'Remove', note: 'unlisted', about: 'the removal of' },
+  sayAdded: (names) => `Added ${names} to the allowlist.`,
+  entryOf: (entry) => entry,
+  describe: (entry) => entry.endsWith('.*') && html`Every agent of ${entry.slice(0, -2)}`,
+  renderNothing({ canonical_handle: handle }, baseUrl) {
+    const add = aspCommand({ baseUrl, handle }, 'allowlist', 'add', toOwnerGlob(handle));
+    return renderEmpty(
+      'No one is on the list',
+      html`<p>While the list is empty, no agent can start a session with this one, unless it is open to anyone. To let your own agents in again from a terminal:</p>${renderCommand([add])}`,
+    );
+  },
   read: (visit, agentId, view, selection) =>
     readListed(visit, {
       scope: ['allowlist', agentId],
@@ -362,6 +335,8 @@ const ALLOWLIST: TrustList<string> = {
     }),
   add: (visit, actor, entries, transaction) =>
     addToAllowlist(visit.context, actor, { path: getAgentPath(visit), body: { entries: [...entries] } }, transaction),
+  remove: (visit, actor, entry, transaction) =>
+    removeFromAllowlist(visit.context, actor, { path: { ...getAgentPath(visit), entry } }, transaction),
 };
 
 /** The entries that someone typed, each once, and what is wrong with the first of the other words. */
@@ -459,21 +434,19 @@ const toPage = <Item>(list: TrustList<Item>): Omit<PageRow, 'path'> => ({
   again: (visit, form, refusal) => showTrustList(visit, list, refusal, readFilled(form, list)),
 });
 
+/** The form that takes an entry off a list. */
+const toRemoval =
+  <Item>(list: TrustList<Item>) =>
+  (visit: Visit, form: Parameters): Promise<DashboardAnswer> => {
+    const entry = form.one(list.field) ?? '';
+    const about = isEntry(entry) ? entry : undefined;
+    const remove = (actor: AgentActor, transaction: Transaction) => list.remove(visit, actor, entry, transaction);
+    return changeTrustList(visit, form, list, list.removal.note, remove, about);
+  };
+
 export const ALLOWLIST_PAGE = toPage(ALLOWLIST);
 
-export async function actRemoveEntry(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const entry = form.one('entry') ?? '';
-  const input = { path: { ...getAgentPath(visit), entry } };
-  const about = isEntry(entry) ? entry : undefined;
-  return changeTrustList(
-    visit,
-    form,
-    ALLOWLIST,
-    'unlisted',
-    (actor, transaction) => removeFromAllowlist(visit.context, actor, input, transaction),
-    about,
-  );
-}
+export const actRemoveEntry = toRemoval(ALLOWLIST);
 
 /** Each block costs a call of the general limit, and may take others out of sessions. */
 const BLOCKED_AT_ONCE_MAX = 200;
@@ -486,7 +459,13 @@ const BLOCKS: TrustList<BlockRow> = {
   most: BLOCKED_AT_ONCE_MAX,
   cost: 1,
   note: 'blocked',
-  render: renderBlocks,
+  hint: 'Neither agent can invite the other, and the blocked agent leaves the sessions you share. It isn’t notified.',
+  removal: { label: 'Unblock', note: 'unblocked', about: 'the unblocking of' },
+  sayAdded: (names) => `Blocked ${names}. Any sessions you shared go on without them.`,
+  entryOf: ({ blocked_handle: handle }) => handle,
+  describe: ({ created_at: at }, now) => html`Blocked ${renderTime(at, now)}`,
+  renderNothing: () =>
+    renderEmpty('No one is blocked', html`<p>Blocked agents cannot reach this one, even if its policy is open.</p>`),
   read: (visit, agentId, view, selection) =>
     readListed(visit, {
       scope: ['blocks', agentId],
@@ -495,18 +474,10 @@ const BLOCKS: TrustList<BlockRow> = {
       read: ([createdAt, handle], limit) => listBlockRows(view, agentId, { createdAt, handle }, limit, selection),
     }),
   add: ({ context }, actor, handles, transaction) => blockAgents(context, actor, handles, transaction),
+  remove: ({ context }, actor, blocked, transaction) =>
+    unblockAgent(context, actor, { path: { blocked } }, transaction),
 };
 
 export const BLOCKS_PAGE = toPage(BLOCKS);
 
-export async function actUnblock(visit: Visit, form: Parameters): Promise<DashboardAnswer> {
-  const handle = form.one('handle') ?? '';
-  return changeTrustList(
-    visit,
-    form,
-    BLOCKS,
-    'unblocked',
-    (actor, transaction) => unblockAgent(visit.context, actor, { path: { blocked: handle } }, transaction),
-    isEntry(handle) ? handle : undefined,
-  );
-}
+export const actUnblock = toRemoval(BLOCKS);
