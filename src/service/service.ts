@@ -53,7 +53,7 @@ import { registerDownloads } from './http/downloads.js';
 import { createRest } from './http/pipeline.js';
 import { attachRealtime, type Realtime } from './http/realtime.js';
 import { BASE_PATH, registerProbes, registerRest } from './http/rest.js';
-import { type McpEndpoint, registerMcp } from './mcp/endpoint.js';
+import { registerMcp } from './mcp/endpoint.js';
 import { createInboxes, type InboxKeeper } from './messaging/inboxes.js';
 import { createLoopGuard } from './messaging/loop-guard.js';
 import { startWebhookCalls, type WebhookCalls } from './messaging/webhook-calls.js';
@@ -64,47 +64,37 @@ import { createSignInLinks } from './oauth/server.js';
 import { type BusOptions, openStore } from './open-store.js';
 import { type ReadBackups, readBackupRecords } from './operator/backup-records.js';
 import { type LocalAgent, putLocalAgent } from './operator/local-agent.js';
-import type { Metrics } from './operator/metrics.js';
-import {
-  type OperatorOptions,
-  type OperatorServer,
-  offerOperator,
-  offerRemoteOperator,
-  type RemoteOperators,
-} from './operator/operator.js';
+import type { MetricsServer } from './operator/metrics.js';
+import { type OperatorOptions, offerOperator, offerRemoteOperator, type RemoteOperators } from './operator/operator.js';
 import { createOperatorRows } from './operator/pages/pages.js';
 import { createRecentWatch, type RecentWatch } from './operator/recent.js';
 import { type Rehearsal, reportEvents, resetData } from './operator/rehearsal.js';
 import type { TraceOptions } from './operator/traces.js';
 import { type DatabaseMeasures, readMeasures } from './store/operator.js';
 import { registerAuthorizationServer, registerLocalApproval } from './web/authorization-server.js';
-import { type Dashboard, registerDashboard } from './web/dashboard/dashboard.js';
+import { registerDashboard } from './web/dashboard/dashboard.js';
 import { createPushTestRow } from './web/dashboard/push-settings.js';
 import { startWebPush, type WebPush } from './web/dashboard/web-push.js';
 
 /** Collects metrics and serves them. */
 interface Watch {
   readonly meter: Meter;
-  /** The address of the metrics; undefined: they are off. */
-  start(
+  serve(
     context: Pick<ServiceContext, 'bus' | 'clock' | 'database' | 'log' | 'settings'>,
     parts: { readonly backups: ReadBackups | undefined; readonly certificate: ServerCertificate | undefined },
-  ): Promise<string | undefined>;
-  stop(): Promise<void>;
+  ): Promise<MetricsServer>;
+  stop(): void;
 }
 
-const NO_WATCH: Watch = { meter: unmetered, start: async () => undefined, stop: async () => {} };
-
 /** Without a port, nothing is counted and no metrics code is loaded. */
-async function createWatch(options: ServiceOptions): Promise<Watch> {
+async function createWatch(options: ServiceOptions): Promise<Watch | undefined> {
   const { metricsPort: port, metricsHost: host = '127.0.0.1', metricsToken: token, version = '' } = options;
-  if (port === undefined) return NO_WATCH;
-  const { createMetrics } = await import('./operator/metrics.js');
-  const metrics: Metrics = createMetrics(version);
-  let close = async (): Promise<void> => {};
+  if (port === undefined) return undefined;
+  const { createMetrics, serveMetrics } = await import('./operator/metrics.js');
+  const metrics = createMetrics(version);
   return {
     meter: metrics.meter,
-    async start(context, { backups, certificate }) {
+    serve(context, { backups, certificate }) {
       const { bus, clock, database, log } = context;
       const measure = (): Promise<DatabaseMeasures | undefined> =>
         database
@@ -114,15 +104,9 @@ async function createWatch(options: ServiceOptions): Promise<Watch> {
             return undefined;
           });
       metrics.observe({ clock, measure, load: database.load, lines: bus.lines, backups });
-      const { serveMetrics } = await import('./operator/metrics.js');
-      const server = await serveMetrics(metrics, { host, port, token, certificate }, log);
-      close = server.close;
-      return server.url;
+      return serveMetrics(metrics, { host, port, token, certificate }, log);
     },
-    async stop() {
-      await close();
-      metrics.close();
-    },
+    stop: metrics.close,
   };
 }
 
@@ -242,7 +226,8 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const port = await listen(server, options.host, options.port);
     undo.push(() => endServer(server));
     const watch = await createWatch(options);
-    undo.push(() => watch.stop());
+    if (watch !== undefined) undo.push(watch.stop);
+    const meter = watch?.meter ?? unmetered;
     const log = options.log ?? SILENT;
     const dataDirectory = options.data === 'memory' ? undefined : options.data.directory;
     const bucket = options.bucket === undefined ? undefined : await openBucket(options.bucket, log);
@@ -251,13 +236,13 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
       (await bucket?.look()) ?? (dataDirectory === undefined ? undefined : await lookAtFolder(dataDirectory));
     const isAdopted = options.adoptsAttachments === true;
     const mustExist = found !== undefined && !isAdopted && (found.isClaimed || found.hasFiles);
-    const store = await openStore({ ...options, mustExist }, log, watch.meter);
+    const store = await openStore({ ...options, mustExist }, log, meter);
     undo.push(() => store.database.close());
     undo.push(() => store.bus.close());
     const files = bucket ?? (await openAttachmentFiles(dataDirectory));
     if (bucket === undefined) undo.push(() => files.close());
     if (found !== undefined) await claim(store.database, files, found.path, isAdopted);
-    const base = createContext(options, toAddresses(address, port), { ...store, files, meter: watch.meter });
+    const base = createContext(options, toAddresses(address, port), { ...store, files, meter });
     const tracer = options.traces === undefined ? undefined : await openTracer(options.traces, base);
     if (tracer !== undefined) undo.push(() => tracer.close());
     const context = { ...base, tracer };
@@ -266,9 +251,10 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     const useListener = (next: RequestListener): void => {
       listener = next;
     };
-    const metricsUrl = await watch.start(context, { backups: findBackups(options), certificate });
-    const bound = { server, port, useListener, certificate, stopFollowing };
-    return await composeService({ ...bound, options, context, watch, metricsUrl, undo });
+    const metrics = await watch?.serve(context, { backups: findBackups(options), certificate });
+    if (metrics !== undefined) undo.push(metrics.close);
+    const bound = { server, port, useListener, certificate };
+    return await composeService({ ...bound, options, context, metricsUrl: metrics?.url, undo });
   } catch (error) {
     const { clock = systemClock, log = SILENT } = options;
     await within(clock, LEAVE_MS, leave(log, undo.reverse()), () => {});
@@ -360,9 +346,6 @@ export interface ServiceParts {
   readonly port: number;
   readonly useListener: (listener: RequestListener) => void;
   readonly certificate?: ServerCertificate | undefined;
-  /** Stops looking for a renewed certificate; undefined: there is none. */
-  readonly stopFollowing?: (() => Promise<void>) | undefined;
-  readonly watch: Watch;
   readonly metricsUrl: string | undefined;
   readonly undo: Undo;
 }
@@ -434,7 +417,7 @@ function openApp({ options, server, port, useListener }: ServiceParts, context: 
 
 /** The service with its inputs: `server` is bound, or gets its connections from outside. */
 export async function composeService(parts: ServiceParts): Promise<RunningService> {
-  const { options, server, port, watch, metricsUrl, certificate, stopFollowing, undo } = parts;
+  const { options, server, port, metricsUrl, certificate, undo } = parts;
   const { outsideNetwork, seeds = [], version = '', rehearsal = {} } = options;
   const { context, inboxes, recent } = watchContext(parts.context);
   const { settings } = context;
@@ -488,6 +471,7 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   undo.push(operator.close);
   await app.fastify.ready();
 
+  // Stopped once the sockets are gone: the others may then consider this process dead too.
   undo.push(health.stop);
   await health.start();
   const { whenFree } = app.exchanges;
@@ -503,10 +487,18 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
   webPush = await openWebPush(context, health, outsideNetwork);
   if (webPush !== undefined) undo.push(webPush.stop);
   const webhooks = await openWebhooks(context, health, outsideNetwork);
+  if (webhooks !== undefined) undo.push(webhooks.stop);
 
-  const running: Running = {
-    ...{ context, server, app, mcp, dashboard, realtime: sockets, inboxes },
-    ...{ stopFollowing, stopHousekeeping, webPush, webhooks, operator, remoteOperator, watch, health },
+  const stop = async (): Promise<void> => {
+    const closed = closeServer(server);
+    sockets.refuseNew();
+    dashboard.stop();
+    mcp.stop();
+    await Promise.all([within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {}), sockets.closeSockets()]);
+    endConnections(server);
+    await closed;
+    await app.fastify.close();
+    await within(context.clock, LEAVE_MS, leave(context.log, undo.reverse()), () => {});
   };
   let stopping: Promise<void> | undefined;
   return {
@@ -527,58 +519,10 @@ export async function composeService(parts: ServiceParts): Promise<RunningServic
       app.leave();
     },
     stop() {
-      stopping ??= stopAll(running);
+      stopping ??= stop();
       return stopping;
     },
   };
-}
-
-interface Running {
-  readonly context: ServiceContext;
-  readonly server: Server;
-  readonly app: App;
-  readonly mcp: McpEndpoint;
-  readonly dashboard: Dashboard;
-  readonly realtime: Realtime;
-  readonly inboxes: InboxKeeper;
-  readonly stopFollowing: (() => Promise<void>) | undefined;
-  readonly stopHousekeeping: () => Promise<void>;
-  readonly webPush: WebPush | undefined;
-  readonly webhooks: WebhookCalls | undefined;
-  readonly operator: OperatorServer;
-  readonly remoteOperator: OperatorServer | undefined;
-  readonly watch: Watch;
-  readonly health: Health;
-}
-
-async function stopAll(running: Running): Promise<void> {
-  const { context, server, app, realtime, inboxes, stopHousekeeping, operator, watch, health } = running;
-  const closed = closeServer(server);
-  realtime.refuseNew();
-  running.dashboard.stop();
-  running.mcp.stop();
-  await Promise.all([within(context.clock, DRAIN_MS, app.exchanges.drain(), () => {}), realtime.closeSockets()]);
-  endConnections(server);
-  await closed;
-  await app.fastify.close();
-  // Once its sockets are gone, the others may consider it dead too.
-  const steps = [
-    running.mcp.close,
-    realtime.stop,
-    async () => running.webPush?.stop(),
-    async () => running.webhooks?.stop(),
-    () => inboxes.stop(),
-    health.stop,
-    stopHousekeeping,
-    async () => running.stopFollowing?.(),
-    operator.close,
-    async () => running.remoteOperator?.close(),
-    async () => context.tracer?.close(),
-    watch.stop,
-  ];
-  const open = [context.bus, context.database, context.files];
-  const left = leave(context.log, [...steps, ...open.map((one) => () => one.close())]);
-  await within(context.clock, LEAVE_MS, left, () => {});
 }
 
 /** A step that fails does not keep the others from being taken. */

@@ -106,9 +106,8 @@ export async function startCountedService(options: {
     useListener: (next) => {
       listener = next;
     },
-    watch: { meter: unmetered, start: async () => undefined, stop: async () => {} },
     metricsUrl: undefined,
-    undo: [],
+    undo: [files, database, bus].map((one) => () => one.close()),
   });
   const place = await discover(service.baseUrl);
   const operator = { url: service.operatorUrl, secret: service.operatorSecret };

@@ -109,9 +109,8 @@ export class ServiceProcess implements Life {
       useListener: (next) => {
         listener = next;
       },
-      watch: { meter: unmetered, start: async () => undefined, stop: async () => {} },
       metricsUrl: undefined,
-      undo: [],
+      undo: [context.files, context.database, context.bus].map((one) => () => one.close()),
     });
     if (this.isDead) return;
     this.#server = server;
