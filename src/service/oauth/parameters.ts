@@ -64,10 +64,9 @@ export function readParameters(text: string): Parameters {
   };
 }
 
-/** The query of a request target, undecoded. */
-export function getQuery(requestTarget: string): string {
-  const mark = requestTarget.indexOf('?');
-  return mark === -1 ? '' : requestTarget.slice(mark + 1);
+export function readQuery({ raw: { url = '' } }: FastifyRequest): Parameters {
+  const mark = url.indexOf('?');
+  return readParameters(mark === -1 ? '' : url.slice(mark + 1));
 }
 
 /** The undecoded body; empty without one. */

@@ -11,14 +11,15 @@ import { ServiceError } from '../core/errors.js';
 import { isFromThisMachine } from '../http/app.js';
 import { toNetwork, toWiderNetwork } from '../oauth/attempts.js';
 import { isDocumentUrl } from '../oauth/client-documents.js';
-import { type AnswerTarget, describeRedirectUri, withParameters } from '../oauth/clients.js';
+import { describeRedirectUri, withParameters } from '../oauth/clients.js';
 import { isForAccount, PATH, parseScopes } from '../oauth/metadata.js';
-import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../oauth/parameters.js';
+import { OAuthError, type Parameters, readQuery } from '../oauth/parameters.js';
 import { createSecret, hashSecret } from '../oauth/secret.js';
 import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
 import { type AccountRow, findAccount } from '../store/accounts.js';
 import { type AgentRow, findAgentByHandle, listAgentsOfAccount } from '../store/agents.js';
 import {
+  type AuthorizationCodeRow,
   type AuthorizationRequestRow,
   deleteAuthorizationRequest,
   insertAuthorizationCode,
@@ -42,17 +43,15 @@ import {
   type Browser,
   findAccountOf,
   forgedForm,
-  matchesCsrf,
   meetBrowser,
   readBrowser,
   rememberAnswer,
   remembersAnswer,
-  requireSameOrigin,
 } from './browser.js';
 import { hidden, type Mistake, renderField, renderMistakes, tie, toTitle } from './form.js';
 import { CAUTION, type Html, html, PLUS, renderAgentFace, renderName, strangersText, TICK } from './html.js';
 import { type Look, layOut, pageHeaders, readLook, sendErrorPage } from './layout.js';
-import { DISPLAY_NAME_MAX_LENGTH, describeVisitor, sendSignInPage } from './sign-in.js';
+import { DISPLAY_NAME_MAX_LENGTH, describeVisitor, readForm, sendSignInPage } from './sign-in.js';
 
 /** The value of the choice that creates an agent. */
 const NEW_AGENT = 'new';
@@ -65,23 +64,16 @@ const isLongList = (agents: readonly unknown[] = []): boolean => agents.length >
 const FINDER = html`<div class="field finder" id="find-agent-field" hidden><label class="hidden-label" for="find-agent">Find an agent</label><input type="search" id="find-agent" placeholder="Find an agent" autocomplete="off" spellcheck="false" autocapitalize="none"></div>`;
 const FOUND = html`<p class="soft small" id="found-agents" role="status"></p>`;
 
-interface ConsentAgent {
-  readonly handle: string;
-  readonly displayName: string;
-}
+type ConsentAgent = Pick<AgentRow, 'handle' | 'display_name'>;
 
 export interface ConsentPage {
   readonly look: Look;
-  readonly request: string;
-  readonly csrf: string;
-  readonly decidePath: string;
-  readonly signOutPath: string;
-  readonly clientName: string;
-  /** Where the app describes itself; undefined for one that registered itself. */
-  readonly clientUrl: string | undefined;
-  readonly answerTarget: AnswerTarget;
+  /** The hidden fields of its forms. */
+  readonly values: { readonly request: string; readonly csrf: string };
+  readonly client: Pick<OAuthClientRow, 'id' | 'name'>;
+  readonly redirectUri: string;
   readonly scopes: readonly Scope[];
-  readonly account: { readonly username: string; readonly displayName: string };
+  readonly account: Pick<AccountRow, 'username' | 'display_name'>;
   /** Undefined: the app requests the account itself. */
   readonly agents: readonly ConsentAgent[] | undefined;
   /** A handle, NEW_AGENT, or nothing yet. */
@@ -94,36 +86,37 @@ export interface ConsentPage {
 
 /** Asks a person whether an app may act as one of their agents, and as which. */
 export function renderConsentPage(page: ConsentPage): string {
-  const { clientName, agents } = page;
-  const name = strangersText(clientName);
-  const main = html`<form method="post" action="${page.decidePath}" class="stack" aria-label="Allow access">
-${hidden({ request: page.request, csrf: page.csrf })}
+  const { client, account, agents } = page;
+  const name = strangersText(client.name);
+  const main = html`<form method="post" action="${PATH.authorize}" class="stack" aria-label="Allow access">
+${hidden(page.values)}
 <div class="stack-tight">
 <h1>${agents === undefined ? html`Let <span class="quoted">“${name}”</span> use your account?` : html`Let <span class="quoted">“${name}”</span> act as your agent?`}</h1>
-<p class="soft">${renderReturn(page)}</p>
+<p class="soft">${renderReturn(page.redirectUri)}</p>
 </div>
 ${renderMistakes(page.mistakes)}
-<div class="notice">${CAUTION}<p>${renderOrigin(page.clientUrl)} Only continue if you just started this sign-in yourself.</p></div>
+<div class="notice">${CAUTION}<p>${renderOrigin(client.id)} Only continue if you just started this sign-in yourself.</p></div>
 ${agents !== undefined && renderPicker(page, agents)}
 <section class="stack-tight" aria-labelledby="can"><h2 id="can">This app will be able to</h2>
 <ul class="ticks">${page.scopes.map((scope) => html`<li>${TICK}<span>${SCOPE_DESCRIPTION[scope]}</span></li>`)}</ul></section>
 <div class="actions lasting"><button class="button primary" name="decision" value="allow">Allow</button><button class="button plain" name="decision" value="deny" formnovalidate>Deny</button></div>
 <p class="soft small">Access ends when the app signs out, or after 30 days without use.</p>
 </form>`;
-  const below = html`<form method="post" action="${page.signOutPath}">${hidden({ request: page.request, csrf: page.csrf })}
-<span>Signed in as ${renderName(page.account.displayName, `@${page.account.username}`)} <span class="mono wrap">@${page.account.username}</span></span><button class="link">Use another account</button></form>`;
+  const below = html`<form method="post" action="${PATH.signOut}">${hidden(page.values)}
+<span>Signed in as ${renderName(account.display_name, `@${account.username}`)} <span class="mono wrap">@${account.username}</span></span><button class="link">Use another account</button></form>`;
   const title = agents === undefined ? 'Allow access to your account' : 'Allow access to an agent';
   const script = isLongList(agents) && { script: PICKER_SCRIPT };
   return layOut({ look: page.look, title: toTitle(title, page.mistakes), main, below, ...script });
 }
 
 /** Who vouches for the name of the app: no one, or the owner of the host in its address. */
-function renderOrigin(clientUrl: string | undefined): Html {
-  if (clientUrl === undefined) return html`This app registered itself, and its name is not verified.`;
-  return html`This app is described by <strong class="wrap">${new URL(clientUrl).host}</strong>, at <span class="mono wrap">${clientUrl}</span>. This service has not verified it.`;
+function renderOrigin(clientId: string): Html {
+  if (!isDocumentUrl(clientId)) return html`This app registered itself, and its name is not verified.`;
+  return html`This app is described by <strong class="wrap">${new URL(clientId).host}</strong>, at <span class="mono wrap">${clientId}</span>. This service has not verified it.`;
 }
 
-function renderReturn({ answerTarget: { kind, name } }: ConsentPage): Html {
+function renderReturn(redirectUri: string): Html {
+  const { kind, name } = describeRedirectUri(redirectUri);
   if (kind === 'program')
     return html`You will be returned to a program on this computer, at <span class="mono wrap">${name}</span>.`;
   if (kind === 'app')
@@ -153,7 +146,7 @@ ${renderNewAgent(page, chosen === NEW_AGENT)}
 }
 
 function renderAgent(
-  { handle, displayName }: ConsentAgent,
+  { handle, display_name: displayName }: ConsentAgent,
   index: number,
   isChosen: boolean,
   attributes: Html | undefined,
@@ -227,7 +220,7 @@ export async function showAuthorization(
  */
 async function readRequest(server: AuthorizationServer, request: FastifyRequest): Promise<ReadRequest> {
   const { context } = server;
-  const parameters = readParameters(getQuery(request.raw.url ?? ''));
+  const parameters = readQuery(request);
   const [clientId, ...others] = parameters.every('client_id');
   if (clientId !== undefined && others.length === 0)
     await server.clientDocuments.learn(clientId, {
@@ -244,16 +237,23 @@ export async function showStoredRequest(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { context } = server;
-  const id = readParameters(getQuery(request.raw.url ?? '')).one('request');
+  const id = readQuery(request).one('request');
   const browser = readBrowser(server, request);
-  const { row, client } = await context.database.read(async (query) => {
-    const stored = await requireStoredRequest(context, query, browser?.hash, id);
-    const known = await requireClient(query, stored.client_id);
-    requireRedirectUri(known, stored.redirect_uri);
-    return { row: stored, client: known };
-  });
+  const { row, client } = await context.database.read((query) => readStored(context, query, browser?.hash, id));
   if (browser === undefined || id === undefined) throw new Error('a stored request without its browser');
   return showRequest(server, reply, { browser, id, row, client });
+}
+
+async function readStored(
+  context: ServiceContext,
+  query: Query,
+  browserHash: string | undefined,
+  id: string | undefined,
+): Promise<Pick<ShownRequest, 'row' | 'client'>> {
+  const row = await requireStoredRequest(context, query, browserHash, id);
+  const client = await requireClient(query, row.client_id);
+  requireRedirectUri(client, row.redirect_uri);
+  return { row, client };
 }
 
 /** A stored request and the browser that answers it. */
@@ -296,19 +296,10 @@ async function sendConsentPage(
   const agents = isForAccount(scopes)
     ? undefined
     : await server.context.database.read(listFor(account, row.agent_handle));
-  const answerTarget = describeRedirectUri(row.redirect_uri);
   const page = renderConsentPage({
     look: readLook(server.context, reply.request),
-    request: id,
-    csrf: browser.csrfFor(id),
-    decidePath: PATH.authorize,
-    signOutPath: PATH.signOut,
-    clientName: client.name,
-    clientUrl: isDocumentUrl(client.id) ? client.id : undefined,
-    answerTarget,
-    scopes,
-    account: { username: account.username, displayName: account.display_name },
-    agents: agents?.map(({ handle, display_name }) => ({ handle, displayName: display_name })),
+    values: { request: id, csrf: browser.csrfFor(id) },
+    ...{ client, redirectUri: row.redirect_uri, scopes, account, agents },
     mistakes: [],
     ...preselect(row.agent_handle, account, agents ?? []),
     ...correction,
@@ -353,19 +344,12 @@ export async function decide(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { context } = server;
-  requireSameOrigin(server, request);
-  const form = readParameters(getBody(request));
-  const id = form.one('request');
-  const browser = readBrowser(server, request);
-  if (browser === undefined || id === undefined || !matchesCsrf(browser, id, form.one('csrf')))
-    throw forgedForm('csrf');
-
-  const { row, client, account } = await context.database.read(async (query) => {
-    const stored = await requireStoredRequest(context, query, browser.hash, id);
-    const known = await requireClient(query, stored.client_id);
-    requireRedirectUri(known, stored.redirect_uri);
-    return { row: stored, client: known, account: await findAccountOf(server, query, browser) };
-  });
+  const { form, browser, request: id } = readForm(server, request);
+  if (id === undefined) throw forgedForm('csrf');
+  const { row, client, account } = await context.database.read(async (query) => ({
+    ...(await readStored(context, query, browser.hash, id)),
+    account: await findAccountOf(server, query, browser),
+  }));
   if (account === undefined) return redirect(reply, `${PATH.consent}?request=${id}`);
   const address = { redirectUri: row.redirect_uri, state: row.state };
   const logOutcome = (outcome: string): void =>
@@ -439,16 +423,9 @@ async function approve(
   const agentId = isForAccount(parseScopes(row.scope)) ? null : await chooseAgent(context, transaction, approval);
   if (agentId !== null && typeof agentId !== 'string') return agentId;
   await answerOnce(transaction, row);
-  const code = await issueCode(context, transaction, {
-    clientId: row.client_id,
-    redirectUri: row.redirect_uri,
-    scope: row.scope,
-    codeChallenge: row.code_challenge,
-    resources: row.resources,
-    accountId: account.id,
-    agentId,
-  });
-  return { code };
+  const { client_id, redirect_uri, scope, code_challenge, resources } = row;
+  const approved = { client_id, redirect_uri, scope, code_challenge, resources };
+  return { code: await issueCode(context, transaction, { ...approved, account_id: account.id, agent_id: agentId }) };
 }
 
 async function answerOnce(transaction: Transaction, row: AuthorizationRequestRow): Promise<void> {
@@ -519,13 +496,13 @@ export async function approveLocally(
   }
   const code = await context.database.write((transaction) =>
     issueCode(context, transaction, {
-      clientId: requested.client.id,
-      redirectUri: requested.redirectUri,
+      client_id: requested.client.id,
+      redirect_uri: requested.redirectUri,
       scope: requested.scopes.join(' '),
-      codeChallenge: requested.codeChallenge,
+      code_challenge: requested.codeChallenge,
       resources: JSON.stringify(requested.resources),
-      accountId: owner.accountId,
-      agentId: isForAccount(requested.scopes) ? null : owner.agentId,
+      account_id: owner.account_id,
+      agent_id: isForAccount(requested.scopes) ? null : owner.id,
     }),
   );
   return answerWithCode(server, reply, requested, code);
@@ -546,49 +523,28 @@ function requireLocalUser(server: AuthorizationServer, request: FastifyRequest):
 }
 
 /** With account scopes, any agent's handle names its account. */
-async function findLocalOwner(
-  query: Query,
-  { agentHandle }: AuthorizationRequest,
-): Promise<{ accountId: string; agentId: string } | undefined> {
+async function findLocalOwner(query: Query, { agentHandle }: AuthorizationRequest): Promise<AgentRow | undefined> {
   const agent = agentHandle === null ? undefined : await findAgentByHandle(query, agentHandle);
-  const account = agent === undefined ? undefined : await findAccount(query, agent.account_id);
-  if (agent === undefined || account === undefined || account.is_local !== 1) return undefined;
-  return { accountId: account.id, agentId: agent.id };
-}
-
-interface ApprovedAuthorization {
-  readonly clientId: string;
-  readonly redirectUri: string;
-  readonly scope: string;
-  readonly codeChallenge: string;
-  /** JSON: the granted resources. */
-  readonly resources: string;
-  readonly accountId: string;
-  readonly agentId: string | null;
+  const account = agent && (await findAccount(query, agent.account_id));
+  return account?.is_local === 1 ? agent : undefined;
 }
 
 /** Issues a code that is bound to everything that was approved. */
 async function issueCode(
   context: ServiceContext,
   transaction: Transaction,
-  approved: ApprovedAuthorization,
+  approved: Omit<AuthorizationCodeRow, 'code_hash' | 'created_at' | 'used_at' | 'family_id'>,
 ): Promise<string> {
   const now = context.clock.now();
   const code = createSecret(context.random, 'authorizationCode');
   await insertAuthorizationCode(transaction, {
+    ...approved,
     code_hash: hashSecret(code),
-    client_id: approved.clientId,
-    account_id: approved.accountId,
-    agent_id: approved.agentId,
-    redirect_uri: approved.redirectUri,
-    scope: approved.scope,
-    code_challenge: approved.codeChallenge,
-    resources: approved.resources,
     created_at: now,
     used_at: null,
     family_id: null,
   });
-  await markOAuthClientUsed(transaction, approved.clientId, now);
+  await markOAuthClientUsed(transaction, approved.client_id, now);
   return code;
 }
 

@@ -2,12 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isOfAnotherUser } from '../../kit/loopback.js';
 import { HandlePart } from '../../wire/schemas/requests.js';
 import { createAccount } from '../agents/accounts.js';
-import { type Activity, recordActivity } from '../agents/activity.js';
+import { type Activity, recordActivity, withoutMapping } from '../agents/activity.js';
 import type { Query } from '../core/database.js';
 import { hasCode, ServiceError } from '../core/errors.js';
 import { isFromThisMachine } from '../http/app.js';
 import { PATH } from '../oauth/metadata.js';
-import { getBody, getQuery, type Parameters, readParameters } from '../oauth/parameters.js';
+import { getBody, type Parameters, readParameters, readQuery } from '../oauth/parameters.js';
 import { hashSecret } from '../oauth/secret.js';
 import { type AuthorizationServer, takeForAddress } from '../oauth/server.js';
 import {
@@ -214,7 +214,7 @@ async function enterAs(
     await insertAccountSession(transaction, {
       id_hash: browser.hash,
       account_id: account.id,
-      address: ip.replace(/^::ffff:(?=\d+\.)/, ''),
+      address: withoutMapping(ip),
       browser_name: parseBrowserName(headers['user-agent']),
       created_at: now,
       confirmed_at: now,
@@ -244,7 +244,6 @@ export function describeVisitor({ ip, headers }: FastifyRequest): Pick<Activity,
 
 export const DISPLAY_NAME_MAX_LENGTH = 100;
 
-/** A form of the sign-in page that came from that page. */
 interface SentForm {
   readonly form: Parameters;
   readonly browser: Browser;
@@ -259,7 +258,7 @@ export async function showSignIn(
 ): Promise<FastifyReply> {
   const browser = meetBrowser(server, request, reply);
   const account = await server.context.database.read((query) => findAccountOf(server, query, browser));
-  const requested = readParameters(getQuery(request.raw.url ?? ''));
+  const requested = readQuery(request);
   const returnTo = requested.one('return_to');
   const invitation = requested.one('invitation');
   if (account === undefined)
@@ -418,7 +417,8 @@ export async function signOut(
   return goOn(reply.header('clear-site-data', '"storage"'), sent, PATH.signIn);
 }
 
-function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
+/** A form of the sign-in page or the consent page that came from that page. */
+export function readForm(server: AuthorizationServer, request: FastifyRequest): SentForm {
   requireSameOrigin(server, request);
   const form = readParameters(getBody(request));
   const browser = readBrowser(server, request);
@@ -562,7 +562,7 @@ export async function enterByLink(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { database } = server.context;
-  const secret = readParameters(getQuery(request.raw.url ?? '')).one('once');
+  const secret = readQuery(request).one('once');
   // Every user of this machine can read the link on the command line of the browser.
   const isHere = isFromThisMachine(request.raw) && !(await isOfAnotherUser(request.raw.socket));
   const link = isHere && secret !== undefined ? server.signInLinks.take(secret) : undefined;
@@ -600,7 +600,7 @@ export async function showNewPassword(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const once = readParameters(getQuery(request.raw.url ?? '')).one('once') ?? '';
+  const once = readQuery(request).one('once') ?? '';
   const found = await server.context.database.read((query) => findLinked(server, query, once));
   if (found === undefined) return refuseLink(server, reply, 'password');
   return sendPasswordForm(server, reply, {

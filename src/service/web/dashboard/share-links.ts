@@ -8,7 +8,7 @@ import type { Query, Transaction } from '../../core/database.js';
 import { hasCode, ServiceError } from '../../core/errors.js';
 import { GET_AND_HEAD } from '../../http/answers.js';
 import { endAt, findExtent, readAccountRows, toEnvelope } from '../../messaging/events.js';
-import { getQuery, type Parameters, readParameters } from '../../oauth/parameters.js';
+import { type Parameters, readQuery } from '../../oauth/parameters.js';
 import { hashSecret } from '../../oauth/secret.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import { findSignedInAccount } from '../../store/browser-sessions.js';
@@ -374,7 +374,7 @@ export function registerSharedSessions(scope: FastifyInstance, server: Authoriza
   const add = (path: string, work: (asked: Asked, reply: FastifyReply) => Promise<FastifyReply>): void => {
     scope.get(`${SHARED}/:secret${path}`, GET_AND_HEAD, (request: SharedRequest, reply) => {
       const { secret, item = '' } = request.params;
-      const query = readParameters(getQuery(request.raw.url ?? ''));
+      const query = readQuery(request);
       return answerStranger(server, bounds, { limit: 'viewSharedSession', request, reply }, async () => {
         try {
           return await work({ context, secret, item, query }, reply);

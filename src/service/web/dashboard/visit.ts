@@ -8,7 +8,7 @@ import type { AccountActor, ServiceContext } from '../../core/context.js';
 import type { Transaction } from '../../core/database.js';
 import { ServiceError } from '../../core/errors.js';
 import { withIdempotency } from '../../messaging/idempotency.js';
-import { getBody, getQuery, OAuthError, type Parameters, readParameters } from '../../oauth/parameters.js';
+import { getBody, OAuthError, type Parameters, readParameters, readQuery } from '../../oauth/parameters.js';
 import type { AuthorizationServer } from '../../oauth/server.js';
 import type { AccountRow } from '../../store/accounts.js';
 import { type PagedList, type Position, readPage } from '../../store/cursor.js';
@@ -253,7 +253,7 @@ export async function readVisit(server: AuthorizationServer, request: FastifyReq
     browser,
     account,
     actor: { kind: 'account', accountId: account.id, scopes: ['account:read', 'account:agents:read'] },
-    query: readParameters(getQuery(request.raw.url ?? '')),
+    query: readQuery(request),
     ...readNote(context.settings.addresses.webUrl, request),
     part: (name) => parts[name] ?? '',
     csrf: browser.csrfFor(undefined),
