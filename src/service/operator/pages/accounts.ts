@@ -35,7 +35,6 @@ import {
   renderNote,
   renderQuestion,
   renderTrail,
-  type View,
 } from '../../web/dashboard/frame.js';
 import { type DashboardAnswer, moved, movedWithNote, page, readListed, type Visit } from '../../web/dashboard/visit.js';
 import { type Field, hidden, renderField, renderSelection } from '../../web/form.js';
@@ -54,9 +53,8 @@ import {
   toOperatorAccount,
   updateOperatorAccount,
 } from '../accounts.js';
-import { actAsOperator } from '../actions.js';
 import { revokeOperatorClient, updateOperatorAgent } from '../operator.js';
-import { inArea, operatorOf, renderAreaPage } from './area.js';
+import { actFor, inArea, renderAreaPage } from './area.js';
 
 const PATH = `${OPERATOR_AREA}/accounts`;
 const SEARCHED_MAX_LENGTH = 65;
@@ -297,7 +295,7 @@ interface Action {
 /** Does something with the account in the address, for the operator in front of the page. */
 async function act<Answer>(visit: Visit, action: Action, work: (username: string) => Promise<Answer>): Promise<Answer> {
   const { username } = await requireOrdinary(visit);
-  return actAsOperator(visit.context, operatorOf(visit), { ...action, target: username }, () => work(username));
+  return actFor(visit, { ...action, target: username }, () => work(username));
 }
 
 /** The form that sets these fields. */
@@ -324,7 +322,7 @@ export async function actPauseAgent(visit: Visit, form: Parameters): Promise<Das
     throw new ServiceError('NOT_FOUND');
   const changes = { paused: form.one('paused') === 'true' };
   const action = { operation: 'updateOperatorAgent', target: handle, changes } as const;
-  await actAsOperator(context, operatorOf(visit), action, () => updateOperatorAgent(context, handle, changes));
+  await actFor(visit, action, () => updateOperatorAgent(context, handle, changes));
   return movedWithNote(visit, pathOf(username), changes.paused ? 'paused' : 'resumed');
 }
 
@@ -343,7 +341,7 @@ export async function actRevokeClient(visit: Visit): Promise<DashboardAnswer> {
   const client = await context.database.read((query) => findClientOfAccount(query, id, visit.part('id')));
   if (client === undefined) throw new ServiceError('NOT_FOUND');
   const action = { operation: 'revokeOperatorClient', target: client.id } as const;
-  await actAsOperator(context, operatorOf(visit), action, () => revokeOperatorClient(context, client.id));
+  await actFor(visit, action, () => revokeOperatorClient(context, client.id));
   return movedWithNote(visit, pathOf(username), 'revoked');
 }
 
@@ -356,7 +354,7 @@ export async function actDisconnectApp(visit: Visit): Promise<DashboardAnswer> {
   );
   if (app === undefined) throw new ServiceError('NOT_FOUND');
   const action = { operation: 'disconnectApp', target: `@${username}: ${app.client_name}` } as const;
-  await actAsOperator(context, operatorOf(visit), action, () =>
+  await actFor(visit, action, () =>
     context.database.write((transaction) => revokeFamily(context, transaction, app.id)),
   );
   return movedWithNote(visit, pathOf(username), 'app-disconnected');
@@ -380,50 +378,36 @@ export async function showFormOfAccount(visit: Visit): Promise<DashboardAnswer> 
   return moved(pathOf((await readOperatorAccount(visit.context, visit.part('account'))).username));
 }
 
-export async function showRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
-  const { username, agents } = await requireOrdinary(visit);
-  const consequences = ['Messages that its agents sent stay with those who received them.'];
-  return page(renderEnd(visit, { username, agents, verb: 'Remove', path: 'remove', consequences }));
-}
+/** The page that asks before an account ends. */
+const askToEnd =
+  (verb: 'Remove' | 'Erase', consequences: readonly string[]) =>
+  async (visit: Visit): Promise<DashboardAnswer> => {
+    const { username, agents } = await requireOrdinary(visit);
+    const path = pathOf(username);
+    const left = `Its ${formatQuantity(agents, 'agent')} can’t be reached anymore, and ${agents === 1 ? 'leaves' : 'leave'} every session.`;
+    const main = renderQuestion({
+      title: html`${verb} <span class="mono wrap">@${username}</span>?`,
+      consequences: [
+        ...(agents === 0 ? [] : [left]),
+        'All its browsers and apps are signed out, and its API credentials stop working.',
+        ...consequences,
+        'The username can never be used again. This cannot be undone.',
+      ],
+      path: `${path}/${verb.toLowerCase()}`,
+      csrf: visit.csrf,
+      label: `${verb} account`,
+      back: { label: html`<bdi>@${username}</bdi>`, path },
+    });
+    return page(inArea(`${verb} @${username}?`, main));
+  };
 
-export async function showEraseAccount(visit: Visit): Promise<DashboardAnswer> {
-  const { username, agents } = await requireOrdinary(visit);
-  const consequences = [
-    'Sessions in which only its agents ever took part are deleted, with their attachments, and so is what was written about its agents.',
-    'Messages that other people’s agents received stay with them.',
-  ];
-  return page(renderEnd(visit, { username, agents, verb: 'Erase', path: 'erase', consequences }));
-}
-
-interface End {
-  readonly username: string;
-  readonly agents: number;
-  readonly verb: 'Remove' | 'Erase';
-  readonly path: string;
-  readonly consequences: readonly string[];
-}
-
-function renderEnd({ csrf }: Visit, { username, agents, verb, path, consequences }: End): View {
-  const title = html`${verb} <span class="mono wrap">@${username}</span>?`;
-  const main = renderQuestion({
-    title,
-    consequences: [
-      ...(agents === 0
-        ? []
-        : [
-            `Its ${formatQuantity(agents, 'agent')} can’t be reached anymore, and ${agents === 1 ? 'leaves' : 'leave'} every session.`,
-          ]),
-      'All its browsers and apps are signed out, and its API credentials stop working.',
-      ...consequences,
-      'The username can never be used again. This cannot be undone.',
-    ],
-    path: `${pathOf(username)}/${path}`,
-    csrf,
-    label: `${verb} account`,
-    back: { label: html`<bdi>@${username}</bdi>`, path: pathOf(username) },
-  });
-  return inArea(`${verb} @${username}?`, main);
-}
+export const showRemoveAccount = askToEnd('Remove', [
+  'Messages that its agents sent stay with those who received them.',
+]);
+export const showEraseAccount = askToEnd('Erase', [
+  'Sessions in which only its agents ever took part are deleted, with their attachments, and so is what was written about its agents.',
+  'Messages that other people’s agents received stay with them.',
+]);
 
 export async function actRemoveAccount(visit: Visit): Promise<DashboardAnswer> {
   await act(visit, { operation: 'removeOperatorAccount' }, (name) => removeOperatorAccount(visit.context, name));
@@ -487,9 +471,7 @@ export async function actInvite(visit: Visit, form: Parameters): Promise<Dashboa
   const days = DAYS.find((one) => one === form.one('days')) ?? '7';
   const changes = { lifetime_ms: Number(days) * DAY_MS };
   const action = { operation: 'createInvitation', target: '', changes } as const;
-  const { url, expires_at: expiresAt } = await actAsOperator(context, operatorOf(visit), action, () =>
-    createInvitation(context, changes),
-  );
+  const { url, expires_at: expiresAt } = await actFor(visit, action, () => createInvitation(context, changes));
   const main = html`<div class="narrow stack">${renderTrail('Invitations', INVITATIONS)}<h1>Copy this link now</h1>
 <section class="card secret stack"><p>You won’t see it again. One person who opens it can sign up.</p>
 ${renderCopyable(html`<p class="command"><code class="take">${url}</code></p>`)}<p class="soft small">Valid until ${renderDeadline(expiresAt)}.</p></section></div>`;
@@ -500,7 +482,7 @@ export async function actRevokeInvitation(visit: Visit): Promise<DashboardAnswer
   const { context } = visit;
   const target = visit.part('id');
   const action = { operation: 'revokeInvitation', target } as const;
-  await actAsOperator(context, operatorOf(visit), action, () => revokeInvitation(context, target));
+  await actFor(visit, action, () => revokeInvitation(context, target));
   return movedWithNote(visit, INVITATIONS, 'invitation-revoked');
 }
 

@@ -3,7 +3,7 @@ import { type Heading, OPERATOR_AREA, renderHeading, renderNote, type View } fro
 import type { PageRow, Visit } from '../../web/dashboard/visit.js';
 import { type Html, html } from '../../web/html.js';
 import { describeVisitor } from '../../web/sign-in.js';
-import type { ActingOperator } from '../actions.js';
+import { actAsOperator, type OperatorAction } from '../actions.js';
 
 /** The pages of the operator's area, in the order of its navigation. */
 const TABS = {
@@ -48,7 +48,11 @@ export function forOperators(rows: readonly PageRow[]): readonly PageRow[] {
   }));
 }
 
-/** The operator in front of a page. */
-export function operatorOf({ account, request }: Visit): ActingOperator {
-  return { username: account.username, ...describeVisitor(request) };
+/** Does something for the operator in front of the page. */
+export function actFor<Answer>(
+  { context, account, request }: Visit,
+  action: OperatorAction,
+  work: () => Promise<Answer>,
+): Promise<Answer> {
+  return actAsOperator(context, { username: account.username, ...describeVisitor(request) }, action, work);
 }

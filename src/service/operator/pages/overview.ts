@@ -17,10 +17,9 @@ import { type DashboardAnswer, movedWithNote, type PageRow, page, type Visit } f
 import { renderGraph } from '../../web/graph.js';
 import { type Html, html } from '../../web/html.js';
 import { renderDeadline, renderTime } from '../../web/time.js';
-import { actAsOperator } from '../actions.js';
 import { isSuccessful, type ReadBackups } from '../backup-records.js';
 import type { Minute, Recent, RecentWatch } from '../recent.js';
-import { inArea, operatorOf, renderAreaPage } from './area.js';
+import { actFor, inArea, renderAreaPage } from './area.js';
 
 /** Where the overview gets the state of the running service. */
 export interface OverviewSources {
@@ -296,7 +295,7 @@ export function createRotation(sources: Pick<OverviewSources, 'keys'>): PageRow 
     },
     async act(visit) {
       const action = { operation: 'rotateSigningKeys', target: '' } as const;
-      const isNew = await actAsOperator(visit.context, operatorOf(visit), action, () => sources.keys.rotateKeys());
+      const isNew = await actFor(visit, action, () => sources.keys.rotateKeys());
       return movedWithNote(visit, OPERATOR_AREA, isNew ? 'keys-rotated' : 'keys-waiting');
     },
   };
