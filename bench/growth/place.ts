@@ -79,7 +79,7 @@ export async function openPlace(name: string, folder: string, databaseUrl: strin
     database.write(async (transaction) => {
       const person = { username, displayName: username, passwordHash: null, tier: 'trusted', isLocal: false } as const;
       const account = await createAccount(context, transaction, person);
-      const agent = { name: 'main', displayName: username, inboundPolicy: 'open' } as const;
+      const agent = { local_name: 'main', display_name: username, inbound_policy: 'open' } as const;
       const { id, handle } = await createAgentRecord(context, transaction, account, agent);
       return { kind: 'agent', agentId: id, handle, accountId: account.id, scopes: [] };
     });

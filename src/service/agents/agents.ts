@@ -1,9 +1,13 @@
 import { escapeJson } from '../../kit/json-line.js';
 import { type Handle, isHandle, joinHandle, splitHandle, toOwnerGlob } from '../../wire/handle.js';
 import { ID_PREFIX } from '../../wire/id.js';
-import type { Agent, AgentSummary, InboundPolicy, Visibility } from '../../wire/schemas/agent.js';
-import type { Skill, UpdateAgentRequest } from '../../wire/schemas/requests.js';
-import { HandlePart } from '../../wire/schemas/requests.js';
+import type { Agent, AgentSummary } from '../../wire/schemas/agent.js';
+import {
+  type CreateAgentRequest,
+  HandlePart,
+  type Skill,
+  type UpdateAgentRequest,
+} from '../../wire/schemas/requests.js';
 import type { AccountActor, Actor, AgentActor, Handler, ServiceContext, Settings } from '../core/context.js';
 import type { Query, Transaction } from '../core/database.js';
 import { ServiceError } from '../core/errors.js';
@@ -127,33 +131,12 @@ function distinctTerms(texts: readonly string[]): string[] {
  */
 const UNROUTABLE: readonly string[] = ['@me.allowlist', '@me.blocks'];
 
-export interface NewAgent {
-  readonly name: string;
-  readonly displayName: string;
-  readonly description?: string | null;
-  readonly visibility?: Visibility;
-  readonly inboundPolicy?: InboundPolicy;
-  readonly canInitiateSessions?: boolean;
-  readonly cardBody?: string | null;
-  readonly skills?: readonly Skill[];
-}
-
 export const createAgent: Handler<'createAgent'> = async (context, actor, input, transaction) => {
   // An account that is removed at the same time must not keep an agent.
   await transaction.lock([accountLock(actor.accountId)]);
   const account = await findAccount(transaction, actor.accountId);
   if (account === undefined) throw new ServiceError('UNAUTHORIZED');
-  const { body } = input;
-  const agent = await createAgentRecord(context, transaction, account, {
-    name: body.local_name,
-    displayName: body.display_name,
-    ...(body.description !== undefined && { description: body.description }),
-    ...(body.visibility !== undefined && { visibility: body.visibility }),
-    ...(body.inbound_policy !== undefined && { inboundPolicy: body.inbound_policy }),
-    ...(body.can_initiate_sessions !== undefined && { canInitiateSessions: body.can_initiate_sessions }),
-    ...(body.card_body !== undefined && { cardBody: body.card_body }),
-    ...(body.skills !== undefined && { skills: body.skills }),
-  });
+  const agent = await createAgentRecord(context, transaction, account, input.body);
   return toAgent(context, { ...agent, owner_display_name: account.display_name, is_online: 0, is_suspended: 0 });
 };
 
@@ -165,28 +148,28 @@ export async function createAgentRecord(
   context: Pick<ServiceContext, 'clock' | 'ids' | 'settings'>,
   transaction: Transaction,
   account: AccountRow,
-  agent: NewAgent,
+  agent: CreateAgentRequest,
 ): Promise<AgentRow> {
-  if (!HandlePart.safeParse(agent.name).success) throw new ServiceError('INVALID_HANDLE');
-  if (agent.inboundPolicy === 'open') requireOpenAgents(context, account);
+  if (!HandlePart.safeParse(agent.local_name).success) throw new ServiceError('INVALID_HANDLE');
+  if (agent.inbound_policy === 'open') requireOpenAgents(context, account);
   await requireRoomFor('agents', context, transaction, account);
   const now = context.clock.now();
-  const handle = joinHandle(account.username, agent.name);
+  const handle = joinHandle(account.username, agent.local_name);
   const row: AgentRow = {
     id: `${ID_PREFIX.agent}${context.ids.ulid()}`,
     account_id: account.id,
     handle,
     owner: account.username,
-    name: agent.name,
-    display_name: agent.displayName,
+    name: agent.local_name,
+    display_name: agent.display_name,
     description: agent.description ?? null,
     image_url: null,
     visibility: agent.visibility ?? 'public',
-    inbound_policy: agent.inboundPolicy ?? 'allowlist',
-    can_initiate_sessions: agent.canInitiateSessions === false ? 0 : 1,
+    inbound_policy: agent.inbound_policy ?? 'allowlist',
+    can_initiate_sessions: agent.can_initiate_sessions === false ? 0 : 1,
     is_paused: 0,
     reports_taken: 1,
-    card_body: agent.cardBody ?? null,
+    card_body: agent.card_body ?? null,
     skills: JSON.stringify(agent.skills ?? []),
     created_at: now,
     updated_at: now,

@@ -29,7 +29,8 @@ export async function addLocalAgent(
   await transaction.lock([LOCAL_AGENTS_LOCK]);
   const { owner, name } = splitHandle(handle);
   const account = await findLocalAccount(context, transaction, owner);
-  return createAgentRecord(context, transaction, account, { name, displayName: displayName ?? name, inboundPolicy });
+  const agent = { local_name: name, display_name: displayName ?? name, inbound_policy: inboundPolicy };
+  return createAgentRecord(context, transaction, account, agent);
 }
 
 /** The agent with that handle, created if it is new; `isNew` says which. */

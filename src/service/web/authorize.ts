@@ -465,7 +465,8 @@ async function createChosenAgent(
     return mistaken('The display name is too long.', 'agent-display-name');
   }
   try {
-    return (await createAgentRecord(context, transaction, account, { name, displayName })).id;
+    const agent = { local_name: name, display_name: displayName };
+    return (await createAgentRecord(context, transaction, account, agent)).id;
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     if (error.code === 'DUPLICATE_HANDLE') {

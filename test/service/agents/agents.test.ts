@@ -31,8 +31,8 @@ beforeEach(async () => {
   stage = await openStage();
   owner = await stage.addAccount('alice');
   account = { kind: 'account', accountId: owner.id, scopes: [] };
-  alice = await stage.addAgent(owner, 'main', { inboundPolicy: 'open' });
-  stranger = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(owner, 'main', { inbound_policy: 'open' });
+  stranger = await stage.addAgent(await stage.addAccount('bob'), 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 

@@ -26,8 +26,8 @@ let bob: AgentActor;
 
 beforeEach(async () => {
   stage = await openStage();
-  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 

@@ -37,8 +37,8 @@ let bob: AgentActor;
 beforeEach(async () => {
   stage = await openStage();
   owner = await stage.addAccount('alice');
-  alice = await stage.addAgent(owner, 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(owner, 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 
@@ -80,7 +80,7 @@ const catchUp = async (): Promise<void> => {
 describe('Search › agents', () => {
   it('matches the beginnings of words in handle, name, description and skills, ignoring case and accents', async () => {
     await stage.addAgent(owner, 'research_bot', {
-      displayName: 'Bibliothèque Ünïversal',
+      display_name: 'Bibliothèque Ünïversal',
       description: 'Summarises long papers',
       skills: [{ name: 'Translation', description: 'hidden words' }],
     });
@@ -134,7 +134,7 @@ describe('Search › agents', () => {
   });
 
   it('private and removed agents are hidden, from that moment on and back', async () => {
-    await stage.addAgent(owner, 'secret', { visibility: 'private', displayName: 'Secret' });
+    await stage.addAgent(owner, 'secret', { visibility: 'private', display_name: 'Secret' });
     expect(await handlesOf('secret')).toEqual([]);
     await change('@alice.secret', { visibility: 'public', display_name: 'Renamed' });
     expect(await handlesOf('secret')).toEqual(['@alice.secret']);
@@ -154,7 +154,7 @@ describe('Search › agents', () => {
 
   it('pages cover all of them, each once; a foreign or changed cursor is VALIDATION_ERROR', async () => {
     for (let count = 0; count < 130; count += 1)
-      await stage.addAgent(owner, `worker${count}`, { displayName: `worker work ${count}` });
+      await stage.addAgent(owner, `worker${count}`, { display_name: `worker work ${count}` });
     const seen: string[] = [];
     let cursor: string | null = null;
     do {
@@ -468,7 +468,7 @@ describe('Search › the words of messages', () => {
 describe('Search › messages of an account', () => {
   let second: AgentActor;
   beforeEach(async () => {
-    second = await stage.addAgent(owner, 'second', { inboundPolicy: 'open' });
+    second = await stage.addAgent(owner, 'second', { inbound_policy: 'open' });
   });
   const findAll = (q: string, agents: readonly AgentActor[] = [alice, second], limit = 20) =>
     stage.read((query) =>
@@ -511,7 +511,7 @@ describe('Search › messages of an account', () => {
   });
 
   it('finds nothing of sessions of others, or of those to which its agents are only invited', async () => {
-    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
+    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inbound_policy: 'open' });
     const apart = must(await stage.create(bob, { invite: [carol.handle] })).session_id;
     const asked = must(
       await stage.create(bob, { invite: [alice.handle], initial_message: { content: 'heron before' } }),

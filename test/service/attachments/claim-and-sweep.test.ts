@@ -29,8 +29,8 @@ let session: string;
 beforeEach(async () => {
   stage = await openStage();
   const [one, two] = [await stage.addAccount('alice'), await stage.addAccount('bob')];
-  alice = await stage.addAgent(one, 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(two, 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(one, 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(two, 'main', { inbound_policy: 'open' });
   session = must(await stage.create(alice, { invite: [bob.handle] })).session_id;
 });
 afterEach(() => stage.close());

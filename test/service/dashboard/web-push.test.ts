@@ -743,7 +743,7 @@ describe('The sender', () => {
     let webPush: WebPush | undefined;
     try {
       const account = await stage.addAccount('ada');
-      const mine = await stage.addAgent(account, 'mine', { inboundPolicy: 'open' });
+      const mine = await stage.addAgent(account, 'mine', { inbound_policy: 'open' });
       const other = await stage.addAgent(await stage.addAccount('bob'), 'other');
       const real = { ...context, clock: systemClock, meter, settings: { ...context.settings, webPush: CONTACT } };
       webPush = await startWebPush(

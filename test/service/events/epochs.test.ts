@@ -98,7 +98,7 @@ describe('a replay after a restore', () => {
   it('reveals nothing about a session’s length to someone who may not see all of it', () =>
     withStage(async (stage) => {
       const alice = await stage.addAgent(await stage.addAccount('alice'), 'main');
-      const bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+      const bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inbound_policy: 'open' });
       const session = must(await stage.create(alice, { invite: [bob.handle] })).session_id;
       const replay = async (after: number, epoch?: string) => {
         const input = { path: { session_id: session }, query: { after_sequence: after, limit: 100, epoch } };

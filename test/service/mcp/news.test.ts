@@ -21,9 +21,9 @@ beforeEach(async () => {
   stage = await openStage();
   clock = createTestClock();
   news = createNews({ ...stage.context, clock });
-  maria = await stage.addAgent(await stage.addAccount('maria'), 'main', { inboundPolicy: 'open' });
-  guest = await stage.addAgent(await stage.addAccount('guest'), 'main', { inboundPolicy: 'open' });
-  stranger = await stage.addAgent(await stage.addAccount('stranger'), 'main', { inboundPolicy: 'open' });
+  maria = await stage.addAgent(await stage.addAccount('maria'), 'main', { inbound_policy: 'open' });
+  guest = await stage.addAgent(await stage.addAccount('guest'), 'main', { inbound_policy: 'open' });
+  stranger = await stage.addAgent(await stage.addAccount('stranger'), 'main', { inbound_policy: 'open' });
   session = must(await stage.create(maria, { invite: [guest.handle] })).session_id;
   must(await stage.join(guest, session));
 });

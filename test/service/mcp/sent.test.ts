@@ -19,8 +19,8 @@ beforeEach(async () => {
   failures.length = 0;
   news = createNews({ ...stage.context, clock: systemClock });
   const [one, two] = [await stage.addAccount('alice'), await stage.addAccount('bob')];
-  alice = await stage.addAgent(one, 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(two, 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(one, 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(two, 'main', { inbound_policy: 'open' });
   ({ session_id: session } = must(await stage.create(alice, { invite: [bob.handle] })));
   must(await stage.join(bob, session));
 });

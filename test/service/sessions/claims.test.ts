@@ -20,8 +20,8 @@ describe('A claim of a session', () => {
   beforeEach(async () => {
     stage = await openStage();
     const [one, two] = [await stage.addAccount('alice'), await stage.addAccount('bob')];
-    alice = await stage.addAgent(one, 'main', { inboundPolicy: 'open' });
-    bob = await stage.addAgent(two, 'main', { inboundPolicy: 'open' });
+    alice = await stage.addAgent(one, 'main', { inbound_policy: 'open' });
+    bob = await stage.addAgent(two, 'main', { inbound_policy: 'open' });
     ({ session_id: sid } = must(await stage.create(alice, { invite: [bob.handle] })));
     must(await stage.join(bob, sid));
     message = await say('hello');
@@ -110,7 +110,7 @@ describe('A claim of a session', () => {
   });
 
   it('leaves messages from before the invitation to no worker', async () => {
-    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
+    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inbound_policy: 'open' });
     must(await stage.invite(alice, sid, [carol.handle]));
     must(await stage.join(carol, sid));
     expect(await claim('one', {}, { by: carol })).toEqual(DONE);

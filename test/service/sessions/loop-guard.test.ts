@@ -23,8 +23,8 @@ let id: string;
 beforeEach(async () => {
   stopped = 0;
   stage = await openStage({ loopGuard: guardOf() });
-  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inbound_policy: 'open' });
   id = must(await stage.create(alice, { invite: [bob.handle] })).session_id;
   must(await stage.join(bob, id));
 });
@@ -105,7 +105,7 @@ describe('asp serve --loop-guard', () => {
   });
 
   it('counts messages, not joins and invitations between them', async () => {
-    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
+    const carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inbound_policy: 'open' });
     for (let count = 0; count < LIMIT; count += 1) {
       must(await stage.send(alice, id, { content: 'x' }));
       must(await stage.invite(alice, id, [carol.handle]));

@@ -17,7 +17,7 @@ beforeEach(async () => {
   const account = await stage.addAccount('crew');
   host = await stage.addAgent(account, 'host');
   guest = await stage.addAgent(account, 'guest');
-  other = await stage.addAgent(account, 'other', { inboundPolicy: 'open' });
+  other = await stage.addAgent(account, 'other', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 

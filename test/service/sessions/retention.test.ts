@@ -53,8 +53,8 @@ let bob: AgentActor;
 beforeEach(async () => {
   stage = await openStage();
   const [one, two] = [await stage.addAccount('alice'), await stage.addAccount('bob')];
-  alice = await stage.addAgent(one, 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(two, 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(one, 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(two, 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 
@@ -394,7 +394,7 @@ describe('An account that is erased', () => {
   const addTwin = async (topic: string): Promise<AgentActor> => {
     const account = await stage.read((query) => findAccountByUsername(query, 'alice'));
     if (account === undefined) throw new Error('There is no account.');
-    return stage.addAgent(account as never, `twin-${topic}`, { inboundPolicy: 'open' });
+    return stage.addAgent(account as never, `twin-${topic}`, { inbound_policy: 'open' });
   };
   /** Creates a session among agents of one account, with an attachment. */
   const talkAlone = async (topic: string): Promise<string> => {

@@ -10,7 +10,7 @@ let alice: AgentActor;
 let id: string;
 beforeEach(async () => {
   stage = await openStage({ search: 'off' });
-  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(await stage.addAccount('alice'), 'main', { inbound_policy: 'open' });
   id = must(await stage.create(alice, { initial_message: { content: 'a heron' } })).session_id;
   must(await stage.send(alice, id, { content: 'another heron' }));
 });

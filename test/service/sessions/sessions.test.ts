@@ -165,9 +165,9 @@ describe('sessions', () => {
 
   it('reopen: earlier participants that an invitation would not reach now are not invited', async () => {
     const guests = {
-      left: await stage.addAgent(await stage.addAccount('left'), 'x', { inboundPolicy: 'open' }),
+      left: await stage.addAgent(await stage.addAccount('left'), 'x', { inbound_policy: 'open' }),
       struckOff: await stage.addAgent(await stage.addAccount('struck'), 'x'),
-      paused: await stage.addAgent(await stage.addAccount('paused'), 'x', { inboundPolicy: 'open' }),
+      paused: await stage.addAgent(await stage.addAccount('paused'), 'x', { inbound_policy: 'open' }),
       listed: await stage.addAgent(await stage.addAccount('listed'), 'x'),
     };
     for (const { agentId } of [guests.struckOff, guests.listed])
@@ -274,7 +274,7 @@ describe('sessions', () => {
     stage = await openStage({ limits: createMemoryLimits(clock) });
     const account = await stage.addAccount('crew');
     alice = await stage.addAgent(account, 'alice');
-    const open = await stage.addAgent(account, 'open', { inboundPolicy: 'open' });
+    const open = await stage.addAgent(account, 'open', { inbound_policy: 'open' });
     const ids: string[] = [];
     for (let i = 0; i < 10; i += 1) {
       const { session_id } = must(await stage.create(alice, { invite: [open.handle] }));
@@ -295,7 +295,7 @@ describe('sessions', () => {
     let now = 0;
     const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
     stage = await openStage({ limits: createMemoryLimits(clock) });
-    const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inboundPolicy: 'open' });
+    const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inbound_policy: 'open' });
     const spammer = await stage.addAccount('spammer');
     const talk = async (account: AccountRow, name: string) => {
       const agent = await stage.addAgent(account, name);
@@ -330,7 +330,7 @@ describe('sessions', () => {
     let now = 0;
     const clock = { now: () => now, monotonic: () => now, schedule: () => () => {} };
     stage = await openStage({ limits: createMemoryLimits(clock) });
-    const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inboundPolicy: 'open' });
+    const open = await stage.addAgent(await stage.addAccount('popular'), 'open', { inbound_policy: 'open' });
     const spammer = await stage.addAccount('spammer');
     let accepted = 0;
     for (let count = 0; count < 12; count += 1) {

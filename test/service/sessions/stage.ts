@@ -2,7 +2,7 @@ import type { Clock } from '../../../src/kit/clock.js';
 import { createIds } from '../../../src/kit/ids.js';
 import { systemRandom } from '../../../src/kit/random.js';
 import { createAccount } from '../../../src/service/agents/accounts.js';
-import { createAgentRecord, type NewAgent } from '../../../src/service/agents/agents.js';
+import { createAgentRecord } from '../../../src/service/agents/agents.js';
 import { openAttachmentFiles } from '../../../src/service/attachments/files.js';
 import type { Signal } from '../../../src/service/core/bus.js';
 import {
@@ -34,6 +34,7 @@ import { type AgentRow, findAgent, updateAgentRow } from '../../../src/service/s
 import { UNREAD_MAX_BYTES } from '../../../src/wire/limit.js';
 import type { BodyOf } from '../../../src/wire/schemas/endpoint.js';
 import { type EventEnvelope, ReplayReply } from '../../../src/wire/schemas/event.js';
+import type { CreateAgentRequest } from '../../../src/wire/schemas/requests.js';
 import { openTestStore } from '../../support/stores.js';
 
 export interface HandClock extends Clock {
@@ -137,9 +138,13 @@ export async function openStage(
       }),
     );
   type Account = Awaited<ReturnType<typeof addAccount>>;
-  const addAgent = async (account: Account, name: string, more: Partial<NewAgent> = {}): Promise<AgentActor> => {
+  const addAgent = async (
+    account: Account,
+    name: string,
+    more: Partial<CreateAgentRequest> = {},
+  ): Promise<AgentActor> => {
     const row = await write((transaction) =>
-      createAgentRecord(context, transaction, account, { name, displayName: name, ...more }),
+      createAgentRecord(context, transaction, account, { local_name: name, display_name: name, ...more }),
     );
     return { kind: 'agent', agentId: row.id, handle: row.handle, accountId: account.id, scopes: [] };
   };

@@ -26,8 +26,8 @@ let stranger: AgentActor;
 
 beforeEach(async () => {
   stage = await openStage();
-  holder = await stage.addAgent(await stage.addAccount('holder'), 'main', { inboundPolicy: 'hold' });
-  stranger = await stage.addAgent(await stage.addAccount('stranger'), 'main', { inboundPolicy: 'open' });
+  holder = await stage.addAgent(await stage.addAccount('holder'), 'main', { inbound_policy: 'hold' });
+  stranger = await stage.addAgent(await stage.addAccount('stranger'), 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 
@@ -93,7 +93,7 @@ describe('An agent that holds strangers', () => {
   });
 
   it('shows invitations of every kind: with others, into a session, and on reopening', async () => {
-    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inboundPolicy: 'open' });
+    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inbound_policy: 'open' });
     const { session_id: id } = must(await stage.create(stranger, { invite: [holder.handle, other.handle] }));
     expect(await knocksAt(holder)).toMatchObject([{ times: 1, text: null }]);
     expect(must(await stage.invite(stranger, id, [holder.handle, '@no.body']))).toEqual({ invited: [] });
@@ -149,7 +149,7 @@ describe('An agent that holds strangers', () => {
     const before = await stage.addAgent(await stage.addAccount('stranger-not'), 'main');
     const after = await stage.addAgent(await stage.addAccount('strangers'), 'main');
     const namesakes = [after.handle, before.handle];
-    const elsewhere = await stage.addAgent(await stage.addAccount('elsewhere'), 'main', { inboundPolicy: 'hold' });
+    const elsewhere = await stage.addAgent(await stage.addAccount('elsewhere'), 'main', { inbound_policy: 'hold' });
     await create(stranger, { invite: [elsewhere.handle] });
     const knockAll = async (): Promise<void> => {
       for (const actor of [stranger, sibling, before, after]) {
@@ -214,7 +214,7 @@ describe('The memory of strangers is bounded:', () => {
   });
 
   it('for each agent on its own, no matter how many knock at another', async () => {
-    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inboundPolicy: 'hold' });
+    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inbound_policy: 'hold' });
     const account = await stage.addAccount('two');
     const [first, second] = [await stage.addAgent(account, 'first'), await stage.addAgent(account, 'second')];
     await knock(first);
@@ -275,7 +275,7 @@ describe('From outside, an agent that holds strangers is like one that does not:
     const closed = await stage.addAgent(await stage.addAccount('closed'), 'main');
     const paused = await stage.addAgent(await stage.addAccount('paused'), 'main');
     await stage.changeAgent(paused, { is_paused: 1 });
-    const blocking = await stage.addAgent(await stage.addAccount('blocking'), 'main', { inboundPolicy: 'hold' });
+    const blocking = await stage.addAgent(await stage.addAccount('blocking'), 'main', { inbound_policy: 'hold' });
     await stage.block(blocking, stranger);
     const workFor = async (handle: string): Promise<unknown[]> => {
       const work: unknown[] = [];
@@ -365,7 +365,7 @@ describe('From outside, an agent that holds strangers is like one that does not:
   });
 
   it('two strangers that knock at two agents at once, in either order, both get their answer', async () => {
-    const second = await stage.addAgent(await stage.addAccount('second'), 'main', { inboundPolicy: 'hold' });
+    const second = await stage.addAgent(await stage.addAccount('second'), 'main', { inbound_policy: 'hold' });
     const rival = await stage.addAgent(await stage.addAccount('rival'), 'main');
     const invite = [holder.handle, second.handle];
     for (let round = 0; round < 10; round += 1) {

@@ -16,7 +16,7 @@ let stranger: AgentActor;
 beforeEach(async () => {
   stage = await openStage();
   closed = await stage.addAgent(await stage.addAccount('closed'), 'main');
-  stranger = await stage.addAgent(await stage.addAccount('stranger'), 'main', { inboundPolicy: 'open' });
+  stranger = await stage.addAgent(await stage.addAccount('stranger'), 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 
@@ -76,7 +76,7 @@ describe('The invitations that an agent refused', () => {
   });
 
   it('include those into a session and on reopening', async () => {
-    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inboundPolicy: 'open' });
+    const other = await stage.addAgent(await stage.addAccount('other'), 'main', { inbound_policy: 'open' });
     const { session_id: id } = must(await stage.create(stranger, { invite: [other.handle] }));
     must(await stage.invite(stranger, id, [closed.handle]));
     must(await stage.end(stranger, id));
@@ -99,7 +99,7 @@ it('An open agent that too many strangers invited says so to its owner', async (
   const clock = createHandClock();
   const limited = await openStage({ limits: createMemoryLimits(clock) });
   try {
-    const open = await limited.addAgent(await limited.addAccount('open'), 'main', { inboundPolicy: 'open' });
+    const open = await limited.addAgent(await limited.addAccount('open'), 'main', { inbound_policy: 'open' });
     const account = await limited.addAccount('eager');
     for (let agent = 0; agent < 2; agent += 1) {
       const eager = await limited.addAgent(account, `one-${agent}`);

@@ -87,7 +87,7 @@ describe.each(['recipient', 'symmetric'] as const)('trust gate, %s', (trust) => 
     const sibling = await stage.addAgent(
       { ...(await stage.addAccount('three')), id: target.accountId, username: 'three' },
       'sibling',
-      { inboundPolicy: 'open' },
+      { inbound_policy: 'open' },
     );
     await list(inviter, sibling.handle);
     const asked = ['@no.body', sibling.handle, '@no.one', target.handle];

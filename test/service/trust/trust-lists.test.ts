@@ -31,9 +31,9 @@ let carol: AgentActor;
 beforeEach(async () => {
   stage = await openStage();
   owner = await stage.addAccount('alice');
-  alice = await stage.addAgent(owner, 'main', { inboundPolicy: 'open' });
-  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inboundPolicy: 'open' });
-  carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inboundPolicy: 'open' });
+  alice = await stage.addAgent(owner, 'main', { inbound_policy: 'open' });
+  bob = await stage.addAgent(await stage.addAccount('bob'), 'main', { inbound_policy: 'open' });
+  carol = await stage.addAgent(await stage.addAccount('carol'), 'main', { inbound_policy: 'open' });
 });
 afterEach(() => stage.close());
 
@@ -144,8 +144,8 @@ describe('Trust › allowlist', () => {
 describe('Trust › blocks', () => {
   it('of an owner exclude all its agents, even later ones, and remove them from shared sessions', async () => {
     const spam = await stage.addAccount('spam');
-    const first = await stage.addAgent(spam, 'first', { inboundPolicy: 'open' });
-    const second = await stage.addAgent(spam, 'second', { inboundPolicy: 'open' });
+    const first = await stage.addAgent(spam, 'first', { inbound_policy: 'open' });
+    const second = await stage.addAgent(spam, 'second', { inbound_policy: 'open' });
     const { session_id: shared } = must(await stage.create(first, { invite: [alice.handle, second.handle] }));
     must(await stage.join(alice, shared));
     must(await stage.join(second, shared));
@@ -162,8 +162,8 @@ describe('Trust › blocks', () => {
     });
     expect(await stage.statusOf(first, apart)).toEqual({ [first.handle]: 'joined', [second.handle]: 'invited' });
 
-    const later = await stage.addAgent(spam, 'later', { inboundPolicy: 'open' });
-    const namesake = await stage.addAgent(await stage.addAccount('spam-not'), 'x', { inboundPolicy: 'open' });
+    const later = await stage.addAgent(spam, 'later', { inbound_policy: 'open' });
+    const namesake = await stage.addAgent(await stage.addAccount('spam-not'), 'x', { inbound_policy: 'open' });
     for (const agent of [first, later]) {
       const denied = await stage.create(agent, { invite: [alice.handle] });
       expect(denied).toEqual(await stage.create(agent, { invite: ['@no.body'] }));
@@ -216,7 +216,7 @@ describe('Trust › blocks', () => {
 
   it('applies to a handle that gets an agent only later', async () => {
     await block(alice, '@erin.main');
-    const erin = await stage.addAgent(await stage.addAccount('erin'), 'main', { inboundPolicy: 'open' });
+    const erin = await stage.addAgent(await stage.addAccount('erin'), 'main', { inbound_policy: 'open' });
     expect(await stage.create(erin, { invite: [alice.handle] })).toEqual({ ok: false, code: 'NOT_FOUND' });
     expect(await stage.create(alice, { invite: [erin.handle] })).toEqual({ ok: false, code: 'NOT_FOUND' });
   });
