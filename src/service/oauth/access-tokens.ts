@@ -18,6 +18,7 @@ import { randomToken } from '../../kit/random.js';
 import type { Handle } from '../../wire/handle.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { AccessTokenClaims } from '../../wire/schemas/oauth.js';
+import type { OperatorKey } from '../../wire/schemas/operator.js';
 import { isScope, type Scope, splitScope } from '../../wire/scope.js';
 import type { AccountActor, AgentActor, ServiceContext } from '../core/context.js';
 import { ServiceError } from '../core/errors.js';
@@ -260,19 +261,9 @@ export interface SigningKeys {
    */
   rotateKeys(): Promise<boolean>;
   /** Every published key, in the order in which they sign. */
-  listKeys(): Promise<readonly SigningKeyFacts[]>;
+  listKeys(): Promise<OperatorKey[]>;
   /** Rotates when the newest key is old, and removes keys whose tokens have expired. */
   keepFresh(): Promise<void>;
-}
-
-export interface SigningKeyFacts {
-  readonly kid: string;
-  /** Published and yet to sign, signing now, or published for the tokens that it has signed. */
-  readonly state: 'next' | 'signing' | 'retired';
-  readonly createdAt: number;
-  readonly signsFrom: number;
-  /** Null while no other key has taken over. */
-  readonly publishedUntil: number | null;
 }
 
 interface LoadedKey {
@@ -376,14 +367,14 @@ function keyThatSigns(keys: readonly LoadedKey[], now: number): LoadedKey {
   return signing;
 }
 
-function describeKeys(keys: readonly LoadedKey[], now: number): SigningKeyFacts[] {
+function describeKeys(keys: readonly LoadedKey[], now: number): OperatorKey[] {
   const signing = keyThatSigns(keys, now);
   return keys.map(({ row }) => ({
     kid: row.kid,
     state: row.kid === signing.row.kid ? 'signing' : row.signs_from > now ? 'next' : 'retired',
-    createdAt: row.created_at,
-    signsFrom: row.signs_from,
-    publishedUntil: row.retired_at === null ? null : row.retired_at + PUBLISHED_AFTER_SIGNING_MS,
+    created_at: row.created_at,
+    signs_from: row.signs_from,
+    published_until: row.retired_at === null ? null : row.retired_at + PUBLISHED_AFTER_SIGNING_MS,
   }));
 }
 

@@ -14,7 +14,6 @@ import {
   type OperatorAgent,
   type OperatorClient,
   type OperatorClientSummary,
-  type OperatorKey,
   type OperatorOperation,
   type OperatorStatus,
   type UpdateOperatorAgentRequest,
@@ -156,18 +155,6 @@ export async function revokeOperatorClient(context: ServiceContext, clientId: st
   return { ok: true };
 }
 
-/** The published keys, as the operator sees them. */
-async function listOperatorKeys(keys: SigningKeys): Promise<OperatorKey[]> {
-  const facts = await keys.listKeys();
-  return facts.map(({ kid, state, createdAt, signsFrom, publishedUntil }) => ({
-    kid,
-    state,
-    created_at: createdAt,
-    signs_from: signsFrom,
-    published_until: publishedUntil,
-  }));
-}
-
 type State = Pick<OperatorStatus, 'not_ready' | 'accounts' | 'agents' | 'sessions' | 'sockets'>;
 
 /** Without the database, there is still something to say. */
@@ -270,10 +257,10 @@ function registerOperator(
     listInvitations: () => listOperatorInvitations(context),
     revokeInvitation: (_, id) => revokeInvitation(context, id),
     readRetention: (_, age) => readRetention(context, age),
-    listSigningKeys: async () => ({ keys: await listOperatorKeys(options.keys) }),
+    listSigningKeys: async () => ({ keys: await options.keys.listKeys() }),
     rotateSigningKeys: async () => {
       const rotated = await options.keys.rotateKeys();
-      return { rotated, keys: await listOperatorKeys(options.keys) };
+      return { rotated, keys: await options.keys.listKeys() };
     },
     createSignInLink: (body) => createSignInLink(context, options.signIn, body),
     listOperatorClients: () => listOperatorClients(context),

@@ -64,6 +64,7 @@ export const OperatorKey = z.looseObject({
   state: z.enum(['next', 'signing', 'retired']),
   created_at: EpochMs,
   signs_from: EpochMs,
+  /** Null while no other key has taken over. */
   published_until: z.nullable(EpochMs),
 });
 

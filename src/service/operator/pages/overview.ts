@@ -1,7 +1,7 @@
 import { formatBytes, formatQuantity } from '../../../kit/format.js';
-import type { BackupRecord, OperatorStatus } from '../../../wire/schemas/operator.js';
+import type { BackupRecord, OperatorKey, OperatorStatus } from '../../../wire/schemas/operator.js';
 import { isShared } from '../../core/database.js';
-import type { SigningKeyFacts, SigningKeys } from '../../oauth/access-tokens.js';
+import type { SigningKeys } from '../../oauth/access-tokens.js';
 import { listPending, SCHEMA_VERSION } from '../../store/migrations.js';
 import {
   countAll,
@@ -260,8 +260,8 @@ function renderBackups(backups: readonly BackupRecord[], now: number): Html {
 
 const KEY_STATE = { next: 'signs from', signing: 'started signing', retired: 'published until' } as const;
 
-function renderKeys(keys: readonly SigningKeyFacts[], now: number): Html {
-  const rows = keys.map(({ kid, state, signsFrom, publishedUntil }) => {
+function renderKeys(keys: readonly OperatorKey[], now: number): Html {
+  const rows = keys.map(({ kid, state, signs_from: signsFrom, published_until: publishedUntil }) => {
     const at = state === 'retired' && publishedUntil !== null ? publishedUntil : signsFrom;
     return html`<li><span class="mono wrap">${kid}</span><br><span class="soft">${KEY_STATE[state]} ${at > now ? renderDeadline(at) : renderTime(at, now)}</span></li>`;
   });
