@@ -82,7 +82,7 @@ function renderTrustList<Item>(visit: Visit, list: TrustList<Item>, trustPage: T
     const remove = renderButton({ path: `${path}/remove`, csrf, label, about: entry, values: valuesFor(entry) });
     return renderNamed(entry, list.describe(item, now), remove);
   };
-  // What was added has a row, whose button takes it back.
+  // An entry that was added has a row, whose button takes it back.
   const undo =
     note === removal.note && isEntry(noteAbout)
       ? { path, csrf, label: 'Undo', about: html`${removal.about} ${noteAbout}`, values: valuesFor(noteAbout) }
