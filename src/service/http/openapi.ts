@@ -91,7 +91,7 @@ function getPattern(schema: typeof HandlePart | typeof Handle): string {
   return first instanceof RegExp ? first.source : '.+';
 }
 
-export function pathParameter(name: string): Json {
+function pathParameter(name: string): Json {
   const known = PATH_PARAMETER[name];
   if (known === undefined) throw new Error(`the path parameter ${name} is not described`);
   return { name, in: 'path', required: true, ...known };
@@ -101,7 +101,7 @@ export function pathParameter(name: string): Json {
  * The members of a query. Their schemas describe the decoded values, so a number is an integer here, as in OpenAPI,
  * although every query value is text on the wire.
  */
-export function toParameters(query: z.ZodMiniType, schemas: Schemas): Json[] {
+function toParameters(query: z.ZodMiniType, schemas: Schemas): Json[] {
   const { properties = {} } = schemas.inline(query, 'output') as { properties?: Record<string, Json> };
   const { required = [] } = schemas.inline(query, 'input') as { required?: readonly string[] };
   return Object.entries(properties).map(([name, schema]) => ({
@@ -137,7 +137,7 @@ const NAMED = {
 type Direction = 'input' | 'output';
 
 /** The JSON Schemas of the document, each once. */
-export interface Schemas {
+interface Schemas {
   /** A reference to the schema, under its own name or `name`. */
   of(schema: z.ZodMiniType, direction: Direction, name: string): Json;
   /** The schema itself, where a reference is not allowed. */
@@ -149,7 +149,7 @@ export interface Schemas {
   all(): Readonly<Record<string, Json>>;
 }
 
-export function createSchemas(): Schemas {
+function createSchemas(): Schemas {
   const metadata = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(NAMED)) metadata.add(schema, { ...z.globalRegistry.get(schema), id });
   const components: Record<string, Json> = {};
@@ -217,7 +217,7 @@ function withoutId({ id: _, $id: __, ...rest }: Json): Json {
 }
 
 /** (spec: Authentication) */
-export function securityScheme({ authUrl, webUrl }: Addresses): Json {
+function securityScheme({ authUrl, webUrl }: Addresses): Json {
   const scopes = Object.fromEntries(SCOPES.map((scope) => [scope, SCOPE_DESCRIPTION[scope]]));
   const tokenUrl = `${authUrl}${PATH.token}`;
   return {
@@ -231,7 +231,7 @@ export function securityScheme({ authUrl, webUrl }: Addresses): Json {
 }
 
 /** All scopes of one requirement, or all of the other. */
-export function toSecurity(row: EndpointRow): Json[] {
+function toSecurity(row: EndpointRow): Json[] {
   const alternatives = row.accountScopes === undefined ? [row.scopes] : [row.scopes, row.accountScopes];
   return alternatives.map((scopes) => ({ oauth: [...scopes] }));
 }
