@@ -1,7 +1,7 @@
 import type { Context } from './context/context.js';
 import { usageError } from './errors.js';
 import { type GLOBAL_OPTIONS, OPERATOR_OPTIONS, WRITE_OPTIONS } from './options.js';
-import { readCount, readDuration } from './values.js';
+import { ifGiven, readCount, readDuration, readTime } from './values.js';
 
 /** What a command changes: nothing outside this process, files on this machine, or data at a service. */
 export type Effect = 'none' | 'local' | 'read' | 'write';
@@ -93,6 +93,8 @@ export interface Args<Known extends Option = never, Positional extends Argument 
   readonly texts: (name: ListName<Known>) => readonly string[];
   /** In milliseconds. */
   readonly duration: (name: TextName<Known>) => number | undefined;
+  /** In milliseconds since 1970. */
+  readonly time: (name: TextName<Known>, nowMs: number) => number | undefined;
   readonly count: (name: TextName<Known>, range?: { min?: number; max?: number }) => number | undefined;
   readonly isSet: (name: NameOf<Known>) => boolean;
   /** The value of any option, as typed. */
@@ -116,6 +118,7 @@ interface UncheckedArgs {
   text(name: string): string | undefined;
   texts(name: string): readonly string[];
   duration(name: string): number | undefined;
+  time(name: string, nowMs: number): number | undefined;
   count(name: string, range?: { min?: number; max?: number }): number | undefined;
   isSet(name: string): boolean;
   value(name: string): OptionValue | undefined;
@@ -141,14 +144,9 @@ export function createArgs<Known extends Option, Positional extends Argument = n
       const value = options.get(name);
       return typeof value === 'object' ? value : [];
     },
-    duration(name) {
-      const text = args.text(name);
-      return text === undefined ? undefined : readDuration(`--${name}`, text);
-    },
-    count(name, range) {
-      const text = args.text(name);
-      return text === undefined ? undefined : readCount(`--${name}`, text, range);
-    },
+    duration: (name) => ifGiven(args.text(name), (text) => readDuration(`--${name}`, text)),
+    time: (name, nowMs) => ifGiven(args.text(name), (text) => readTime(`--${name}`, text, nowMs)),
+    count: (name, range) => ifGiven(args.text(name), (text) => readCount(`--${name}`, text, range)),
     isSet(name) {
       const value = options.get(name);
       return value !== undefined && value !== false && !(Array.isArray(value) && value.length === 0);

@@ -3,6 +3,10 @@ import { isHandle, OWNER_GLOB_PATTERN, toHandle } from '../wire/handle.js';
 import { ID_PREFIX, type IdKind, isId } from '../wire/id.js';
 import { usageError } from './errors.js';
 
+/** What `read` makes of a text that may be left out. */
+export const ifGiven = <Value>(text: string | undefined, read: (text: string) => Value): Value | undefined =>
+  text === undefined ? undefined : read(text);
+
 /** Milliseconds as people write them: `1ms`, `30s`, `5m`. */
 export function durationText(ms: number): string {
   const [unit = 'ms', size = 1] =

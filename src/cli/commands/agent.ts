@@ -19,7 +19,7 @@ import type { ResolvedProfile } from '../profile/resolve-profile.js';
 import { factLine } from '../terminal/fact-line.js';
 import type { OutputStream } from '../terminal/streams.js';
 import type { Style } from '../terminal/style.js';
-import { readHandle, readSearchText } from '../values.js';
+import { ifGiven, readHandle, readSearchText } from '../values.js';
 
 const HANDLE = { usage: '<handle>', about: '@owner.name or owner.name' } as const satisfies Argument;
 
@@ -43,7 +43,7 @@ export const agentUse = command({
     const text = args.argument('handle');
     const isUnset = args.flag('unset');
     if (isUnset && text !== undefined) throw usageError('--unset and a handle cannot be used together.');
-    return { handle: text === undefined ? undefined : readHandle(text), isHere: args.flag('here'), isUnset };
+    return { handle: ifGiven(text, readHandle), isHere: args.flag('here'), isUnset };
   },
   async run(context, { handle: named, isHere, isUnset }) {
     const file = join(context.machine.workingDirectory, PROJECT_FILE_NAME);
@@ -130,10 +130,7 @@ export const agentShow = command({
   ],
   effect: 'read',
   stdout: 'the agent, one fact per line',
-  parse(args) {
-    const text = args.argument('handle');
-    return { handle: text === undefined ? undefined : readHandle(text) };
-  },
+  parse: (args) => ({ handle: ifGiven(args.argument('handle'), readHandle) }),
   async run(context, { handle }) {
     if (handle === undefined) {
       const own = await read(context, 'getActingAgent', {});
@@ -396,7 +393,7 @@ export const agentUpdate = command({
         why: 'name the agent. Without a handle, the acting agent changes its own profile.',
         next: ['asp', 'agent', 'update', '--help'],
       });
-    return { handle: text === undefined ? undefined : readHandle(text), fields, paused, reportsTaken };
+    return { handle: ifGiven(text, readHandle), fields, paused, reportsTaken };
   },
   async run(context, { handle, fields, paused, reportsTaken }) {
     const request = {

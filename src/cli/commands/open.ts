@@ -1,7 +1,7 @@
 import { command } from '../command.js';
 import type { Context } from '../context/context.js';
 import { findRuntimeDirectory } from '../context/runtime-directory.js';
-import { readSessionName, SESSION_ABOUT } from '../values.js';
+import { ifGiven, readSessionName, SESSION_ABOUT } from '../values.js';
 import { findSession } from './session/find-session.js';
 
 export const open = command({
@@ -19,13 +19,10 @@ export const open = command({
   ],
   effect: 'read',
   stdout: 'the address',
-  parse(args) {
-    const session = args.argument('session');
-    return {
-      session: session === undefined ? undefined : readSessionName(session),
-      opensBrowser: !args.flag('no-browser'),
-    };
-  },
+  parse: (args) => ({
+    session: ifGiven(args.argument('session'), readSessionName),
+    opensBrowser: !args.flag('no-browser'),
+  }),
   async run(context, { session, opensBrowser }) {
     const { globals, machine, output } = context;
     const sessionId = session === undefined ? undefined : await findSession(context, session);

@@ -14,7 +14,7 @@ import { factLine } from '../terminal/fact-line.js';
 import { isoTime } from '../terminal/relative-time.js';
 import type { OutputStream } from '../terminal/streams.js';
 import type { Style } from '../terminal/style.js';
-import { readHandle } from '../values.js';
+import { ifGiven, readHandle } from '../values.js';
 
 const AGENT = {
   usage: '[handle]',
@@ -24,7 +24,7 @@ const AGENT = {
 const POLL_MS = 500;
 const TEST_MAX_MS = WEBHOOK_TIMEOUT_MS + 5_000;
 
-const readAgent = (text: string | undefined): string | undefined => (text === undefined ? undefined : readHandle(text));
+const readAgent = (text: string | undefined): string | undefined => ifGiven(text, readHandle);
 
 async function findAgent(context: Context, named: string | undefined) {
   const handle = named ?? (await context.actingHandle());

@@ -4,7 +4,7 @@ import { read } from '../../context/calls.js';
 import { remember } from '../../context/completion-memory.js';
 import { usageError } from '../../errors.js';
 import { relativeTime } from '../../terminal/relative-time.js';
-import { readId, readSessionName, readSize, SESSION_ABOUT } from '../../values.js';
+import { ifGiven, readId, readSessionName, readSize, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import { type AttachmentReference, listReferences, unseenAttachment } from './references.js';
 
@@ -63,8 +63,7 @@ export const attachmentDownload = command({
       throw usageError('--output is for one attachment.', { why: 'use --dir to save several.' });
     if (output === '-')
       for (const option of ['json', 'jsonl', 'fields', 'jq', 'force'] as const) args.refuseBoth('output', option);
-    const size = args.text('max-size');
-    const maxBytes = size === undefined ? undefined : readSize('--max-size', size);
+    const maxBytes = ifGiven(args.text('max-size'), (text) => readSize('--max-size', text));
     return { ids, output, directory: args.text('dir'), isForced: args.flag('force'), maxBytes };
   },
   run: async (context, options) => (await import('./transfer.js')).downloadAll(context, options),

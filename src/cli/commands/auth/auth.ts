@@ -1,7 +1,7 @@
 import { suggest } from '../../../kit/suggest.js';
 import { type Args, command, describeTable, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { readHandle, readHandles } from '../../values.js';
+import { ifGiven, readHandle, readHandles } from '../../values.js';
 
 const LOGIN_OPTIONS = [
   { flags: '--no-browser', about: 'print the address without opening a browser' },
@@ -72,7 +72,7 @@ async function parseLogin(args: Args<(typeof LOGIN_OPTIONS)[number], typeof LOGI
   const callbackPort = args.count('callback-port', { max: 65_535 });
   const standard = isReadOnly ? AGENT_SCOPES.filter((scope) => scope.endsWith(':read')) : AGENT_SCOPES;
   return {
-    handle: handle === undefined ? undefined : readHandle(handle),
+    handle: ifGiven(handle, readHandle),
     opensBrowser: !args.flag('no-browser'),
     browserCommand: args.text('browser'),
     callbackPort: callbackPort ?? 0,
@@ -202,12 +202,8 @@ export const authRefresh = command({
   effect: 'local',
   stdout: 'the handle',
   async parse(args) {
-    const handle = args.argument('handle');
     const { readScopes } = await import('./login.js');
-    return {
-      handle: handle === undefined ? undefined : readHandle(handle),
-      scopes: readScopes(args.text('scopes')),
-    };
+    return { handle: ifGiven(args.argument('handle'), readHandle), scopes: readScopes(args.text('scopes')) };
   },
   run: async (context, options) => (await import('./stored-logins.js')).refreshStoredLogin(context, options),
 });

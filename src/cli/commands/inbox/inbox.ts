@@ -8,7 +8,7 @@ import { openRelations, relateSenders, withRelations } from '../../context/relat
 import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
-import { readHandle, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
+import { ifGiven, readHandle, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { describeEvent, formatMessage, messageText, printFenced } from '../message/message-text.js';
 import { findSession } from '../session/find-session.js';
 import type { InboxItem } from './unread.js';
@@ -34,12 +34,11 @@ export type InboxOptions = Omit<ReturnType<typeof parse>, 'isFenced'>;
 function parse(args: Args<(typeof OPTIONS)[number] | GlobalOption>, nowMs: number) {
   refuseFencedJson(args);
   args.refuseBoth('limit', 'all');
-  const [handle, since] = [args.text('with'), args.text('since')];
   return {
     isInvited: args.flag('invited'),
     isUnread: args.flag('unread'),
-    handle: handle === undefined ? undefined : readHandle(handle),
-    sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
+    handle: ifGiven(args.text('with'), readHandle),
+    sinceMs: args.time('since', nowMs),
     limit: args.count('limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT,
     isAll: args.flag('all'),
     isFenced: args.flag('fence'),

@@ -8,15 +8,7 @@ import { withRelations } from '../../context/relations.js';
 import { FENCE_EACH_OPTION, refuseFencedJson } from '../../options.js';
 import type { Column } from '../../terminal/output.js';
 import { timeColumn } from '../../terminal/relative-time.js';
-import {
-  readCount,
-  readHandle,
-  readHandles,
-  readSearchText,
-  readSessionName,
-  readTime,
-  SESSION_ABOUT,
-} from '../../values.js';
+import { ifGiven, readHandle, readHandles, readSearchText, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import { messageText, printFenced } from './message-text.js';
 
@@ -46,14 +38,13 @@ export const messageList = command({
     for (const option of ['limit', 'all', 'after'] as const) args.refuseBoth('last', option);
     args.refuseBoth('limit', 'all');
     refuseFencedJson(args);
-    const [after, since] = [args.text('after'), args.text('since')];
     const range = { min: 1, max: LIST_MAX };
     const limit = args.count('last', range) ?? args.count('limit', range) ?? LIST_DEFAULT;
     return {
       session: readSessionName(args.argument('session')),
-      after: after === undefined ? undefined : readCount('--after', after),
+      after: args.count('after'),
       limit: args.flag('all') ? Number.POSITIVE_INFINITY : limit,
-      sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
+      sinceMs: args.time('since', nowMs),
       from: readHandles(args.texts('from')),
       isFenced: args.flag('fence'),
     };
@@ -132,16 +123,12 @@ export const messageSearch = command({
   ],
   effect: 'read',
   stdout: describeTable('session, sequence, when, from, text'),
-  parse(args) {
-    const session = args.text('session');
-    const counterpart = args.text('with');
-    return {
-      text: readSearchText(args.argument('text').join(' ')),
-      session: session === undefined ? undefined : readSessionName(session),
-      counterpart: counterpart === undefined ? undefined : readHandle(counterpart),
-      limit: args.count('limit', { min: 1, max: MESSAGE_SEARCH_LIMIT_MAX }) ?? SEARCH_LIMIT_DEFAULT,
-    };
-  },
+  parse: (args) => ({
+    text: readSearchText(args.argument('text').join(' ')),
+    session: ifGiven(args.text('session'), readSessionName),
+    counterpart: ifGiven(args.text('with'), readHandle),
+    limit: args.count('limit', { min: 1, max: MESSAGE_SEARCH_LIMIT_MAX }) ?? SEARCH_LIMIT_DEFAULT,
+  }),
   async run(context, { text: q, session, counterpart, limit }) {
     const sessionId = session && (await findSession(context, session));
     const inSession = sessionId === undefined ? {} : { session_id: sessionId };

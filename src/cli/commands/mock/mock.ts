@@ -1,6 +1,5 @@
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { readTime } from '../../values.js';
 import {
   CONCURRENCY_MAX,
   COUNT_OPTION,
@@ -66,7 +65,6 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
   const script = args.text('script');
   if (script === undefined)
     throw usageError('There is no script.', { why: 'name it with --script.', next: ['asp', 'mock', '--help'] });
-  const since = args.text('since');
   return {
     script,
     isStrict: args.flag('strict'),
@@ -77,7 +75,7 @@ function parse(args: Args<(typeof OPTIONS)[number]>, nowMs: number) {
     count: args.count('count', { min: 1 }),
     concurrency: CONCURRENCY_MAX,
     graceMs: GRACE_MS,
-    sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
+    sinceMs: args.time('since', nowMs),
     onFailure: 'reply',
     isShared: false,
     onLimit: 'skip',

@@ -2,7 +2,7 @@ import type { Relation } from '../../../wire/relation.js';
 import { HOPS_DEFAULT, MODEL_MESSAGES_PER_HOUR, REPLIES_DEFAULT } from '../../../wire/reply-limit.js';
 import { type Args, command, type Option } from '../../command.js';
 import { usageError } from '../../errors.js';
-import { readHandle, readHandles, readTime } from '../../values.js';
+import { readHandle, readHandles } from '../../values.js';
 
 /** How much an agent may do before a person has to take a look; shared with `asp mcp`. */
 export const LIMIT_OPTIONS = [
@@ -376,9 +376,8 @@ function parse(args: RunArgs, nowMs: number) {
     throw usageError('--shared and --acp cannot be used together.', {
       why: 'the program of each run would remember only its own turns.',
     });
-  const since = args.text('since');
   return {
-    sinceMs: since === undefined ? undefined : readTime('--since', since, nowMs),
+    sinceMs: args.time('since', nowMs),
     rules,
     from: readFrom(args.texts('from')),
     joins: !args.flag('no-join'),

@@ -12,7 +12,7 @@ import { isElsewhere, listRunningServices, localNotRunning } from '../../profile
 import { factLine } from '../../terminal/fact-line.js';
 import { showProgress } from '../../terminal/progress.js';
 import { isoSeconds, timeColumn } from '../../terminal/relative-time.js';
-import { durationText, readDuration, readHandle, readHandles } from '../../values.js';
+import { durationText, ifGiven, readDuration, readHandle, readHandles } from '../../values.js';
 
 /** Of `asp serve --retention`. */
 const LONGEST_AGE_MS = 10 * 366 * 86_400_000;
@@ -103,10 +103,9 @@ export const serveRetention = command({
   effect: 'read',
   isForOperators: true,
   stdout: 'the setting and what is due, one fact per line',
-  parse(args) {
-    const text = args.text('older-than');
-    return { ageMs: text === undefined ? undefined : readDuration('--older-than', text, LONGEST_AGE_MS) };
-  },
+  parse: (args) => ({
+    ageMs: ifGiven(args.text('older-than'), (text) => readDuration('--older-than', text, LONGEST_AGE_MS)),
+  }),
   async run(context, { ageMs }) {
     const age = ageMs === undefined ? 'configured' : String(ageMs);
     const due = await callService(context, 'readRetention', { path: { age } });
@@ -219,14 +218,11 @@ export const serveOpen = command({
   ],
   effect: 'local',
   stdout: 'the link, which signs in once',
-  parse(args) {
-    const account = args.text('account');
-    return {
-      account: account === undefined ? undefined : readAccount(account),
-      isOperator: args.flag('operator'),
-      opensBrowser: !args.flag('no-browser'),
-    };
-  },
+  parse: (args) => ({
+    account: ifGiven(args.text('account'), readAccount),
+    isOperator: args.flag('operator'),
+    opensBrowser: !args.flag('no-browser'),
+  }),
   async run(context, { account, isOperator, opensBrowser }) {
     const { globals, machine, output } = context;
     const body = { ...(account !== undefined && { account }), ...(isOperator && { operator: true }) };

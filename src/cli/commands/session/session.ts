@@ -14,7 +14,7 @@ import type { Column } from '../../terminal/output.js';
 import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.js';
 import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
-import { readCount, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
+import { ifGiven, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { findAgentLimits } from '../send/find-agent-limits.js';
 import { findSession } from './find-session.js';
 import { participantNames, readInvited, refuseOmissions, unreachableAgents, unseenSession } from './participants.js';
@@ -49,15 +49,12 @@ export const sessionList = command({
     'session, state, topic, with, created, changed; with --account the agent to act as after the session',
   ),
   mixesShapesWith: ['account'],
-  parse(args) {
-    const handle = args.text('with');
-    return {
-      ...readPageOptions(args, LIST_LIMIT_DEFAULT),
-      state: args.text('state'),
-      isAccount: args.flag('account'),
-      handle: handle === undefined ? undefined : readHandle(handle),
-    };
-  },
+  parse: (args) => ({
+    ...readPageOptions(args, LIST_LIMIT_DEFAULT),
+    state: args.text('state'),
+    isAccount: args.flag('account'),
+    handle: ifGiven(args.text('with'), readHandle),
+  }),
   async run(context, { isAccount, ...options }) {
     const page = isAccount ? await listOfAccount(context, options) : await listOfAgent(context, options);
     await notePage(context, page, 'No sessions.');
@@ -621,7 +618,6 @@ export const sessionWait = command({
   stdout: 'the text of the message, otherwise the session id',
   async parse(args) {
     const condition = args.text('for');
-    const after = args.text('after');
     const sessionId = readSessionName(args.argument('session'));
     if (condition === undefined)
       throw usageError('Missing --for: what should asp wait for?', {
@@ -635,7 +631,7 @@ export const sessionWait = command({
     return {
       sessionId,
       condition: read,
-      after: after === undefined ? undefined : readCount('--after', after),
+      after: args.count('after'),
       isFenced: args.flag('fence'),
     };
   },

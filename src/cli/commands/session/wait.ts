@@ -10,7 +10,7 @@ import { explain, notFound } from '../../context/explain.js';
 import { openRelations } from '../../context/relations.js';
 import { CliError, usageError } from '../../errors.js';
 import { showProgress } from '../../terminal/progress.js';
-import { durationText, readHandle, readId } from '../../values.js';
+import { durationText, ifGiven, readHandle, readId } from '../../values.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
 import { unseenSession } from './participants.js';
 
@@ -31,7 +31,7 @@ export function readCondition(text: string): Condition {
     return { kind, handle: undefined, messageId: readId('message', handle) };
   const takesHandle = kind === 'joined' || kind === 'left';
   if (kind !== undefined && rest.length === 0 && (handle === undefined || takesHandle))
-    return { kind, handle: handle === undefined ? undefined : readHandle(handle) };
+    return { kind, handle: ifGiven(handle, readHandle) };
   const [near] = suggest(word, KINDS);
   throw usageError(`Unknown condition '${text}' after --for.`, {
     why:

@@ -4,7 +4,7 @@ import { type Args, command, type GlobalOption, type Option } from '../../comman
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
 import { FENCE_EACH_OPTION } from '../../options.js';
-import { readCount, readHandles, readSessionName, readTime, SESSION_ABOUT } from '../../values.js';
+import { readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import type { FollowOptions } from './follow.js';
 
@@ -186,19 +186,14 @@ async function readEventOptions(
       why: 'without a session, tail starts where the last connection ended, or at the position in --cursor-file.',
       next: ['asp', 'session', 'list'],
     });
-  const time = (option: 'since' | 'until'): number | undefined => {
-    const text = args.text(option);
-    return text === undefined ? undefined : readTime(`--${option}`, text, nowMs);
-  };
-  const after = args.text('after');
   const { EVENT_TYPES } = await import('../../../wire/event.js');
   return {
     sessionIds,
-    untilMs: time('until'),
+    untilMs: args.time('until', nowMs),
     view: chooseView(args),
     last: args.count('last'),
-    after: after === undefined ? undefined : readCount('--after', after),
-    sinceMs: time('since'),
+    after: args.count('after'),
+    sinceMs: args.time('since', nowMs),
     types: args
       .texts('type')
       .flatMap((text) => text.split(','))
