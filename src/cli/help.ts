@@ -1,3 +1,4 @@
+import { capitalized } from '../kit/format.js';
 import { columnsText, leftWidth, type Row, wrapParagraphs, wrapText } from '../kit/wrap.js';
 import type { ListedCommand, LoadedProgram, Option } from './command.js';
 import { GLOBAL_OPTIONS } from './options.js';
@@ -115,7 +116,7 @@ export function commandsBelow({ commands }: LoadedProgram, path: string, style: 
 /** The output of `--help`: two examples first. */
 export function commandHelp(command: ListedCommand, style: Style, width: number): string {
   const { summary, details, path, aliases } = command;
-  const sentence = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
+  const sentence = `${capitalized(summary)}.`;
   const blocks = [`${style.bold(`asp ${formatUsage(command)}`)}\n${wrapText(sentence, width)}`];
   const examples = command.examples.map(
     ({ line, about }) => `${style.dim(wrapText(about, width, '  # ', '  # '))}\n  ${style.cyan(line)}`,

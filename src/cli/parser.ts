@@ -1,6 +1,6 @@
 import { type CommanderError, Command as Parser, Option as ParserOption } from 'commander';
-import { codeOf } from '../kit/format.js';
-import { suggest } from '../kit/suggest.js';
+import { capitalized, codeOf, withStop } from '../kit/format.js';
+import { didYouMean, suggest } from '../kit/suggest.js';
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
 import { type CliError, usageError } from './errors.js';
 import { everyOption, OPERATOR_OPTIONS } from './options.js';
@@ -107,26 +107,20 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
         next: help,
       });
     // Where -n is an option, it is --last.
-    const [near] = name === '-n' && known.includes('--limit') ? ['--limit'] : suggest(name, known);
-    return usageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, {
-      why: near === undefined ? undefined : `did you mean ${near}?`,
-      next: help,
-    });
+    const why = didYouMean(name === '-n' && known.includes('--limit') ? '--limit' : name, known);
+    return usageError(`'${option}' is not an option of asp ${typed.join(' ')}.`, { why, next: help });
   }
   const choice = /^option '(?:-\w, )?(--[\w-]+)[^']*' argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(
     message,
   );
   if (choice !== null) {
     const [, option, value = '', choices = ''] = choice;
-    const [near] = suggest(value, choices.split(', '));
-    return usageError(`${option} '${value}' is not one of ${choices}.`, {
-      why: near === undefined ? undefined : `did you mean ${near}?`,
-      next: help,
-    });
+    const why = didYouMean(value, choices.split(', '));
+    return usageError(`${option} '${value}' is not one of ${choices}.`, { why, next: help });
   }
   const [, optionWithoutValue] = /^option '(?:-\w, )?(--[\w-]+)[^']*' argument missing$/.exec(message) ?? [];
   if (optionWithoutValue !== undefined) return usageError(`${optionWithoutValue} needs a value.`, { next: help });
-  return usageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`.replace(/\.\.$/, '.'), { next: help });
+  return usageError(withStop(capitalized(message)), { next: help });
 }
 
 /** More arguments than the command takes. If the last argument is a text, its quotes are probably missing. */

@@ -1,9 +1,10 @@
 import { setMaxListeners } from 'node:events';
 
 import { abortAfter, systemClock } from '../kit/clock.js';
+import { capitalized } from '../kit/format.js';
 import { joinSignals } from '../kit/join-signals.js';
 import { type Random, systemRandom } from '../kit/random.js';
-import { requireKnownOptions, suggest } from '../kit/suggest.js';
+import { didYouMean, requireKnownOptions } from '../kit/suggest.js';
 import { ENDPOINT, type Operation } from '../wire/endpoint.js';
 import type { Attachment } from '../wire/schemas/attachment.js';
 import type { AnswerOf } from '../wire/schemas/endpoint.js';
@@ -229,9 +230,8 @@ function inputOf<Name extends Operation>(operation: Name, input: CallInput<Name>
 
 function requireOperation(operation: string): void {
   if (Object.hasOwn(ENDPOINT, operation)) return;
-  const [near] = suggest(operation, Object.keys(ENDPOINT));
-  const hint = near === undefined ? 'Operations are sendMessage, createSession and so on.' : `Did you mean ${near}?`;
-  throw new TypeError(`'${operation}' is not an operation. ${hint}`);
+  const hint = didYouMean(operation, Object.keys(ENDPOINT)) ?? 'operations are sendMessage, createSession and so on.';
+  throw new TypeError(`'${operation}' is not an operation. ${capitalized(hint)}`);
 }
 
 async function* afterwards<Item>(items: AsyncIterable<Item>, done: () => void): AsyncGenerator<Item> {

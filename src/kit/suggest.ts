@@ -1,3 +1,5 @@
+import { capitalized } from './format.js';
+
 /** How many insertions, deletions, replacements and swaps of neighbors turn one word into the other. */
 function distance(from: string, to: string): number {
   let before: number[] = [];
@@ -31,6 +33,12 @@ export function suggest(word: string, candidates: Iterable<string>): string[] {
     .slice(0, 3);
 }
 
+/** Asks whether the nearest candidate was meant; undefined if none is near. */
+export function didYouMean(word: string, candidates: Iterable<string>, quote = ''): string | undefined {
+  const [near] = suggest(word, candidates);
+  return near && `did you mean ${quote}${near}${quote}?`;
+}
+
 /**
  * Refuses what is not an object, and an option that does not exist, which a program without types would not notice.
  * @throws TypeError with the nearest name
@@ -41,8 +49,7 @@ export function requireKnownOptions(what: string, options: object, known: Readon
     throw new TypeError(`${what} takes an object with these options: ${names.join(', ')}.`);
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(known, name)) continue;
-    const [near] = suggest(name, names);
-    const hint = near === undefined ? `The options are ${names.join(', ')}.` : `Did you mean ${near}?`;
-    throw new TypeError(`${what} has no option '${name}'. ${hint}`);
+    const hint = didYouMean(name, names) ?? `the options are ${names.join(', ')}.`;
+    throw new TypeError(`${what} has no option '${name}'. ${capitalized(hint)}`);
   }
 }

@@ -12,9 +12,10 @@ import { type Client, RequestError } from '../client/client.js';
 import { abortion } from '../client/http/request-error.js';
 import { abortAfter, backoffMs, orAborted, systemClock, wait } from '../kit/clock.js';
 import { readMs } from '../kit/duration.js';
+import { capitalized } from '../kit/format.js';
 import { joinSignals } from '../kit/join-signals.js';
 import { stableKey } from '../kit/random.js';
-import { requireKnownOptions, suggest } from '../kit/suggest.js';
+import { didYouMean, requireKnownOptions } from '../kit/suggest.js';
 import { EVENT_TYPES, type EventType, isMessageEvent } from '../wire/event.js';
 import { isHandle, toHandle } from '../wire/handle.js';
 import { MESSAGE_BODY_MAX_BYTES } from '../wire/limit.js';
@@ -254,9 +255,8 @@ export function createAgent(options: CreateAgentOptions = {}): Agent {
     },
     on(type, listener) {
       if (!EVENT_TYPES.includes(type)) {
-        const [near] = suggest(type, EVENT_TYPES);
-        const hint = near === undefined ? `The types are ${EVENT_TYPES.join(', ')}.` : `Did you mean ${near}?`;
-        throw new TypeError(`'${type}' is not an event type. ${hint}`);
+        const hint = didYouMean(type, EVENT_TYPES) ?? `the types are ${EVENT_TYPES.join(', ')}.`;
+        throw new TypeError(`'${type}' is not an event type. ${capitalized(hint)}`);
       }
       requireFunction('on', listener);
       callbacks.onEvent.set(type, [...(callbacks.onEvent.get(type) ?? []), listener]);

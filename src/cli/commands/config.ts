@@ -1,7 +1,7 @@
 import { messageOf } from '../../kit/format.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { readIfPresent } from '../../kit/private-file.js';
-import { suggest } from '../../kit/suggest.js';
+import { didYouMean } from '../../kit/suggest.js';
 import { type Argument, command, describeTable } from '../command.js';
 import type { Context } from '../context/context.js';
 import { notFound } from '../context/explain.js';
@@ -63,12 +63,9 @@ function readKey(text: string): Key {
     ...Object.keys(SETTINGS),
     ...MEMBERS.map((each) => `profiles.${name || 'work'}.${each}`),
   ];
-  const [near] = suggest(text, known);
+  const own = known.slice(0, -MEMBERS.length).join(', ');
   throw usageError(`Unknown setting '${text}'.`, {
-    why:
-      near === undefined
-        ? `settings: ${known.slice(0, -MEMBERS.length).join(', ')}, and profiles.<name>.base_url and others of a profile.`
-        : `did you mean ${near}?`,
+    why: didYouMean(text, known) ?? `settings: ${own}, and profiles.<name>.base_url and others of a profile.`,
     next: ['asp', 'config', 'list'],
   });
 }

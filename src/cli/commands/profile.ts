@@ -1,5 +1,5 @@
 import { messageOf, quoteArgs } from '../../kit/format.js';
-import { suggest } from '../../kit/suggest.js';
+import { didYouMean } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { type Args, type Argument, command, describeTable, type Option } from '../command.js';
 import type { Context } from '../context/context.js';
@@ -96,11 +96,10 @@ function requireEntry({ profiles }: Config, name: string): ProfileEntry {
   const entry = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   if (entry !== undefined) return entry;
   const known = Object.keys(profiles);
-  const [near] = suggest(name, known);
   const others = known.length === 0 ? 'there are no profiles yet.' : `profiles: ${known.join(', ')}.`;
   throw new CliError('ASP_CONFIG', {
     message: `'${name}' is not a profile.`,
-    why: near === undefined ? others : `did you mean '${near}'?`,
+    why: didYouMean(name, known, "'") ?? others,
     next: ['asp', 'profile', 'list'],
   });
 }

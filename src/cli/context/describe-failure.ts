@@ -5,7 +5,7 @@ import {
   type Outcome,
   RequestError,
 } from '../../client/http/request-error.js';
-import { capitalized, messageOf } from '../../kit/format.js';
+import { capitalized, messageOf, withStop } from '../../kit/format.js';
 import { fileFault, isFileError } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
@@ -282,8 +282,6 @@ function missingScope(error: RequestError, run: RunFacts): string | undefined {
   if (missing.length === 0) return undefined;
   return `This credential lacks the scope${missing.length === 1 ? '' : 's'} ${missing.join(' and ')}.`;
 }
-
-const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** The known facts about the cause; it never guesses if one answer has several possible reasons. */
 function explainReason(

@@ -1,7 +1,7 @@
 import type { Login } from '../../client/credentials/login.js';
 import { messageOf } from '../../kit/format.js';
 import { hidePasswords } from '../../kit/sanitize.js';
-import { suggest } from '../../kit/suggest.js';
+import { didYouMean } from '../../kit/suggest.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import { ACCOUNT_SCOPES, AGENT_SCOPES } from '../../wire/scope.js';
 import { CliError } from '../errors.js';
@@ -164,11 +164,11 @@ async function findAddresses(
     return localProfile(record, settings[LOCAL_AGENT_SETTING]);
   }
   const known = [...Object.keys(profiles), LOCAL];
-  const near = PROFILE_NAME.test(name) ? suggest(name, known)[0] : undefined;
+  const near = PROFILE_NAME.test(name) ? didYouMean(name, known, "'") : undefined;
   const names = place === undefined || place === '--profile' ? '' : `${place} names it; `;
   throw new CliError('ASP_CONFIG', {
     message: `'${name}' is not a profile.`,
-    why: `${names}${near === undefined ? `profiles: ${known.join(', ')}.` : `did you mean '${near}'?`}`,
+    why: `${names}${near ?? `profiles: ${known.join(', ')}.`}`,
     next: ['asp', 'profile', 'list'],
   });
 }

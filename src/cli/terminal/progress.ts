@@ -1,4 +1,5 @@
 import type { Clock } from '../../kit/clock.js';
+import { capitalized } from '../../kit/format.js';
 import type { Output } from './output.js';
 import type { Streams } from './streams.js';
 
@@ -33,7 +34,7 @@ export async function showProgress<Value>(
   const { clock, streams, globals, output } = context;
   const isAllowed = streams.stderr.isTerminal && !globals.isQuiet && !globals.isAccessible;
   const isSilent = isAllowed || isReported || output.format !== 'human';
-  const say = (): void => void output.note(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
+  const say = (): void => void output.note(`${capitalized(text)}.`);
   const cancel = isSilent ? undefined : clock.schedule(NOTED_MS, say, true);
   try {
     return await withProgress({ clock, isAllowed }, text, work);

@@ -1,4 +1,4 @@
-import { suggest } from '../../../kit/suggest.js';
+import { didYouMean } from '../../../kit/suggest.js';
 import { type Args, command, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
@@ -163,9 +163,8 @@ async function findAgent(text: string): Promise<CodingAgent> {
   const ids = CODING_AGENTS.map(({ id }) => id);
   const found = CODING_AGENTS.find(({ id }) => id === text.toLowerCase());
   if (found !== undefined) return found;
-  const [near] = suggest(text, ids);
   throw usageError(`asp cannot connect '${text}'.`, {
-    why: near === undefined ? `it knows ${ids.join(', ')}.` : `did you mean ${near}?`,
+    why: didYouMean(text, ids) ?? `it knows ${ids.join(', ')}.`,
     next: ['asp', 'connect', '--list'],
   });
 }

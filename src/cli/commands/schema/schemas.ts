@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { suggest } from '../../../kit/suggest.js';
+import { didYouMean, suggest } from '../../../kit/suggest.js';
 import { EVENT_TYPES } from '../../../wire/event.js';
 import { EVENT_PAYLOAD, EventEnvelope } from '../../../wire/schemas/event.js';
 import { findCommand } from '../../argv.js';
@@ -65,9 +65,8 @@ export function refuseUnknownFields(path: string, fields: readonly string[]): vo
   if (known === undefined) return;
   const unknown = fields.map((field) => field.split('.', 1)[0] ?? '').find((field) => !known.includes(field));
   if (unknown === undefined) return;
-  const near = suggest(unknown, known)[0];
   throw usageError(`'${unknown}' is not a field in the output of asp ${path}.`, {
-    why: near === undefined ? `fields: ${known.join(', ')}.` : `did you mean '${near}'?`,
+    why: didYouMean(unknown, known, "'") ?? `fields: ${known.join(', ')}.`,
     next: ['asp', 'schema', ...path.split(' ')],
   });
 }

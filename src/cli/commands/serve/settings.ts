@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
-import { messageOf } from '../../../kit/format.js';
+import { capitalized, messageOf } from '../../../kit/format.js';
 import { isLoopbackHost } from '../../../kit/loopback.js';
-import { suggest } from '../../../kit/suggest.js';
+import { didYouMean } from '../../../kit/suggest.js';
 import { readBucketAddress } from '../../../service/attachments/bucket-address.js';
 import { DEFAULT_ACCOUNT_QUOTA } from '../../../service/core/context.js';
 import { DEFAULT_POSTGRES_LIMITS } from '../../../service/core/database.js';
@@ -416,9 +416,9 @@ async function noteMisspelled({ environment, output }: Context): Promise<void> {
   const known = [...SETTING_NAMES.map(toVariable), CONFIG_VARIABLE];
   for (const name of Object.keys(environment)) {
     if (!name.startsWith(ENVIRONMENT_PREFIX) || known.includes(name)) continue;
-    const [near] = suggest(name, known);
+    const near = didYouMean(name, known);
     if (near !== undefined)
-      await output.note(`${name} is not a setting of asp serve and is ignored. Did you mean ${near}?`);
+      await output.note(`${name} is not a setting of asp serve and is ignored. ${capitalized(near)}`);
   }
 }
 
@@ -487,11 +487,9 @@ function parseConfig(path: string, text: string): unknown {
 function invalidConfig(path: string, issue: z.core.$ZodIssue | undefined): CliError {
   if (issue?.code === 'unrecognized_keys') {
     const [unknown = ''] = issue.keys;
-    const [near] = suggest(unknown.replaceAll('_', '-'), SETTING_NAMES);
-    return new CliError('ASP_CONFIG', {
-      message: `Unknown setting '${unknown}' in ${path}.`,
-      why: near === undefined ? `settings: ${SETTING_NAMES.join(', ')}.` : `did you mean '${near}'?`,
-    });
+    const near = didYouMean(unknown.replaceAll('_', '-'), SETTING_NAMES, "'");
+    const why = near ?? `settings: ${SETTING_NAMES.join(', ')}.`;
+    return new CliError('ASP_CONFIG', { message: `Unknown setting '${unknown}' in ${path}.`, why });
   }
   const subject = issue === undefined || issue.path.length === 0 ? 'The configuration' : `"${issue.path.join('.')}"`;
   const expected = issue !== undefined && 'expected' in issue ? ` must be of type ${issue.expected}` : ' is not valid';

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { quoteArgs } from '../../../kit/format.js';
+import { quoteArgs, withStop } from '../../../kit/format.js';
 import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
@@ -194,8 +194,6 @@ function runProgram(
     );
   });
 }
-
-const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 interface UnitOptions {
   readonly user: string;

@@ -1,5 +1,5 @@
 import { isLoopbackHost } from '../../../kit/loopback.js';
-import { suggest } from '../../../kit/suggest.js';
+import { didYouMean } from '../../../kit/suggest.js';
 import { type Args, command, type GlobalOption, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
@@ -224,10 +224,8 @@ function chooseView(args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption>): 
 function readType(text: string, known: readonly string[]): string {
   const type = text.includes('.') ? text : `session.${text}`;
   if (known.includes(type) || text.includes('.')) return type;
-  const [near] = suggest(type, known);
-  throw usageError(`'${text}' is not an event type.`, {
-    why: near === undefined ? `types: ${known.join(', ')}.` : `did you mean ${near}?`,
-  });
+  const why = didYouMean(type, known) ?? `types: ${known.join(', ')}.`;
+  throw usageError(`'${text}' is not an event type.`, { why });
 }
 
 /** An address to post events to: encrypted, or on this machine. */
