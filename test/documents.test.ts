@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-import { findCommand, listSpellings } from '../src/cli/argv.js';
-import { loadCommands, optionName } from '../src/cli/command.js';
+import { findCommand } from '../src/cli/argv.js';
+import { listSpellings, loadCommands, optionName } from '../src/cli/command.js';
 import { SETTING_ABOUT } from '../src/cli/commands/config.js';
 import { MEANING } from '../src/cli/commands/help/explain.js';
 import { ENVIRONMENT_VARIABLES, TOPICS } from '../src/cli/commands/help/topics.js';

@@ -1,4 +1,11 @@
-import { type CommandEntry, type ListedCommand, loadListed, type Option, type Program } from './command.js';
+import {
+  type CommandEntry,
+  type ListedCommand,
+  listSpellings,
+  loadListed,
+  type Option,
+  type Program,
+} from './command.js';
 import { everyOption } from './options.js';
 
 /** The command that argv names, before its options are checked. */
@@ -17,16 +24,6 @@ export interface Request {
   readonly rest: readonly string[];
   readonly wantsHelp: boolean;
   readonly wantsVersion: boolean;
-}
-
-/** Every spelling of a command: its path, the path with a plural noun, and its aliases. */
-export function listSpellings(
-  { path, aliases }: Pick<CommandEntry, 'path' | 'aliases'>,
-  { nouns }: Pick<Program, 'nouns'>,
-): string[] {
-  const [noun = '', ...verbs] = path.split(' ');
-  const plural = nouns.find((each) => each.noun === noun)?.plural;
-  return [path, ...(plural !== undefined && verbs.length > 0 ? [[plural, ...verbs].join(' ')] : []), ...aliases];
 }
 
 const isOption = (token: string): boolean => token.startsWith('-') && token !== '-';

@@ -330,6 +330,16 @@ export interface Program {
   readonly entries: readonly CommandEntry[];
 }
 
+/** Every spelling of a command: its path, the path with a plural noun, and its aliases. */
+export function listSpellings(
+  { path, aliases }: Pick<CommandEntry, 'path' | 'aliases'>,
+  { nouns }: Pick<Program, 'nouns'>,
+): string[] {
+  const [noun = '', ...verbs] = path.split(' ');
+  const plural = nouns.find((each) => each.noun === noun)?.plural;
+  return [path, ...(plural !== undefined && verbs.length > 0 ? [[plural, ...verbs].join(' ')] : []), ...aliases];
+}
+
 /** A command with its other spellings. */
 export type ListedCommand = Command & Pick<CommandEntry, 'aliases'>;
 

@@ -1,10 +1,11 @@
 import { messageOf } from '../kit/format.js';
-import { suggest } from '../kit/suggest.js';
-import { findCommand, listSpellings, type Request } from './argv.js';
+import { didYouMean, suggest } from '../kit/suggest.js';
+import { findCommand, type Request } from './argv.js';
 import {
   type Command,
   createArgs,
   type GlobalOption,
+  listSpellings,
   loadCommands,
   namedAgent,
   type OperatorOption,
@@ -255,13 +256,9 @@ async function refuseStrayOptions({ rest: [first], typed }: Request): Promise<vo
   const isKnown = [...own, ...commands.flatMap(({ options }) => flagsOf(options))].includes(
     first.split('=', 1)[0] ?? '',
   );
-  const [near] = isKnown ? [] : suggest(first, own);
   throw usageError(
     isKnown ? `'${first}' needs a command.` : `'${first}' is not an option of ${['asp', ...typed].join(' ')}.`,
-    {
-      why: near === undefined ? undefined : `did you mean ${near}?`,
-      next: ['asp', ...typed, '--help'],
-    },
+    { why: isKnown ? undefined : didYouMean(first, own), next: ['asp', ...typed, '--help'] },
   );
 }
 

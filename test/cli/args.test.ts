@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { findCommand, listSpellings } from '../../src/cli/argv.js';
-import { loadCommands, optionName } from '../../src/cli/command.js';
+import { findCommand } from '../../src/cli/argv.js';
+import { listSpellings, loadCommands, optionName } from '../../src/cli/command.js';
 import { TOPICS } from '../../src/cli/commands/help/topics.js';
 import { everyOption } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';

@@ -16,16 +16,7 @@ export const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yel
 export async function loadStyle(isColored: boolean): Promise<Style> {
   if (!isColored) return PLAIN;
   const { Chalk } = await import('chalk');
-  const chalk = new Chalk({ level: 1 });
-  const { bold, dim, red, green, yellow, cyan } = chalk;
-  return {
-    bold: (text) => bold(text),
-    dim: (text) => dim(text),
-    red: (text) => red(text),
-    green: (text) => green(text),
-    yellow: (text) => yellow(text),
-    cyan: (text) => cyan(text),
-  };
+  return new Chalk({ level: 1 });
 }
 
 export type ColorChoice = 'auto' | 'always' | 'never';

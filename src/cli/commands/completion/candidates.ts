@@ -1,4 +1,4 @@
-import { type ListedCommand, type LoadedProgram, type Option, optionName } from '../../command.js';
+import { type ListedCommand, type LoadedProgram, listSpellings, type Option, optionName } from '../../command.js';
 
 /** A candidate and its description; the second is empty if there is none. */
 export type Candidate = readonly [value: string, about: string];
@@ -51,6 +51,12 @@ export interface Offer {
   readonly paths?: 'files' | 'folders';
 }
 
+/** Placeholders for which only the user knows a value. */
+const UNKNOWABLE = [
+  ...'- @file account address amount client-id contact count cursor duration faults header id ids json key'.split(' '),
+  ...'key=value message n name name=json name=text pattern sequence size text time url user value'.split(' '),
+];
+
 /** The meaning of a placeholder. A word without a row here is literal: the `memory` of `<dir|memory>`. */
 const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
   to: ['handles', 'sessions'],
@@ -80,42 +86,7 @@ const PLACEHOLDERS: Readonly<Record<string, readonly Kind[]>> = {
   topic: ['topics', 'commands'],
   event: ['triggers'],
   types: ['types'],
-  ...Object.fromEntries(
-    [
-      ...[
-        '-',
-        '@file',
-        'account',
-        'address',
-        'amount',
-        'client-id',
-        'contact',
-        'count',
-        'cursor',
-        'duration',
-        'faults',
-        'header',
-        'id',
-        'ids',
-      ],
-      ...[
-        'json',
-        'key',
-        'key=value',
-        'message',
-        'n',
-        'name',
-        'name=json',
-        'name=text',
-        'pattern',
-        'sequence',
-        'size',
-        'text',
-        'time',
-      ],
-      ...['url', 'user', 'value'],
-    ].map((name) => [name, []]),
-  ),
+  ...Object.fromEntries(UNKNOWABLE.map((name) => [name, []])),
 };
 
 /** Commands for which a placeholder means something else. */
@@ -153,19 +124,7 @@ const AT_COMMAND: Readonly<Record<string, readonly Kind[]>> = {
 };
 
 /** Placeholders that accept several values in one word, separated by commas. */
-const WITH_COMMAS = [
-  'to',
-  'handle',
-  'handles',
-  'sessions',
-  'ids',
-  'entries',
-  'blocked',
-  'list',
-  'names',
-  'types',
-  'kinds',
-];
+const WITH_COMMAS = 'to handle handles sessions ids entries blocked list names types kinds'.split(' ');
 
 interface ParsedLine {
   /** In its canonical spelling; empty until a command is complete. */
@@ -221,7 +180,9 @@ interface Ask {
 }
 
 function parseLine(known: Vocabulary, words: readonly string[]): ParsedLine {
-  const spellings = [...spellingsIn(known)];
+  const spellings = known.commands.flatMap((command) =>
+    listSpellings(command, known).map((spelling) => ({ spelling, command })),
+  );
   const typed: string[] = [];
   const args: string[] = [];
   const usedOptions = new Set<string>();
@@ -239,11 +200,11 @@ function parseLine(known: Vocabulary, words: readonly string[]): ParsedLine {
       continue;
     }
     const next = [...typed, word];
-    const fitting = args.length > 0 ? [] : spellings.filter(([spelling]) => isBelow(spelling, next));
+    const fitting = args.length > 0 ? [] : spellings.filter(({ spelling }) => isBelow(spelling, next));
     if (fitting.length === 0) args.push(word);
     else {
       typed.push(word);
-      command = fitting.find(([spelling]) => spelling === next.join(' '))?.[1];
+      command = fitting.find(({ spelling }) => spelling === next.join(' '))?.command;
     }
   }
   return { path: command?.path ?? '', command, typed, args, usedOptions, pending, isAfterDashes: false };
@@ -251,15 +212,6 @@ function parseLine(known: Vocabulary, words: readonly string[]): ParsedLine {
 
 const isBelow = (spelling: string, words: readonly string[]): boolean =>
   `${spelling} `.startsWith(words.map((word) => `${word} `).join(''));
-
-function* spellingsIn({ commands, nouns }: Vocabulary): Iterable<[string, Vocabulary['commands'][number]]> {
-  for (const command of commands) {
-    const [noun = '', ...verbs] = command.path.split(' ');
-    const plural = verbs.length === 0 ? undefined : nouns.find((each) => each.noun === noun)?.plural;
-    for (const spelling of [command.path, ...command.aliases, ...(plural === undefined ? [] : [plural])])
-      yield [spelling === plural ? [plural, ...verbs].join(' ') : spelling, command];
-  }
-}
 
 /**
  * Records the options in a word such as `--json`, `--topic=x` or `-qm`; returns the option whose value is the next
