@@ -24,14 +24,12 @@ export const open = command({
     opensBrowser: !args.flag('no-browser'),
   }),
   async run(context, { session, opensBrowser }) {
-    const { globals, machine, output } = context;
+    const { output } = context;
     const sessionId = session === undefined ? undefined : await findSession(context, session);
     const page = sessionId === undefined ? '/dashboard' : `/dashboard/sessions/${sessionId}`;
     const url = `${(await findWebUrl(context)).replace(/\/$/, '')}${page}`;
-    const { canOpenBrowser, openBrowser, withBrowser } = await import('../terminal/browser.js');
-    const environment = withBrowser(context.environment, globals.browser);
-    const isOpened =
-      opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(url, environment));
+    const { openIfPossible } = await import('../terminal/browser.js');
+    const isOpened = opensBrowser && (await openIfPossible(url, context));
     await output.document({ url, session_id: sessionId ?? null, opened: isOpened }, (safe) => safe.url);
     if (opensBrowser && !isOpened) await output.note('There is no browser to open here: open the address yourself.');
   },
@@ -39,14 +37,14 @@ export const open = command({
 
 /** The address of the dashboard: from the profile, or else from the authorization server of the service. */
 async function findWebUrl(context: Context): Promise<string> {
-  const { webUrl, baseUrl, authUrl, wsUrl } = await context.profile();
-  if (webUrl !== undefined) return webUrl;
+  const profile = await context.profile();
+  if (profile.webUrl !== undefined) return profile.webUrl;
   const { discover } = await import('../../client/oauth/discover.js');
   const { paths, random, globals, signal } = context;
   const cacheDirectory = await findRuntimeDirectory(paths);
   const discovery = await discover(
     { transport: await context.transport(), random, retries: globals.retries, cacheDirectory },
-    { baseUrl, authUrl, wsUrl },
+    profile,
     signal,
   );
   return new URL(discovery.metadata.authorization_endpoint).origin;

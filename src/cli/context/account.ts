@@ -6,6 +6,7 @@ import { listRunningServices } from '../profile/local-service.js';
 import { credentialKind } from './build-credential.js';
 import { chosenKey, locate } from './calls.js';
 import type { Context } from './context.js';
+import { openClient } from './create-context.js';
 import { type ErrorContext, explain } from './explain.js';
 import { createLoginContext } from './login-store.js';
 
@@ -42,17 +43,9 @@ async function openAccountClient(context: Context, accountScopes: readonly strin
       why: `an account has its own login (${accountScopes.join(' ')})${kind === 'client' ? '; ASP_CLIENT_ID acts as one agent' : ''}.`,
       next: await loginCommand(context),
     });
-  const [{ connect }, { createLoginCredential }] = await Promise.all([
-    import('../../client/client.js'),
-    import('../../client/credentials/login-credential.js'),
-  ]);
-  return connect({
-    service: { baseUrl: profile.baseUrl, authUrl: profile.authUrl, wsUrl: profile.wsUrl },
-    credential: createLoginCredential(await createLoginContext(context), key),
-    transport: await context.transport(),
-    retries: context.globals.retries,
-    random: context.random,
-  });
+  const { createLoginCredential } = await import('../../client/credentials/login-credential.js');
+  const credential = createLoginCredential(await createLoginContext(context), key);
+  return openClient({ ...context, credential: async () => credential });
 }
 
 /** How the help of commands that call as the account says so. */

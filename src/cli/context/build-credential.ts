@@ -47,7 +47,7 @@ export async function buildCredential(context: Context): Promise<Credential> {
       return createClientCredential({
         transport: await context.transport(),
         random,
-        service: { baseUrl: profile.baseUrl, authUrl: profile.authUrl, wsUrl: profile.wsUrl },
+        service: profile,
         retries: context.globals.retries,
         clientId: environment['ASP_CLIENT_ID'] ?? '',
         clientSecret: await readClientSecret(context),

@@ -310,15 +310,15 @@ export async function findAgent({
   return resolveAgent(sources, agentChoice(environment, at));
 }
 
-async function openClient({ profile, credential, transport, globals, random }: Context): Promise<Client> {
+/** The client of a context, with its service and its credential. */
+export async function openClient({ profile, credential, transport, globals, random }: Context): Promise<Client> {
   const [{ connect }, at, by, over] = await Promise.all([
     import('../../client/client.js'),
     profile(),
     credential(),
     transport(),
   ]);
-  const service = { baseUrl: at.baseUrl, authUrl: at.authUrl, wsUrl: at.wsUrl };
-  return connect({ service, credential: by, transport: over, retries: globals.retries, random });
+  return connect({ service: at, credential: by, transport: over, retries: globals.retries, random });
 }
 
 /** Builds a value once, on first use. */

@@ -162,14 +162,8 @@ export async function connectAsLocal(
   record: LocalServiceRecord,
   handle: string,
 ): Promise<{ readonly client: Client; readonly clientId: string }> {
-  const { client_id: clientId, client_secret: clientSecret } = await callOperator(
-    context,
-    record,
-    'addOperatorClient',
-    {
-      body: { handle },
-    },
-  );
+  const added = await callOperator(context, record, 'addOperatorClient', { body: { handle } });
+  const { client_id: clientId, client_secret: clientSecret } = added;
   const { connect } = await import('../../client/client.js');
   const { createClientCredential } = await import('../../client/credentials/credential.js');
   const over = { transport: await context.transport(), random: context.random };

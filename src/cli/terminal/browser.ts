@@ -4,6 +4,12 @@ import { childEnvironment, withoutSecrets } from './child-environment.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+interface BrowserHost {
+  readonly environment: Environment;
+  readonly globals: { readonly browser: string | undefined };
+  readonly machine: { readonly platform: NodeJS.Platform };
+}
+
 /** The environment with the browser of the settings, unless BROWSER names one. */
 export const withBrowser = (environment: Environment, setting: string | undefined): Environment =>
   setting === undefined || (environment['BROWSER'] ?? '') !== '' ? environment : { ...environment, BROWSER: setting };
@@ -18,6 +24,12 @@ export function canOpenBrowser(environment: Environment, platform: NodeJS.Platfo
   if (isSet('SSH_CONNECTION') || isSet('SSH_TTY')) return false;
   // Linux on Windows uses the browser of Windows.
   return platform === 'darwin' || platform === 'win32' || isSet('WSL_DISTRO_NAME') || isSet('WSL_INTEROP');
+}
+
+/** Opens an address in a browser, if one can open where the user is. */
+export async function openIfPossible(url: string, { environment, globals, machine }: BrowserHost): Promise<boolean> {
+  const own = withBrowser(environment, globals.browser);
+  return canOpenBrowser(own, machine.platform) && openBrowser(url, own);
 }
 
 /**

@@ -224,14 +224,12 @@ export const serveOpen = command({
     opensBrowser: !args.flag('no-browser'),
   }),
   async run(context, { account, isOperator, opensBrowser }) {
-    const { globals, machine, output } = context;
+    const { output } = context;
     const body = { ...(account !== undefined && { account }), ...(isOperator && { operator: true }) };
     const link = await callService(context, 'createSignInLink', { body });
-    const { canOpenBrowser, openBrowser, withBrowser } = await import('../../terminal/browser.js');
-    const environment = withBrowser(context.environment, globals.browser);
+    const { openIfPossible } = await import('../../terminal/browser.js');
     // The link is valid only once, for a minute and on this machine; the secret that created it is not in any address.
-    const isOpened =
-      opensBrowser && canOpenBrowser(environment, machine.platform) && (await openBrowser(link.url, environment));
+    const isOpened = opensBrowser && (await openIfPossible(link.url, context));
     await output.document({ ...link, opened: isOpened }, (safe) => safe.url);
     await output.note(
       isOpened
