@@ -5,7 +5,7 @@ import type { Context } from '../../context/context.js';
 import type { Environment } from '../../context/globals.js';
 import { isReaderGone, readerGone } from '../../terminal/streams.js';
 import { followSessions } from '../tail/follow.js';
-import { ALL_SESSIONS } from '../tail/tail.js';
+import { allSessions } from '../tail/tail.js';
 
 /** How long the coding agent may take to accept a message. */
 const ACCEPT_MS = 10_000;
@@ -36,7 +36,7 @@ export async function wakeHost(context: Context, joins: boolean): Promise<void> 
   try {
     await followSessions(
       { ...context, output: { ...output, verbatim: post } },
-      { ...ALL_SESSIONS, view: 'agent', isNotMe: true, isFollowing: true, isQuiet: true, joins },
+      { ...(await allSessions()), view: 'agent', isNotMe: true, isFollowing: true, isQuiet: true, joins },
     );
   } catch (error) {
     if (signal.aborted) return;

@@ -1,12 +1,14 @@
 import { isLoopbackHost } from '../../../kit/loopback.js';
 import { didYouMean } from '../../../kit/suggest.js';
-import { type Args, command, type GlobalOption, type Option } from '../../command.js';
+import { type Args, type Argument, command, createArgs, type GlobalOption, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
 import { usageError } from '../../errors.js';
 import { FENCE_EACH_OPTION } from '../../options.js';
 import { readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
 import { findSession } from '../session/find-session.js';
 import type { FollowOptions } from './follow.js';
+
+const SESSIONS = { usage: '[sessions...]', about: SESSION_ABOUT } as const satisfies Argument;
 
 /** Where to start and stop, what to filter, and how to print. */
 const EVENT_OPTIONS = [
@@ -90,7 +92,7 @@ export const sessionTail = command({
     'that agent is related to yours, and how to answer, and ends with the text as a JSON string. If the text does not',
     'fit, the line names the command that reads the rest. A message cannot forge a line or the beginning of one.',
   ].join('\n'),
-  arguments: [{ usage: '[sessions...]', about: SESSION_ABOUT }],
+  arguments: [SESSIONS],
   options: [...EVENT_OPTIONS, ...FOLLOW_OPTIONS],
   examples: [
     {
@@ -159,7 +161,7 @@ async function follow(context: Context, options: FollowOptions): Promise<void> {
 }
 
 async function readEventOptions(
-  args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption, { usage: '[sessions...]'; about: string }>,
+  args: Args<(typeof EVENT_OPTIONS)[number] | GlobalOption, typeof SESSIONS>,
   nowMs: number,
 ) {
   const texts = args.argument('sessions').flatMap((text) => text.split(','));
@@ -239,20 +241,5 @@ function readForwardUrl(text: string | undefined): string | undefined {
 export type EventOptions = Awaited<ReturnType<typeof readEventOptions>>;
 
 /** The options of `asp tail` without any: all sessions, from where the last connection ended. */
-export const ALL_SESSIONS: EventOptions = {
-  sessionIds: [],
-  untilMs: undefined,
-  view: 'lines',
-  last: undefined,
-  after: undefined,
-  sinceMs: undefined,
-  types: [],
-  from: [],
-  isNotMe: false,
-  count: undefined,
-  cursorFile: undefined,
-  command: undefined,
-  onError: 'stop',
-  forwardUrl: undefined,
-  forwardSecretFile: undefined,
-};
+export const allSessions = (): Promise<EventOptions> =>
+  readEventOptions(createArgs({ options: new Map(), positional: [] }, [SESSIONS]), 0);
