@@ -11,7 +11,7 @@ import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
 import { oauthExitCode } from '../../wire/oauth.js';
 import type { Command } from '../command.js';
-import { CliError, isOwnErrorCode, OWN_ERROR } from '../errors.js';
+import { CliError, isOwnErrorCode, OWN_ERROR, type OwnErrorCode } from '../errors.js';
 import { localNotReached, stoppedService } from '../profile/local-service.js';
 import { loginArgs, type ResolvedProfile } from '../profile/resolve-profile.js';
 import { type Failure, failureLine, failureText } from '../terminal/failure.js';
@@ -100,62 +100,39 @@ export function describeFailure(thrown: unknown, run: RunFacts): Failure {
   const context = findErrorContext(thrown) ?? {};
   const error = inOneStory(thrown, run.identity);
   const stack = run.isDebug && error instanceof Error ? error.stack : undefined;
+  const own = (code: OwnErrorCode, facts: Pick<Failure, 'message'> & Partial<Failure>): Failure => {
+    const usual = { isRetryable: false, outcome: 'unknown', ...pickIdentity(run.identity), stack } as const;
+    return { code, exitCode: OWN_ERROR[code], ...usual, ...facts };
+  };
   if (error instanceof CliError && error.code === 'ASP_OUTPUT' && error.outcome === 'unknown')
     return { ...outputFailure(error, run), stack };
   if (error instanceof CliError) {
     const { code, message, isRetryable, outcome } = error;
     const ending = error.endedBy && describeEnding(error.endedBy, run);
     const why = error.why ?? (ending && wholeReason(ending));
-    const own = error.next ?? (code === 'ASP_LOCAL_NOT_RUNNING' ? run.identity.startLocal : undefined);
-    const suggested = own ? withScopeOptions(own, run.identity.flags ?? {}) : nextAfter(ending);
+    const named = error.next ?? (code === 'ASP_LOCAL_NOT_RUNNING' ? run.identity.startLocal : undefined);
+    const suggested = named ? withScopeOptions(named, run.identity.flags ?? {}) : nextAfter(ending);
     const next = suggested ?? (error.correction && correctArgs(run.argv, error.correction));
-    const failure = {
-      code,
-      message,
-      exitCode: OWN_ERROR[code],
-      isRetryable,
-      retryAfterMs: ending?.retryAfterMs,
-      outcome,
-      why,
-      next,
-      ...pickIdentity(run.identity),
-    };
-    return { ...failure, sessionId: changedSession(outcome, run), stack };
+    const sessionId = changedSession(outcome, run);
+    return own(code, { message, isRetryable, retryAfterMs: ending?.retryAfterMs, outcome, why, next, sessionId });
   }
   if (error instanceof RequestError) return { ...requestFailure(error, context, run), stack };
   if (run.isDeadlinePassed)
-    return {
-      code: 'ASP_TIMEOUT',
+    return own('ASP_TIMEOUT', {
       message: 'The deadline passed before the command finished.',
-      exitCode: OWN_ERROR.ASP_TIMEOUT,
       isRetryable: true,
-      outcome: 'unknown',
       why: deadlineReason(run),
-      ...pickIdentity(run.identity),
-      stack,
-    };
+    });
   const fault = fileFault(error);
   if (fault !== undefined)
-    return {
-      code: 'ASP_CONFIG',
+    return own('ASP_CONFIG', {
       message: `asp could not use ${faultyPath(error) ?? 'one of its files'}.`,
-      exitCode: OWN_ERROR.ASP_CONFIG,
-      isRetryable: false,
-      outcome: 'unknown',
       why: `${fault}.`,
-      ...pickIdentity(run.identity),
-      stack,
-    };
-  return {
-    code: 'ASP_BUG',
+    });
+  return own('ASP_BUG', {
     message: `This is a bug in asp: ${messageOf(error)}`,
-    exitCode: OWN_ERROR.ASP_BUG,
-    isRetryable: false,
-    outcome: 'unknown',
     why: 'run it again with --debug to see where.',
-    ...pickIdentity(run.identity),
-    stack,
-  };
+  });
 }
 
 /** The failure that left a part undone. The whole failure says what was changed. */
