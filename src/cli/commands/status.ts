@@ -6,6 +6,7 @@ import { credentialKind, describeSource } from '../context/build-credential.js';
 import type { Context } from '../context/context.js';
 import { loginsAt } from '../context/login-store.js';
 import { CliError } from '../errors.js';
+import type { OutputOf } from './schema/output-shapes.js';
 
 const PATIENCE_MS = 600;
 
@@ -42,18 +43,7 @@ export const status = command({
 });
 
 /** The state of this machine, and whether the service responds. It does not open the keychain or renew tokens. */
-interface Status {
-  readonly profile: string | null;
-  readonly base_url: string | null;
-  readonly agent: string | null;
-  readonly source: string | null;
-  /** Null if it is not known without a request: a token or client from the environment. */
-  readonly signed_in: boolean | null;
-  readonly local_service: string | null;
-  readonly reachable: boolean | null;
-  /** Why there is no profile or agent. */
-  readonly problem: string | null;
-}
+type Status = OutputOf<'status'>;
 
 async function lookAround(context: Context): Promise<Omit<Status, 'local_service' | 'reachable'>> {
   let known: Omit<Status, 'local_service' | 'reachable' | 'problem'> = {

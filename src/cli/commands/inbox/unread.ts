@@ -6,9 +6,10 @@ import { findActor, isMessageEvent } from '../../../wire/event.js';
 import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { EventEnvelope } from '../../../wire/schemas/event.js';
 import { Message } from '../../../wire/schemas/message.js';
-import type { ParticipantStatus, Session } from '../../../wire/schemas/session.js';
+import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
 import { progressPath } from '../../context/progress-path.js';
+import type { ItemOf } from '../schema/output-shapes.js';
 import { readSessionEvents } from '../session/session-events.js';
 import type { InboxOptions } from './inbox.js';
 
@@ -19,20 +20,7 @@ const SCANNED_MAX = 200;
 const AT_A_TIME = 8;
 
 /** A session with something new. */
-export interface InboxItem {
-  readonly session_id: string;
-  readonly state: Session['state'];
-  readonly topic: string | null;
-  /** The acting agent's status in the session. */
-  readonly status: ParticipantStatus;
-  readonly with: readonly string[];
-  /** Messages from others since the last read or answered one. */
-  readonly unread: number;
-  /** Whether there are more than were counted. */
-  readonly has_more: boolean;
-  /** The latest message from someone else, or their latest other event. */
-  readonly last_event: EventEnvelope;
-}
+export type InboxItem = ItemOf<'inbox'>;
 
 interface Inbox {
   readonly items: readonly InboxItem[];

@@ -25,37 +25,17 @@ import { startCommandGuard } from '../run/command-guard.js';
 import { type JsonSources, keepLast, readFile } from '../run/reply-json.js';
 import { startResponder } from '../run/run-agent.js';
 import { agentEnvironment } from '../run/run-command.js';
+import type { OutputOf } from '../schema/output-shapes.js';
 import { findSession } from '../session/find-session.js';
 import { readSessionEvents } from '../session/session-events.js';
 import type { ReplayOptions } from './replay.js';
 
 const SHOWN_WIDTH = 60;
 
-type Content = Message['content'];
-
-/** What an agent answered to a message. */
-interface Answer {
-  readonly outcome: 'replied' | 'silent' | 'failed';
-  readonly messages: readonly Content[];
-  /** Why the command failed. */
-  readonly why: string | null;
-}
-
 /** Whether the command answers a message as it was answered. */
-interface Comparison {
-  readonly session_id: string;
-  readonly event_id: string;
-  readonly message_id: string;
-  readonly sequence: number;
-  readonly from: string;
-  readonly content: Content;
-  readonly outcome: 'same' | 'different';
-  readonly recorded: Answer;
-  readonly replayed: Answer;
-  readonly exit_code: number | null;
-  readonly tries: number;
-  readonly duration_ms: number;
-}
+type Comparison = OutputOf<'replay'>;
+/** What an agent answered to a message. */
+type Answer = Comparison['recorded'];
 
 /** Only the service knows how a sender is related to the agent. */
 async function findRelations(context: Context, { me, isFile }: Recording): Promise<FindRelation> {

@@ -42,8 +42,11 @@ const list = <Item extends z.ZodMiniType>(item: Item) => shape({ items: z.array(
 const lifecycle = shape({
   session_id: text,
   action: text,
+  /** False if nothing had to be changed. */
   changed: z.optional(z.literal(false)),
+  /** Null if the service does not say. */
   state: z.nullable(state),
+  /** Both null if it could not be read which agents were left out. */
   invited: z.optional(z.nullable(texts)),
   omitted: z.optional(z.nullable(texts)),
   idempotency_key: maybe,
@@ -52,21 +55,28 @@ const lifecycle = shape({
 
 const send = shape({
   session_id: text,
+  /** Null if the message created a session at a service that does not return its id. */
   message_id: maybe,
   sequence: maybeCount,
   state,
   created_session: yes,
+  /** Both null if the service could not be asked which agents were left out. */
   invited: z.nullable(texts),
   omitted: z.nullable(texts),
   attachments: texts,
   idempotency_key: maybe,
   attempts: count,
+  /** Null if only the credential knows. */
   as: maybe,
+  /** The message that this one answers. */
   in_reply_to: z.optional(text),
+  /** Its delivery, if the command waited for it. */
   delivery: z.optional(DeliveryReply),
   reply: z.optional(Message),
+  /** Whether the reply names this message as the one it answers. Otherwise it is the next message from another agent. */
   reply_matched: z.optional(yes),
-  choice: z.optional(z.string()),
+  /** Which of the offered answers the reply is. */
+  choice: z.optional(text),
 });
 
 /** How the author of a message or an event is related to the reader. */
@@ -78,10 +88,14 @@ const inboxItem = shape({
   session_id: text,
   state,
   topic: maybe,
+  /** The acting agent's status in the session. */
   status: z.enum(['joined', 'invited']),
   with: texts,
+  /** Messages from others since the last read or answered one. */
   unread: count,
+  /** Whether there are more than were counted. */
   has_more: yes,
+  /** The latest message from someone else, or their latest other event. */
   last_event: EventEnvelope,
   asp: about,
 });
@@ -119,6 +133,7 @@ const runRecord = shape({
 const answer = shape({
   outcome: z.enum(['replied', 'silent', 'failed']),
   messages: z.array(Message.shape.content),
+  /** Why the command failed. */
   why: maybe,
 });
 
@@ -228,9 +243,11 @@ const status = shape({
   base_url: maybe,
   agent: maybe,
   source: maybe,
+  /** Null if it is not known without a request: a token or client from the environment. */
   signed_in: z.nullable(yes),
   local_service: maybe,
   reachable: z.nullable(yes),
+  /** Why there is no profile or agent. */
   problem: maybe,
 });
 
@@ -449,6 +466,20 @@ export const COMMAND_OUTPUT = {
   'serve invite list': list(Invitation),
   'serve invite revoke': shape({ id: text, revoked: yes }),
 } as const satisfies Readonly<Record<string, z.ZodMiniType>>;
+
+/** A document as its command makes it: only the fields that are named above. */
+type Made<Shape> = {
+  readonly [Key in keyof Shape as string extends Key ? never : Key]: Unchanging<Shape[Key]>;
+};
+type Unchanging<Value> = Value extends readonly string[] ? readonly string[] : Value;
+
+type Output = { readonly [Path in keyof typeof COMMAND_OUTPUT]: z.infer<(typeof COMMAND_OUTPUT)[Path]> };
+/** What a command prints with `--json`. */
+export type OutputOf<Path extends keyof Output> = Made<Output[Path]>;
+/** What a command lists. */
+export type ItemOf<Path extends keyof Output> = Output[Path] extends { readonly items: readonly (infer Item)[] }
+  ? Made<Item>
+  : never;
 
 /** Parts of outputs that several commands share. */
 export const OBJECT = {
