@@ -3,7 +3,7 @@ import { type Argument, command, describeTable } from '../command.js';
 import { afterChanges, changeEach, MAY_BE_PARTIAL, printRequest, printResults, read, write } from '../context/calls.js';
 import { remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
-import { type ErrorContext, notFound } from '../context/explain.js';
+import { type ErrorContext, ifNotFound, notFound } from '../context/explain.js';
 import { isUsageError, usageError } from '../errors.js';
 import { decodeText, readSource } from '../input.js';
 import { timeColumn } from '../terminal/relative-time.js';
@@ -129,9 +129,11 @@ export const allowlistRemove = command({
 
 const notListed = (entry: string): ErrorContext => ({
   subject: entry,
-  messages: { NOT_FOUND: `${entry} is not on the list.` },
-  reasons: { NOT_FOUND: 'entries must match exactly: @owner.* and @owner.name are different entries.' },
-  next: { NOT_FOUND: ['asp', 'allowlist', 'list'] },
+  ...ifNotFound(
+    `${entry} is not on the list.`,
+    ['asp', 'allowlist', 'list'],
+    'entries must match exactly: @owner.* and @owner.name are different entries.',
+  ),
 });
 
 export const allowlistApply = command({

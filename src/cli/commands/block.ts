@@ -12,6 +12,7 @@ import {
 } from '../context/calls.js';
 import { forget, remember } from '../context/completion-memory.js';
 import type { Context } from '../context/context.js';
+import { type ErrorContext, ifNotFound } from '../context/explain.js';
 import { usageError } from '../errors.js';
 import { pageOptions, readPageOptions } from '../options.js';
 import { timeColumn } from '../terminal/relative-time.js';
@@ -114,9 +115,7 @@ function readBlocked(text: string): string {
   });
 }
 
-const notBlocked = (blocked: string) => ({
+const notBlocked = (blocked: string): ErrorContext => ({
   subject: blocked,
-  messages: { NOT_FOUND: `This agent does not block ${blocked}.` },
-  reasons: {},
-  next: { NOT_FOUND: ['asp', 'block', 'list'] },
+  ...ifNotFound(`This agent does not block ${blocked}.`, ['asp', 'block', 'list']),
 });

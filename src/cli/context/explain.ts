@@ -76,20 +76,22 @@ export const unknownAgent = (handle: string, messages: ErrorContext['messages'] 
   next: { AGENT_NOT_FOUND: ['asp', 'agent', 'search', handle.slice(handle.indexOf('.') + 1)] },
 });
 
+/** What the answer NOT_FOUND to a call means, and the command that helps. */
+export const ifNotFound = (message: string, next: readonly string[], reason?: string): ErrorContext => ({
+  messages: { NOT_FOUND: message },
+  reasons: reason === undefined ? {} : { NOT_FOUND: reason },
+  next: { NOT_FOUND: next },
+});
+
 /** Exit 3 for errors that do not come from the service. */
 export async function notFound(
   message: string,
   why: string,
-  next?: readonly string[],
+  next: readonly string[],
   more: ErrorContext = {},
 ): Promise<RequestError> {
   const { RequestError } = await import('../../client/http/request-error.js');
-  const context = {
-    ...more,
-    messages: { NOT_FOUND: message },
-    reasons: { NOT_FOUND: why },
-    ...(next !== undefined && { next: { NOT_FOUND: next } }),
-  };
+  const context = { ...more, ...ifNotFound(message, next, why) };
   return withContext(new RequestError({ code: 'NOT_FOUND', message }), context);
 }
 

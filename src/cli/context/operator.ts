@@ -12,7 +12,7 @@ import { OPERATOR_ENDPOINT, OPERATOR_PATH, type OperatorOperation } from '../../
 import { CliError, usageError } from '../errors.js';
 import { findServiceAt, localNotReached, localNotRunning } from '../profile/local-service.js';
 import type { Context } from './context.js';
-import { type ErrorContext, withContext } from './explain.js';
+import { type ErrorContext, ifNotFound, withContext } from './explain.js';
 import { findLocalLogin } from './stopped-service.js';
 
 type ReplyOf<Name extends OperatorOperation> = z.output<(typeof OPERATOR_ENDPOINT)[Name]['reply']>;
@@ -199,13 +199,12 @@ function refusal(
   );
 }
 
-const explainAddress = ({ operator_url: url }: RemoteService): ErrorContext => ({
-  messages: { NOT_FOUND: `Operators are not served at ${new URL(url).origin}.` },
-  reasons: {
-    NOT_FOUND: '--operator needs the address of asp serve --operator-port, which is not that of the service.',
-  },
-  next: { NOT_FOUND: ['asp', 'serve', 'status', '--help'] },
-});
+const explainAddress = ({ operator_url: url }: RemoteService): ErrorContext =>
+  ifNotFound(
+    `Operators are not served at ${new URL(url).origin}.`,
+    ['asp', 'serve', 'status', '--help'],
+    '--operator needs the address of asp serve --operator-port, which is not that of the service.',
+  );
 
 /** By the beginning of the operation's path; the others are about agents. */
 const NOUN: Readonly<Record<string, string>> = { accounts: 'account', invitations: 'invite', clients: 'client' };

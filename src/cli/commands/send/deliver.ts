@@ -5,18 +5,17 @@ import { quoteArgs } from '../../../kit/format.js';
 import { randomUuid } from '../../../kit/random.js';
 import { AWAITS_REPLY, CHOICES, findChoice, findInReplyTo, HOPS, isFailureNotice } from '../../../wire/message.js';
 import { findOpenSessions } from '../../../wire/open-session.js';
-import type { DeliveryReply } from '../../../wire/schemas/delivery.js';
-import type { Message } from '../../../wire/schemas/message.js';
 import type { InitialMessage } from '../../../wire/schemas/requests.js';
 import { printRequest, read, write } from '../../context/calls.js';
 import { rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, findErrorContext, withContext } from '../../context/explain.js';
+import { type ErrorContext, findErrorContext, ifNotFound, withContext } from '../../context/explain.js';
 import { openRelations } from '../../context/relations.js';
 import { CliError, isUsageError, usageError } from '../../errors.js';
 import { nothingSent } from '../../input.js';
 import { isReaderGone } from '../../terminal/streams.js';
 import { fencedMessage, messageText } from '../message/message-text.js';
+import type { OutputOf } from '../schema/output-shapes.js';
 import { findSession, severalWith } from '../session/find-session.js';
 import { readInvited, refuseOmissions, unreachableAgents } from '../session/participants.js';
 import { explainRefusal, isNotFound, lookAtSession } from '../session/refusal.js';
@@ -35,34 +34,7 @@ import {
   waitForReply,
 } from './wait.js';
 
-/** The output of `send` for a message. */
-interface SendResult {
-  readonly session_id: string;
-  /** Null if the message created a session at a service that does not return its id. */
-  readonly message_id: string | null;
-  readonly sequence: number | null;
-  readonly state: 'active' | 'ended';
-  readonly created_session: boolean;
-  /** Both null if the service could not be asked which agents were left out. */
-  readonly invited: readonly string[] | null;
-  readonly omitted: readonly string[] | null;
-  readonly attachments: readonly string[];
-  readonly idempotency_key: string | null;
-  readonly attempts: number;
-  /** Null if only the credential knows. */
-  readonly as: string | null;
-  /** Its delivery, if the command waited for it. */
-  readonly delivery?: DeliveryReply;
-  /** The message that this one answers. */
-  readonly in_reply_to?: string;
-  readonly reply?: Message;
-  /**
-   * Whether the reply names this message as the one it answers. Otherwise it is the next message from another agent.
-   */
-  readonly reply_matched?: boolean;
-  /** Which of the offered answers the reply is. */
-  readonly choice?: string;
-}
+type SendResult = OutputOf<'message send'>;
 
 /** Options that most messages do not need. */
 export const PLAIN_MESSAGE = {
@@ -401,12 +373,11 @@ const unwritable = (sessionId: string, isRepeatable: boolean): ErrorContext => (
   subject: sessionId,
   isRepeatable,
   outcomeText: OUTCOME_TEXT,
-  messages: { NOT_FOUND: `This agent cannot write to ${sessionId}.` },
-  reasons: {
-    NOT_FOUND:
-      'the service gives the same answer for an unknown session, an ended one, and one that this agent has not joined.',
-  },
-  next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
+  ...ifNotFound(
+    `This agent cannot write to ${sessionId}.`,
+    ['asp', 'session', 'show', sessionId],
+    'the service gives the same answer for an unknown session, an ended one, and one that this agent has not joined.',
+  ),
 });
 
 const NAMED_MAX = 5;
@@ -432,12 +403,9 @@ function withAttachments(context: ErrorContext, ids: readonly string[]): ErrorCo
   const [first] = ids;
   if (first === undefined) return context;
   const named = ids.length === 1 ? first : 'one of the attachments';
-  return {
-    ...context,
-    messages: { NOT_FOUND: `${context.subject} or ${named} could not be reached.` },
-    reasons: { NOT_FOUND: 'the service does not say which; an unused attachment is deleted after an hour.' },
-    next: { NOT_FOUND: ['asp', 'attachment', 'show', first] },
-  };
+  const message = `${context.subject} or ${named} could not be reached.`;
+  const reason = 'the service does not say which; an unused attachment is deleted after an hour.';
+  return { ...context, ...ifNotFound(message, ['asp', 'attachment', 'show', first], reason) };
 }
 
 /** A separate request, unless someone else has ended the session since. `done` says what was done before it. */

@@ -172,12 +172,11 @@ async function findReply(
   let lastAt: number | undefined;
   for await (const item of client.tail({ sessions: [{ sessionId, after }], handle: me, signal })) {
     await noteOutage(item);
-    if (item.kind === 'end')
-      throw await (item.reason === 'left' ? leftBeforeReply(sessionId) : endedBeforeReply(sessionId));
+    if (item.kind === 'end') throw await noReply(sessionId, item.reason === 'left' ? 'left' : 'ended');
     if (item.kind === 'event') read = item.event.sequence;
     const mayBeOver = item.kind === 'event' ? item.event.type === 'session.left' : item.kind === 'ready' && !isNew;
     if (mayBeOver && (await isOver(client, { me, sessionId, sequence: read, signal })))
-      throw await (item.kind === 'event' ? everyoneLeft(sessionId) : noOneElse(sessionId));
+      throw await noReply(sessionId, item.kind === 'event' ? 'othersLeft' : 'noOneElse');
     if (item.kind !== 'event' || !isMessageEvent(item.event)) continue;
     const reply = item.event.payload;
     if (reply.sender === me) lastAt ??= reply.created_at + (question?.waitMs ?? 0);
@@ -189,23 +188,21 @@ async function findReply(
   return undefined;
 }
 
-const noReply = (sessionId: string, what: string, why: string): Promise<Error> =>
-  notFound(`${sessionId}: ${what}.`, why, ['asp', 'session', 'show', sessionId], {
+const NO_REPLY = {
+  left: ['this agent left the session before a reply came', 'only joined agents get messages.'],
+  ended: ['the session ended without a reply', 'no reply can come unless someone reopens the session.'],
+  othersLeft: ['everyone else left without a reply', 'no reply can come unless someone is invited again.'],
+  noOneElse: ['no one else is in the session', 'no reply can come unless someone is invited.'],
+} as const;
+
+/** Why no reply can come anymore. */
+function noReply(sessionId: string, reason: keyof typeof NO_REPLY): Promise<Error> {
+  const [what, why] = NO_REPLY[reason];
+  return notFound(`${sessionId}: ${what}.`, why, ['asp', 'session', 'show', sessionId], {
     outcome: { not_applied: 'applied' },
     outcomeText: SENT_TEXT,
   });
-
-const endedBeforeReply = (sessionId: string): Promise<Error> =>
-  noReply(sessionId, 'the session ended without a reply', 'no reply can come unless someone reopens the session.');
-
-const everyoneLeft = (sessionId: string): Promise<Error> =>
-  noReply(sessionId, 'everyone else left without a reply', 'no reply can come unless someone is invited again.');
-
-const noOneElse = (sessionId: string): Promise<Error> =>
-  noReply(sessionId, 'no one else is in the session', 'no reply can come unless someone is invited.');
-
-const leftBeforeReply = (sessionId: string): Promise<Error> =>
-  noReply(sessionId, 'this agent left the session before a reply came', 'only joined agents get messages.');
+}
 
 /** Someone who is asked to choose may say something else first; the person who asked sees it. */
 async function isAnswer(context: Context, { choices }: Question, reply: Message, isFenced: boolean): Promise<boolean> {

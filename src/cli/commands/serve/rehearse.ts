@@ -3,7 +3,7 @@ import { LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import { CLOSE_CODES } from '../../../wire/realtime.js';
 import { type Args, type Argument, command, type Option } from '../../command.js';
 import type { Context } from '../../context/context.js';
-import { explain, notFound } from '../../context/explain.js';
+import { explain, ifNotFound, notFound } from '../../context/explain.js';
 import { usageError } from '../../errors.js';
 import { readDuration, readHandle } from '../../values.js';
 import { callService } from './operate.js';
@@ -166,18 +166,13 @@ async function doDeed(
   { deed, from, to }: Triggering & { readonly deed: (typeof DEEDS)[number] },
 ): Promise<Deed> {
   const create = async (more: object): Promise<Deed> => {
-    const unreachable = {
-      messages: { NOT_FOUND: `${to} could not be reached by ${from}.` },
-      reasons: {
-        NOT_FOUND: 'it is unknown or paused, or its allowlist or blocks keep that agent out: --from names another.',
-      },
-      next: { NOT_FOUND: ['asp', 'serve', 'agent', 'list'] },
-    };
-    const { reply } = await explain(
-      unreachable,
-      client.call('createSession', { body: { invite: [to], ...more }, signal }),
+    const unreachable = ifNotFound(
+      `${to} could not be reached by ${from}.`,
+      ['asp', 'serve', 'agent', 'list'],
+      'it is unknown or paused, or its allowlist or blocks keep that agent out: --from names another.',
     );
-    return reply;
+    const call = client.call('createSession', { body: { invite: [to], ...more }, signal });
+    return (await explain(unreachable, call)).reply;
   };
   const message = { initial_message: { content: TEXT } };
   if (deed === 'invitation') return create({});

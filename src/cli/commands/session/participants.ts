@@ -1,24 +1,22 @@
 import type { ParticipantStatus, Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
-import type { ErrorContext } from '../../context/explain.js';
+import { type ErrorContext, ifNotFound } from '../../context/explain.js';
 import { CliError } from '../../errors.js';
 
 /** The error for a session that the acting agent cannot see, or that does not exist. */
 export const unseenSession = (sessionId: string): ErrorContext => ({
   subject: sessionId,
-  messages: { NOT_FOUND: `This agent cannot see ${sessionId}.` },
-  next: { NOT_FOUND: ['asp', 'session', 'list'] },
+  ...ifNotFound(`This agent cannot see ${sessionId}.`, ['asp', 'session', 'list']),
 });
 
 /** The error for agents that could not be reached, under the name that `message` gives them; `first` is one of them. */
 export const unreachableAgents = (first: string, named: string, message: string): ErrorContext => ({
   subject: named,
-  messages: { NOT_FOUND: message },
-  reasons: {
-    NOT_FOUND:
-      'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
-  },
-  next: { NOT_FOUND: ['asp', 'agent', 'show', first.slice(1)] },
+  ...ifNotFound(
+    message,
+    ['asp', 'agent', 'show', first.slice(1)],
+    'the service gives one answer for an unknown handle, a block, an allowlist and a paused agent; it does not say which.',
+  ),
 });
 
 /** The participants, without the one who reads about them. */

@@ -1,7 +1,7 @@
 import { RequestError } from '../../../client/http/request-error.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import type { Context } from '../../context/context.js';
-import { findErrorContext, notFound, withContext } from '../../context/explain.js';
+import { findErrorContext, ifNotFound, notFound, withContext } from '../../context/explain.js';
 
 /** A session as the acting agent sees it, and the agent's status in it. */
 export interface Seen {
@@ -34,9 +34,7 @@ export async function explainRefusal(context: Context, sessionId: string, error:
   const seen = await lookAtSession(context, sessionId);
   const found = seen && describeObstacle(seen);
   if (found === undefined) return error;
-  const { message, reason, next } = found;
-  const advice = { messages: { NOT_FOUND: message }, reasons: { NOT_FOUND: reason }, next: { NOT_FOUND: next } };
-  return withContext(error, { ...findErrorContext(error), ...advice });
+  return withContext(error, { ...findErrorContext(error), ...ifNotFound(found.message, found.next, found.reason) });
 }
 
 /**

@@ -6,7 +6,7 @@ import { type Argument, command, describeTable, type Option } from '../../comman
 import { collectMatching, collectPages, notePage, type Page, printRequest, read, write } from '../../context/calls.js';
 import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
-import { type ErrorContext, explainedMessage, notFound } from '../../context/explain.js';
+import { type ErrorContext, explainedMessage, ifNotFound, notFound } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { type PageOptions, pageOptions, readPageOptions, refuseFencedJson } from '../../options.js';
 import { factLine } from '../../terminal/fact-line.js';
@@ -15,6 +15,7 @@ import { isoTime, relativeTime, timeColumn } from '../../terminal/relative-time.
 import type { OutputStream } from '../../terminal/streams.js';
 import type { Style } from '../../terminal/style.js';
 import { ifGiven, readHandle, readHandles, readSessionName, SESSION_ABOUT } from '../../values.js';
+import type { OutputOf } from '../schema/output-shapes.js';
 import { findAgentLimits } from '../send/find-agent-limits.js';
 import { findSession } from './find-session.js';
 import { participantNames, readInvited, refuseOmissions, unreachableAgents, unseenSession } from './participants.js';
@@ -244,19 +245,8 @@ function sessionText(session: Session, style: Style, nowMs: number, stdout: Outp
   ].join('\n');
 }
 
-/** The output of a command that changes a session. */
-interface Change {
-  readonly session_id: string;
-  readonly action: string;
-  /** Null if the service does not say. */
-  readonly state: 'active' | 'ended' | null;
-  /** Both null if it could not be read which agents were left out. */
-  readonly invited?: readonly string[] | null;
-  readonly omitted?: readonly string[] | null;
-  readonly idempotency_key: string | null;
-  /** False if nothing had to be changed. */
-  readonly changed?: false;
-}
+/** What a command that changes a session prints, but for the agent. */
+type Change = Omit<OutputOf<'session create'>, 'as'>;
 
 /** The session id on stdout, the note on stderr. */
 async function printChange(context: Context, change: Change, note: string): Promise<void> {
@@ -272,8 +262,7 @@ async function printChange(context: Context, change: Change, note: string): Prom
 
 const impossible = (sessionId: string, action: string, reason: string): ErrorContext => ({
   subject: sessionId,
-  messages: { NOT_FOUND: `You cannot ${action} ${sessionId}: ${reason}` },
-  next: { NOT_FOUND: ['asp', 'session', 'show', sessionId] },
+  ...ifNotFound(`You cannot ${action} ${sessionId}: ${reason}`, ['asp', 'session', 'show', sessionId]),
 });
 
 export const sessionCreate = command({
