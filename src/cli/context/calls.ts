@@ -1,7 +1,6 @@
 import type { CallInput, CallResult } from '../../client/client.js';
 import { stableKey } from '../../kit/random.js';
 import type { Operation, PathOf } from '../../wire/endpoint.js';
-import { LIST_LIMIT_MAX } from '../../wire/limit.js';
 import type { AnswerOf, BodyOf } from '../../wire/schemas/endpoint.js';
 import { CliError } from '../errors.js';
 import type { PageOptions } from '../options.js';
@@ -174,44 +173,27 @@ export interface Page<Item> {
   readonly next_cursor: string | null;
 }
 
-/** Reads as many pages as the options request, one after the other. */
+/**
+ * Reads as many pages as the options request, one after the other. With `isMatch`, only the items that match count. If a
+ * page has more of them than requested, it is read again up to the last one, so that the cursor is exactly after it.
+ */
 export async function collectPages<Item>(
   { limit, isAll, cursor }: PageOptions,
   pageMax: number,
   readPage: (query: { limit: number; cursor?: string }) => Promise<Page<Item>>,
+  isMatch?: (item: Item) => boolean,
 ): Promise<Page<Item>> {
   const items: Item[] = [];
   const wanted = isAll ? Number.POSITIVE_INFINITY : limit;
+  const fits = isMatch ?? (() => true);
   let next: string | null = cursor ?? null;
   do {
-    const page = await readPage({
-      limit: Math.min(pageMax, wanted - items.length),
-      ...(next !== null && { cursor: next }),
-    });
-    items.push(...page.items);
-    next = page.next_cursor;
-  } while (next !== null && items.length < wanted);
-  return { items, next_cursor: next };
-}
-
-/**
- * The same, for the items that match. If a page has more matches than requested, it is read again up to the last one,
- * so that the cursor is exactly after it.
- */
-export async function collectMatching<Item>(
-  { limit, isAll, cursor }: PageOptions,
-  readPage: (query: { limit: number; cursor?: string }) => Promise<Page<Item>>,
-  isMatch: (item: Item) => boolean,
-): Promise<Page<Item>> {
-  const items: Item[] = [];
-  const wanted = isAll ? Number.POSITIVE_INFINITY : limit;
-  let next: string | null = cursor ?? null;
-  do {
+    const left = wanted - items.length;
     const from: { cursor?: string } = next === null ? {} : { cursor: next };
-    let page = await readPage({ limit: LIST_LIMIT_MAX, ...from });
-    const last = page.items.flatMap((item, at) => (isMatch(item) ? [at] : []))[wanted - items.length - 1];
+    let page = await readPage({ limit: isMatch === undefined ? Math.min(pageMax, left) : pageMax, ...from });
+    const last = page.items.flatMap((item, at) => (fits(item) ? [at] : []))[left - 1];
     if (last !== undefined && last < page.items.length - 1) page = await readPage({ limit: last + 1, ...from });
-    items.push(...page.items.filter(isMatch));
+    items.push(...page.items.filter(fits));
     next = page.next_cursor;
   } while (next !== null && items.length < wanted);
   return { items, next_cursor: next };

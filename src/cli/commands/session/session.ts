@@ -3,7 +3,7 @@ import type { RequestError } from '../../../client/http/request-error.js';
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../../wire/limit.js';
 import type { Session } from '../../../wire/schemas/session.js';
 import { type Argument, command, describeTable, type Option } from '../../command.js';
-import { collectMatching, collectPages, notePage, type Page, printRequest, read, write } from '../../context/calls.js';
+import { collectPages, notePage, type Page, printRequest, read, write } from '../../context/calls.js';
 import { remember, rememberSession } from '../../context/completion-memory.js';
 import type { Context } from '../../context/context.js';
 import { type ErrorContext, explainedMessage, ifNotFound, notFound } from '../../context/explain.js';
@@ -68,22 +68,17 @@ interface ListOptions extends PageOptions {
 }
 
 async function listOfAgent(context: Context, { state, handle, ...options }: ListOptions): Promise<Page<Session>> {
-  const readPage = async (query: { limit: number; cursor?: string }): Promise<Page<Session>> => {
-    const { sessions, next_cursor } = await read(context, 'listSessions', { query: { ...query, ...inState(state) } });
+  const readPage = async (at: { limit: number; cursor?: string }): Promise<Page<Session>> => {
+    const { sessions, next_cursor } = await read(context, 'listSessions', { query: { ...at, ...inState(state) } });
     return { items: sessions, next_cursor };
   };
   const me = state === 'invited' ? await context.actingHandle() : undefined;
   const isMatch = (session: Session): boolean => isListed(session, handle, me);
-  const collect = async (): Promise<Page<Session>> => {
-    if (isWhole(options)) {
-      const query = { limit: LIST_LIMIT_MAX, ...inState(state) };
-      const client = await context.client();
-      return collectWhole(client.pages('listSessions', { query, signal: context.signal }), isMatch);
-    }
-    if (state === 'invited' || handle !== undefined) return collectMatching(options, readPage, isMatch);
-    return collectPages(options, LIST_LIMIT_MAX, readPage);
-  };
-  const page = await collect();
+  const query = { limit: LIST_LIMIT_MAX, ...inState(state) };
+  const isFiltered = state === 'invited' || handle !== undefined;
+  const page = isWhole(options)
+    ? await collectWhole((await context.client()).pages('listSessions', { query, signal: context.signal }), isMatch)
+    : await collectPages(options, LIST_LIMIT_MAX, readPage, isFiltered ? isMatch : undefined);
   // A token may not reveal it.
   const reader = context.output.format === 'human' ? await context.actingHandle().catch(() => undefined) : undefined;
   const columns = sessionColumns<Session>(context.clock.now(), (session) => ({ session, acting_handle: reader }));
@@ -97,8 +92,8 @@ async function listOfAccount(context: Context, { state, handle, ...options }: Li
   const { callAsAccount, withAccountClient } = await import('../../context/account.js');
   const isMatch = ({ session, acting_handle: me }: AccountRow): boolean =>
     isListed(session, handle, state === 'invited' ? me : undefined);
-  const readPage = async (query: { limit: number; cursor?: string }): Promise<Page<AccountRow>> => {
-    const { reply } = await callAsAccount(context, 'listAccountSessions', { query: { ...query, ...inState(state) } });
+  const readPage = async (at: { limit: number; cursor?: string }): Promise<Page<AccountRow>> => {
+    const { reply } = await callAsAccount(context, 'listAccountSessions', { query: { ...at, ...inState(state) } });
     return { items: reply.sessions, next_cursor: reply.next_cursor };
   };
   const query = { limit: LIST_LIMIT_MAX, ...inState(state) };
@@ -106,7 +101,7 @@ async function listOfAccount(context: Context, { state, handle, ...options }: Li
     ? await withAccountClient(context, (client) =>
         collectWhole(client.pages('listAccountSessions', { query, signal: context.signal }), isMatch),
       )
-    : await collectMatching(options, readPage, isMatch);
+    : await collectPages(options, LIST_LIMIT_MAX, readPage, isMatch);
   const columns = sessionColumns<AccountRow>(context.clock.now(), (row) => row);
   columns.splice(1, 0, { title: 'as', value: ({ acting_handle: me }) => me });
   await context.output.list(page, columns);
