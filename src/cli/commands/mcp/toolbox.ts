@@ -284,7 +284,6 @@ interface CapturedOutput extends Output {
 /** Notes are not part of a document and still go to `notes`. */
 function captureOutput(notes: Output): CapturedOutput {
   let value: object | undefined;
-  const style = () => loadStyle(false);
   const ignore = async (): Promise<void> => {};
   return {
     format: 'json',
@@ -307,7 +306,7 @@ function captureOutput(notes: Output): CapturedOutput {
     note: (text) => notes.detail(text),
     detail: (text) => notes.detail(text),
     trace: (entry) => notes.trace(entry),
-    style,
+    style: () => loadStyle(false),
   };
 }
 
@@ -317,20 +316,13 @@ async function readEvents(
   signal: AbortSignal,
   deliver: Call['deliver'],
 ): Promise<InboxPage> {
-  const {
-    session_id: session,
-    after,
-    limit,
-    others_only: isOthers,
-    max_chars: maxChars,
-    wait_s: waitS = 0,
-  } = READ_INPUT.parse(input);
+  const { session_id: session, after, ...read } = READ_INPUT.parse(input);
   const wanted = {
     after,
-    limit: limit ?? READ_LIMIT_DEFAULT,
-    maxChars: maxChars ?? MESSAGE_CHARS_DEFAULT,
-    waitMs: waitS * 1000,
-    isWanted: (event: Parameters<typeof findActor>[0]) => isOthers !== true || findActor(event) !== me,
+    limit: read.limit ?? READ_LIMIT_DEFAULT,
+    maxChars: read.max_chars ?? MESSAGE_CHARS_DEFAULT,
+    waitMs: (read.wait_s ?? 0) * 1000,
+    isWanted: (event: EventEnvelope) => read.others_only !== true || findActor(event) !== me,
   };
   if (session === undefined) {
     const { page, delivered } = await inbox.read(wanted, signal);
@@ -368,7 +360,7 @@ const OUT_OF_SIGHT = '(in the words of the service, below)';
 /** The error as every command prints it with `--json`, with advice in terms of tools. */
 async function toFailureResult(
   { context, tools, folder }: ToolboxParts,
-  tool: ToolDefinition | undefined,
+  tool: ToolDefinition,
   error: unknown,
   isDeadlinePassed: boolean,
 ): Promise<ToolResult> {
@@ -377,14 +369,9 @@ async function toFailureResult(
     quotes.push(text);
     return OUT_OF_SIGHT;
   };
+  const identity = { ...context.identity(), startLocal: await findStartCommand(context, error) };
   const deadline = { isDeadlinePassed, deadlineMs: undefined, deadlineFrom: undefined };
-  const failure = describeFailure(error, {
-    argv: [],
-    identity: { ...context.identity(), startLocal: await findStartCommand(context, error) },
-    isDebug: false,
-    quote,
-    ...deadline,
-  });
+  const failure = describeFailure(error, { argv: [], identity, isDebug: false, quote, ...deadline });
   const code = CODE.test(failure.code) ? failure.code : quote(failure.code);
   const { next, why } = suggestNext(failure, tool, tools);
   const message = folder === undefined ? failure.message : failure.message.replaceAll(join(folder.path, '/'), '');
@@ -395,7 +382,7 @@ async function toFailureResult(
 /** What a model can do about a failure; steps that only a person can take say so. */
 function suggestNext(
   failure: Failure,
-  tool: ToolDefinition | undefined,
+  tool: ToolDefinition,
   tools: readonly ToolDefinition[],
 ): { readonly next?: NextCall; readonly why?: string | undefined } {
   const key = failure.request?.idempotencyKey;
@@ -406,7 +393,7 @@ function suggestNext(
   const isForPeople = failure.exitCode === SIGN_IN || failure.exitCode === UNREACHABLE;
   const command = failure.next !== undefined && isForPeople ? quoteArgs(failure.next) : undefined;
   const hints = [
-    tool?.hints?.[failure.code] ?? failure.why,
+    tool.hints?.[failure.code] ?? failure.why,
     ...(command === undefined ? [] : [`the person who runs these tools can run: ${command}`]),
   ].filter((hint) => hint !== undefined);
   return { ...(next !== undefined && { next }), why: hints.length === 0 ? undefined : hints.join(' ') };

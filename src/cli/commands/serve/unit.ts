@@ -109,7 +109,7 @@ async function requireSystemd(context: Context, unit: Unit): Promise<void> {
       message: `Only root can change ${SYSTEM_FOLDER}.`,
       next: ['sudo', ...context.machine.commandLine],
     });
-  const { failure } = await runProgram(context, [...systemctl, 'show-environment']);
+  const failure = await runProgram(context, [...systemctl, 'show-environment']);
   if (failure !== undefined) throw noSystemd(withStop(failure));
 }
 
@@ -126,7 +126,7 @@ function requireVisible(command: readonly string[]): void {
 }
 
 async function requireUser(context: Context, user: string): Promise<void> {
-  const { failure } = await runProgram(context, ['id', '-u', user]);
+  const failure = await runProgram(context, ['id', '-u', user]);
   if (failure === undefined) return;
   const create = ['useradd', '--system', '--home-dir', SYSTEM_DATA, '--shell', '/usr/sbin/nologin', user];
   throw new CliError('ASP_CONFIG', {
@@ -162,7 +162,7 @@ async function requireFree(context: Context, unit: Unit): Promise<void> {
 }
 
 async function mustRun(context: Context, unit: Unit, command: readonly string[]): Promise<void> {
-  const { failure } = await runProgram(context, command);
+  const failure = await runProgram(context, command);
   if (failure === undefined) return;
   throw new CliError('ASP_UNHEALTHY', {
     message: `${quoteArgs(command)} failed: ${withStop(failure)}`,
@@ -173,24 +173,19 @@ async function mustRun(context: Context, unit: Unit, command: readonly string[])
 
 const OUTPUT_MAX = 4_000;
 
-/** Its last line on stderr, if it failed. */
-function runProgram(
-  { environment }: Context,
-  [program = '', ...args]: readonly string[],
-): Promise<{ readonly failure: string | undefined }> {
-  return new Promise((done) => {
+/** Undefined, or why it failed: its last line on stderr. */
+function runProgram({ environment }: Context, [program = '', ...args]: readonly string[]) {
+  return new Promise<string | undefined>((done) => {
     const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: childEnvironment(environment) });
     let text = '';
     child.stderr.on('data', (chunk: Buffer) => {
       text = `${text}${chunk}`.slice(-OUTPUT_MAX);
     });
     child.once('error', (error: Error & { code?: string }) =>
-      done({ failure: error.code === 'ENOENT' ? `${program} is not installed.` : error.message }),
+      done(error.code === 'ENOENT' ? `${program} is not installed.` : error.message),
     );
     child.once('close', (status, signal) =>
-      done({
-        failure: status === 0 ? undefined : text.trim().split('\n').at(-1) || `it ended with ${signal ?? status}.`,
-      }),
+      done(status === 0 ? undefined : text.trim().split('\n').at(-1) || `it ended with ${signal ?? status}.`),
     );
   });
 }
