@@ -1,46 +1,20 @@
 import { isId } from '../../../wire/id.js';
 import type { Message } from '../../../wire/schemas/message.js';
 import type { ErrorContext } from '../../context/explain.js';
+import type { ItemOf } from '../schema/output-shapes.js';
 
 /** An attachment as a message refers to it. */
-export interface AttachmentReference {
-  readonly id: string;
-  readonly type: string;
-  readonly filename: string | null;
-  readonly content_type: string | null;
-  readonly size: number | null;
-  readonly message_id: string;
-  readonly sender: string;
-  readonly sequence: number;
-  readonly created_at: number;
-}
+export type AttachmentReference = ItemOf<'attachment list'>;
 
 /** The attachments that a message refers to. */
-export function listReferences({
-  id: message_id,
-  sender,
-  sequence,
-  created_at,
-  content,
-}: Message): AttachmentReference[] {
+export function listReferences({ id: message_id, sender, sequence, created_at, content }: Message) {
   if (!Array.isArray(content)) return [];
-  return content.flatMap((part) => {
-    const { attachment_id: id, name, mime_type, size } = part;
+  return content.flatMap(({ attachment_id: id, type, ...part }): AttachmentReference[] => {
     if (typeof id !== 'string' || !isId('attachment', id)) return [];
     const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-    return [
-      {
-        id,
-        type: part.type,
-        filename: text(name),
-        content_type: text(mime_type),
-        size: typeof size === 'number' ? size : null,
-        message_id,
-        sender,
-        sequence,
-        created_at,
-      },
-    ];
+    const [filename, content_type] = [text(part['name']), text(part['mime_type'])];
+    const size = typeof part['size'] === 'number' ? part['size'] : null;
+    return [{ id, type, filename, content_type, size, message_id, sender, sequence, created_at }];
   });
 }
 

@@ -15,6 +15,7 @@ import { type ErrorContext, explain } from '../../context/explain.js';
 import { CliError, usageError } from '../../errors.js';
 import { fileFailure, readStdin, readToSend, unusableFile } from '../../input.js';
 import { showProgress } from '../../terminal/progress.js';
+import type { ItemOf } from '../schema/output-shapes.js';
 import { unseenAttachment } from './references.js';
 
 /** How the files of a command are sent. */
@@ -221,13 +222,7 @@ interface DownloadOptions {
 }
 
 /** A file that was written. */
-interface Downloaded {
-  readonly id: string;
-  readonly path: string;
-  readonly filename: string;
-  readonly content_type: string;
-  readonly size: number;
-}
+type Downloaded = ItemOf<'attachment download'>;
 
 export async function downloadAll(context: Context, options: DownloadOptions): Promise<void> {
   const { ids, output, directory, isForced, maxBytes } = options;

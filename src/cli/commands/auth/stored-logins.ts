@@ -12,6 +12,7 @@ import { createLoginContext } from '../../context/login-store.js';
 import { CliError, usageError } from '../../errors.js';
 import { listHandles, resolveAgent } from '../../profile/resolve-profile.js';
 import { isoTime, relativeTime } from '../../terminal/relative-time.js';
+import type { ItemOf } from '../schema/output-shapes.js';
 
 /**
  * The base URL of the command's service; undefined if none is chosen, or if it is the local one and that is not
@@ -205,15 +206,8 @@ interface LogoutOptions {
   readonly isLocalOnly: boolean;
 }
 
-/** The result of signing out of one login. */
-interface SignedOut {
-  readonly handle: string | null;
-  readonly base_url: string;
-  readonly revoked: boolean;
-  readonly deleted: boolean;
-  /** Why the service could not be notified, or why the login is still here. */
-  readonly error: string | null;
-}
+/** The result of signing out of one login. `error`: why the service could not be notified, or why it is still here. */
+type SignedOut = ItemOf<'auth logout'>;
 
 export async function logout(context: Context, options: LogoutOptions): Promise<void> {
   const logins = await context.logins();

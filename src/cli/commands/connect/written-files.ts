@@ -15,6 +15,7 @@ import {
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
 import { formatDiff } from '../../terminal/diff.js';
+import type { Made, OutputOf } from '../schema/output-shapes.js';
 import type { Wanted } from './coding-agents.js';
 import { addEntry, Change, changeBetween, removeEntry, rewriteEntry } from './config-entry.js';
 
@@ -41,15 +42,8 @@ type Written = z.infer<typeof Written>;
 
 const RecordJson = z.object({ version: z.literal(1), files: z.array(Written) });
 
-/** The change to one file. */
-export interface FileStep {
-  readonly path: string;
-  readonly action: 'create' | 'change' | 'remove' | 'keep';
-  /** Removed and added lines; empty if nothing changes. */
-  readonly diff: string;
-  /** Says why something was left in place. */
-  readonly note: string | null;
-}
+/** The change to one file. `diff`: removed and added lines. `note`: why something was left in place. */
+export type FileStep = Made<OutputOf<'connect'>['files'][number]>;
 
 interface Plan {
   readonly path: string;

@@ -7,6 +7,7 @@ import { createMutex } from '../../../kit/mutex.js';
 
 import type { Context } from '../../context/context.js';
 import { CliError } from '../../errors.js';
+import type { Made, OutputOf } from '../schema/output-shapes.js';
 
 const SERVE = ['serve', '--demo', '--port', '0', '--data', 'memory', '--quiet'];
 
@@ -64,14 +65,8 @@ async function announce({ output }: Context, remark: string | undefined, line: s
   await output.verbatim(`${lead}${style.dim('$')} ${style.bold(line)}`);
 }
 
-/** A command that was run, and its result. */
-interface Step {
-  readonly command: string;
-  /** Null: still running, or ended by a signal. */
-  readonly exit_code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+/** A command that was run, and its result; `exit_code` is null if it is still running, or ended by a signal. */
+type Step = Made<OutputOf<'demo'>['steps'][number]>;
 
 /** The environment of the demo: its own home directory, service and programs. */
 interface Stage {

@@ -14,6 +14,7 @@ import { findStartCommand } from '../../context/stopped-service.js';
 import { CliError, usageError } from '../../errors.js';
 import { unusableFile } from '../../input.js';
 import { LOCAL_SERVICE_NAME, localServiceFile } from '../../profile/paths.js';
+import type { ResolvedProfile } from '../../profile/resolve-profile.js';
 
 /** The result of one check. `fix`: a command that helps, argument by argument. */
 export interface Finding {
@@ -23,19 +24,10 @@ export interface Finding {
   readonly fix?: readonly string[] | undefined;
 }
 
-const ok = (check: string, says: string): Finding => ({ check, state: 'ok', says });
-const warning = (check: string, says: string, fix?: readonly string[]): Finding => ({
-  check,
-  state: 'warning',
-  says,
-  fix,
-});
-const problem = (check: string, says: string, fix?: readonly string[]): Finding => ({
-  check,
-  state: 'problem',
-  says,
-  fix,
-});
+const finding =
+  (state: Finding['state']) =>
+  (check: string, says: string, fix?: readonly string[]): Finding => ({ check, state, says, fix });
+const [ok, warning, problem, fixed] = [finding('ok'), finding('warning'), finding('problem'), finding('fixed')];
 
 /** Checks everything that commands depend on. */
 export async function findProblems(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
@@ -117,7 +109,7 @@ interface Entry {
 
 type WalkedFile = Stats & { readonly path: string };
 
-const MAKE_PRIVATE = ['asp', 'doctor', '--fix'];
+const FIX = ['asp', 'doctor', '--fix'];
 
 /** Anyone who can read our files can read the secrets in them. */
 async function checkRights(context: Context, isFixing: boolean): Promise<readonly Finding[]> {
@@ -139,17 +131,14 @@ async function checkRights(context: Context, isFixing: boolean): Promise<readonl
   if (loose.length === 0) return findings.length > 0 ? findings : [ok('files', 'only you can read them')];
   if (isFixing) {
     for (const { path, rights } of loose) await chmod(path, rights);
-    return [
-      ...findings,
-      { check: 'files', state: 'fixed', says: `made private: ${loose.length} that other users could read` },
-    ];
+    return [...findings, fixed('files', `made private: ${loose.length} that other users could read`)];
   }
   const first = loose[0]?.path ?? '';
   const says =
     loose.length === 1
       ? `${first} is readable by other users`
       : `${loose.length} files and folders are readable by other users: ${first}, …`;
-  return [...findings, problem('files', says, MAKE_PRIVATE)];
+  return [...findings, problem('files', says, FIX)];
 }
 
 /** The files and folders at and below a path; none if it does not exist. */
@@ -168,33 +157,25 @@ async function checkRecord(context: Context, isFixing: boolean): Promise<readonl
   const running = await context.localService();
   if (running !== undefined) return [ok('local service', `running at ${running.url}`)];
   if ((await lstat(path).catch(() => undefined)) === undefined) return [];
-  if (!isFixing)
-    return [
-      warning('local service', 'there is a leftover record of a service that is no longer running', [
-        'asp',
-        'doctor',
-        '--fix',
-      ]),
-    ];
+  const record = 'record of a service that is no longer running';
+  if (!isFixing) return [warning('local service', `there is a leftover ${record}`, FIX)];
   await rm(path, { force: true });
-  return [
-    { check: 'local service', state: 'fixed', says: 'removed the record of a service that is no longer running' },
-  ];
+  return [fixed('local service', `removed the ${record}`)];
 }
 
 const CLOCK_TOLERANCE_MS = 30_000;
 
 /** The chosen service, its metadata, and its clock. */
 async function checkService(context: Context): Promise<readonly Finding[]> {
-  let baseUrl: string;
+  let profile: ResolvedProfile;
   try {
-    const profile = await context.profile();
-    baseUrl = profile.baseUrl;
+    profile = await context.profile();
   } catch (error) {
     const next = error instanceof CliError ? error.next : undefined;
     return [problem('profile', messageOf(error), next ?? (await findStartCommand(context, error)))];
   }
-  const findings = [ok('profile', `${(await context.profile()).name} (${baseUrl})`)];
+  const { name, baseUrl } = profile;
+  const findings = [ok('profile', `${name} (${baseUrl})`)];
   try {
     const { issuer } = await discoverFor(await createLoginContext(context), baseUrl, {
       isForced: true,
@@ -252,7 +233,7 @@ async function checkLogins(context: Context): Promise<readonly Finding[]> {
       const { state, fault } = await inspectLogin(loginContext, login);
       const who = login.handle ?? 'the account';
       const again = ['asp', 'login', ...(login.handle === null ? [] : [login.handle])];
-      const fix = isUnsafeFile(fault) ? MAKE_PRIVATE : again;
+      const fix = isUnsafeFile(fault) ? FIX : again;
       findings.push(state === 'signed_in' ? ok('sign-in', who) : problem('sign-in', `${who}: ${state}`, fix));
     }
     return findings;

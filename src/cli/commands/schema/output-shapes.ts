@@ -468,7 +468,7 @@ export const COMMAND_OUTPUT = {
 } as const satisfies Readonly<Record<string, z.ZodMiniType>>;
 
 /** A document as its command makes it: only the fields that are named above. */
-type Made<Shape> = {
+export type Made<Shape> = {
   readonly [Key in keyof Shape as string extends Key ? never : Key]: Unchanging<Shape[Key]>;
 };
 type Unchanging<Value> = Value extends readonly string[] ? readonly string[] : Value;
