@@ -1,4 +1,4 @@
-import type { Environment } from './globals.js';
+import type { Environment } from '../../kit/environment.js';
 
 /**
  * Set to a value in each command that a coding agent starts. Sources: Claude Code, Gemini CLI (shellExecutionService), OpenCode

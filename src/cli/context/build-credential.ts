@@ -1,11 +1,10 @@
 import { accessSync, constants } from 'node:fs';
-
 import type { Credential } from '../../client/credentials/credential.js';
+import type { Environment } from '../../kit/environment.js';
 import { CliError, usageError } from '../errors.js';
 import type { AgentChoice, ResolvedProfile } from '../profile/resolve-profile.js';
 import { childEnvironment } from '../terminal/child-environment.js';
 import type { Context } from './context.js';
-import type { Environment } from './globals.js';
 import { findRuntimeDirectory } from './runtime-directory.js';
 
 /** The kind of credential that a command uses: the first one that the user has set. */

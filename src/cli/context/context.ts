@@ -3,6 +3,7 @@ import type { Credential } from '../../client/credentials/credential.js';
 import type { Logins } from '../../client/credentials/login.js';
 import type { Transport } from '../../client/http/transport.js';
 import type { Clock } from '../../kit/clock.js';
+import type { Environment } from '../../kit/environment.js';
 import type { Random } from '../../kit/random.js';
 import type { LocalServiceRecord } from '../../wire/schemas/local-service.js';
 import type { Program } from '../command.js';
@@ -14,7 +15,7 @@ import type { Output } from '../terminal/output.js';
 import type { Prompts } from '../terminal/prompts.js';
 import type { Streams } from '../terminal/streams.js';
 import type { ActingIdentity } from './describe-failure.js';
-import type { Environment, Globals } from './globals.js';
+import type { Globals } from './globals.js';
 
 /** Facts about the machine that a command may need; injected, so that tests control them. */
 export interface Machine {

@@ -1,4 +1,5 @@
 import { durationMs } from '../../kit/duration.js';
+import type { Environment } from '../../kit/environment.js';
 import type { Args, GlobalOption, OperatorOption, WriteOption } from '../command.js';
 import { usageError } from '../errors.js';
 import { COLOR_CHOICES, type Config, RETRIES_MAX, readConfig } from '../profile/config.js';
@@ -6,8 +7,6 @@ import { type Host, resolvePaths } from '../profile/paths.js';
 import type { Format } from '../terminal/output.js';
 import { type ColorChoice, findColorWish } from '../terminal/style.js';
 import { readCount, readDuration, readHandles } from '../values.js';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The values of the global options and their environment variables. */
 export interface Globals {

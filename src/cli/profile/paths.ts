@@ -1,10 +1,11 @@
 import { isAbsolute, join } from 'node:path';
+import type { Environment } from '../../kit/environment.js';
 
 import { CliError } from '../errors.js';
 
 /** The inputs for paths. */
 export interface Host {
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   readonly machine: {
     readonly platform: NodeJS.Platform;
     readonly homeDirectory: string | undefined;

@@ -1,4 +1,5 @@
 import type { Login } from '../../client/credentials/login.js';
+import type { Environment } from '../../kit/environment.js';
 import { messageOf } from '../../kit/format.js';
 import { hidePasswords } from '../../kit/sanitize.js';
 import { didYouMean } from '../../kit/suggest.js';
@@ -89,7 +90,7 @@ export interface ResolvedProfile {
 /** The inputs of the choice. Files and the local service are read only when they are needed. */
 export interface ProfileSources {
   readonly flag: string | undefined;
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   readonly projectFile: () => Promise<ProjectFile | undefined>;
   readonly config: () => Promise<Config>;
   readonly localService: () => Promise<LocalServiceRecord | undefined>;
@@ -217,7 +218,7 @@ export interface ResolvedAgent {
 
 export interface AgentSources {
   readonly flag: string | undefined;
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   readonly profile: ResolvedProfile;
   readonly projectFile: () => Promise<ProjectFile | undefined>;
   /** Handles of the stored logins at this service; see {@link listHandles}. */

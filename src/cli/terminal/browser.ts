@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
+import type { Environment } from '../../kit/environment.js';
 
 import { childEnvironment, withoutSecrets } from './child-environment.js';
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 interface BrowserHost {
   readonly environment: Environment;

@@ -1,4 +1,4 @@
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from '../../kit/environment.js';
 
 const SECRETS = [
   ...['ASP_TOKEN', 'ASP_WS_TOKEN', 'ASP_CLIENT_SECRET', 'ASP_STORE_PASSPHRASE', 'ASP_OPERATOR_TOKEN'],

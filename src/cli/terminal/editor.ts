@@ -1,13 +1,14 @@
 import { type StdioOptions, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Environment } from '../../kit/environment.js';
 import { CliError } from '../errors.js';
 import { childEnvironment } from './child-environment.js';
 import type { Streams } from './streams.js';
 
 /** Dependencies of an editor. */
 export interface EditorHost {
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   readonly globals: { readonly editor: string | undefined };
   readonly machine: { readonly temporaryDirectory: string; readonly platform: NodeJS.Platform };
   readonly streams: Pick<Streams, 'stdin' | 'stdout'>;

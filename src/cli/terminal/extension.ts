@@ -1,6 +1,7 @@
 import { accessSync, constants, readdirSync, statSync } from 'node:fs';
 import { constants as os } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
+import type { Environment } from '../../kit/environment.js';
 
 /** `asp-deploy` on the PATH is the command `asp deploy`. */
 const PREFIX = 'asp-';
@@ -12,7 +13,7 @@ const SIGNAL_EXIT = 128;
 
 /** Where to look for extensions. */
 export interface ExtensionSearch {
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   readonly platform: NodeJS.Platform;
 }
 
@@ -65,7 +66,7 @@ function isProgram(file: string): boolean {
 
 /** The surroundings of an extension. */
 export interface ExtensionHost {
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   readonly signal: AbortSignal;
   lendTerminal<Value>(work: () => Promise<Value>): Promise<Value>;
 }

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
-
+import type { Environment } from '../../kit/environment.js';
 import { escapeJson } from '../../kit/json-line.js';
 import { createMutex } from '../../kit/mutex.js';
 import { sanitize } from '../../kit/sanitize.js';
@@ -64,11 +64,7 @@ const SUFFIX = `
   )) catch {error: .}), null`;
 
 /** Compiles a jq expression. @throws CliError `ASP_USAGE` if it is not one. */
-export async function createFilter(
-  expression: string,
-  environment: Readonly<Record<string, string | undefined>>,
-  signal: AbortSignal,
-): Promise<Filter> {
+export async function createFilter(expression: string, environment: Environment, signal: AbortSignal): Promise<Filter> {
   const jq = createThread(signal);
   const program = `${PREFIX}\n${expression}${SUFFIX}`;
   const variables = /\bENV\b|\benv\b/.test(expression) ? environment : {};

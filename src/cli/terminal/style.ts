@@ -1,3 +1,4 @@
+import type { Environment } from '../../kit/environment.js';
 /** Ways to highlight text. Without color each returns its text unchanged. */
 export interface Style {
   bold(text: string): string;
@@ -22,7 +23,7 @@ export async function loadStyle(isColored: boolean): Promise<Style> {
 export type ColorChoice = 'auto' | 'always' | 'never';
 
 /** What variables say about color; undefined: nothing. NO_COLOR comes first, then those that force color. */
-export function findColorWish(environment: Readonly<Record<string, string | undefined>>): boolean | undefined {
+export function findColorWish(environment: Environment): boolean | undefined {
   const { NO_COLOR = '', FORCE_COLOR, CLICOLOR_FORCE = '0', CLICOLOR, TERM } = environment;
   if (NO_COLOR !== '') return false;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
@@ -31,10 +32,6 @@ export function findColorWish(environment: Readonly<Record<string, string | unde
 }
 
 /** Whether a stream is colored: the option or the setting, then variables, then whether it is a terminal. */
-export function isColored(
-  choice: ColorChoice,
-  environment: Readonly<Record<string, string | undefined>>,
-  isTerminal: boolean,
-): boolean {
+export function isColored(choice: ColorChoice, environment: Environment, isTerminal: boolean): boolean {
   return choice === 'auto' ? (findColorWish(environment) ?? isTerminal) : choice === 'always';
 }

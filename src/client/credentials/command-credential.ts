@@ -1,6 +1,7 @@
 import { type ExecFileException, execFile } from 'node:child_process';
 import * as z from 'zod/mini';
 import type { Clock } from '../../kit/clock.js';
+import type { Environment } from '../../kit/environment.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import { ACCESS_TOKEN_LIFETIME_S } from '../../wire/limit.js';
 import { abortion, RequestError } from '../http/request-error.js';
@@ -23,7 +24,7 @@ export interface CommandCredentialOptions {
   readonly command: readonly [program: string, ...words: string[]];
   readonly platform: NodeJS.Platform;
   /** The program's environment, without any of our secrets. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   /** The `resource` of each kind of token, passed to the program as `ASP_RESOURCE_URI`. */
   readonly resources: Readonly<Record<Resource, string | undefined>>;
   /** The acting agent, passed to the program as `ASP_AGENT`. */

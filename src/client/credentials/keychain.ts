@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { type Clock, within } from '../../kit/clock.js';
+import type { Environment } from '../../kit/environment.js';
 import { RequestError } from '../http/request-error.js';
 import type { LoginKey } from './login.js';
 import { type SecretStore, storeLocked, storeUnavailable } from './secret-store.js';
@@ -29,10 +30,7 @@ interface Call {
  * the exit of the process waits for it. So this check comes first, on our own socket, which can be closed (D-Bus
  * specification: Authentication Protocol, Message Protocol; Secret Service API: Collection.Locked).
  */
-async function readKeyringState(
-  environment: Readonly<Record<string, string | undefined>>,
-  clock: Clock,
-): Promise<KeyringState> {
+async function readKeyringState(environment: Environment, clock: Clock): Promise<KeyringState> {
   const address = busPath(environment);
   if (address === undefined) return 'no-bus';
   const socket = connect(address);
@@ -73,7 +71,7 @@ const READ_LOCKED: Call = {
 };
 
 /** The socket of the session bus: a path, or an abstract name on Linux. Other transports are not supported. */
-function busPath(environment: Readonly<Record<string, string | undefined>>): string | undefined {
+function busPath(environment: Environment): string | undefined {
   const named = environment['DBUS_SESSION_BUS_ADDRESS'];
   if (named === undefined || named === '') {
     const runtime = environment['XDG_RUNTIME_DIR'];
@@ -215,7 +213,7 @@ export interface KeychainOptions {
   readonly clock: Clock;
   readonly platform: NodeJS.Platform;
   /** The address of the session bus, on Linux. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
 }
 
 /** The keychain of the operating system, and its probe. */

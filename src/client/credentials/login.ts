@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import type { Environment } from '../../kit/environment.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
 import type { ServiceAddresses } from '../http/address.js';
@@ -132,7 +133,7 @@ export interface LoginContext {
   readonly retries?: number | undefined;
   readonly platform: NodeJS.Platform;
   /** Where the session bus is: `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment: Environment;
   /**
    * Whether the service that this user runs here, at this address, is running now. A port on this machine belongs to
    * the program that opens it first, so the tokens of a login created at such a service are not sent while this is

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
+import type { Environment } from '../../../kit/environment.js';
 import { messageOf } from '../../../kit/format.js';
 import { randomUuid } from '../../../kit/random.js';
 import type { Context } from '../../context/context.js';
-import type { Environment } from '../../context/globals.js';
 import { isReaderGone, readerGone } from '../../terminal/streams.js';
 import { followSessions } from '../tail/follow.js';
 import { allSessions } from '../tail/tail.js';

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { durationMs } from '../../../kit/duration.js';
+import type { Environment } from '../../../kit/environment.js';
 import { capitalized, messageOf } from '../../../kit/format.js';
 import { isLoopbackHost } from '../../../kit/loopback.js';
 import { didYouMean } from '../../../kit/suggest.js';
@@ -330,7 +331,7 @@ export function readFlags(args: ServeArgs): SettingValues {
 }
 
 /** An empty variable counts as unset. */
-function readVariables(environment: Readonly<Record<string, string | undefined>>): SettingValues {
+function readVariables(environment: Environment): SettingValues {
   const supplied: Partial<Record<SettingName, string>> = {};
   for (const name of SETTING_NAMES) {
     const text = environment[toVariable(name)];

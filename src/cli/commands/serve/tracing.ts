@@ -1,7 +1,6 @@
+import type { Environment } from '../../../kit/environment.js';
 import type { TraceOptions } from '../../../service/operator/traces.js';
 import { usageError } from '../../errors.js';
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const TRACES_PATH = 'v1/traces';
 const SERVICE_NAME = 'asp';
