@@ -131,6 +131,36 @@ const TRIES = 5;
 const PARTIAL = 'the events before it were handled; a cursor file continues with this one.';
 const FIRST_WAIT_MS = 500;
 
+/** Why an event was not handled. */
+interface Fault {
+  readonly message: string;
+  /** Tried again even if the options do not say so. */
+  readonly isTemporary: boolean;
+  /** Whether another run may succeed. */
+  readonly isRetryable: boolean;
+}
+
+/** Handles each event with `handle`, which resolves to undefined on success. After a fault, `onError` decides. */
+function retrying(
+  { output, clock, signal }: Context,
+  onError: EventOptions['onError'],
+  handle: (event: EventEnvelope, attempt: number) => Promise<Fault | undefined>,
+): ConsumeEvent {
+  return async (event) => {
+    for (let attempt = 1; ; attempt += 1) {
+      const fault = await handle(event, attempt);
+      if (fault === undefined) return;
+      const { message, isTemporary, isRetryable } = fault;
+      if (attempt === TRIES || !(isTemporary || onError === 'retry')) {
+        if (onError === 'skip') return output.note(message);
+        throw new CliError('ASP_PARTIAL', { message, why: PARTIAL, outcome: 'applied', isRetryable });
+      }
+      await output.note(`${message} Trying again.`);
+      await wait(clock, backoffMs(FIRST_WAIT_MS, attempt - 1), signal);
+    }
+  };
+}
+
 /** Runs `command` for each event and passes on its output. Without `begin`, only this run counts its tries. */
 export function createCommandRunner(
   context: Context,
@@ -139,28 +169,15 @@ export function createCommandRunner(
   reports: TakenReports,
   begin: CursorFile['begin'] | undefined,
 ): ConsumeEvent {
-  const { output, clock, signal } = context;
-  return async (event) => {
-    for (let attempt = 1; ; attempt += 1) {
-      const time = (await begin?.(event)) ?? attempt;
-      const end = await runEventCommand(context, command, event, time);
-      if (end.exitCode === 0) {
-        if (isMessageEvent(event)) reports.note(event.session_id, event.sequence);
-        return;
-      }
-      const prefix = `${event.event_id}: the command ${describeEnd(end)}.`;
-      if (onError === 'skip') return output.note(prefix);
-      if (onError === 'stop' || attempt === TRIES)
-        throw new CliError('ASP_PARTIAL', {
-          message: prefix,
-          why: PARTIAL,
-          outcome: 'applied',
-          isRetryable: true,
-        });
-      await output.note(`${prefix} Trying again.`);
-      await wait(clock, backoffMs(FIRST_WAIT_MS, attempt - 1), signal);
+  return retrying(context, onError, async (event, attempt) => {
+    const end = await runEventCommand(context, command, event, (await begin?.(event)) ?? attempt);
+    if (end.exitCode !== 0) {
+      const message = `${event.event_id}: the command ${describeEnd(end)}.`;
+      return { message, isTemporary: false, isRetryable: true };
     }
-  };
+    if (isMessageEvent(event)) reports.note(event.session_id, event.sequence);
+    return undefined;
+  });
 }
 
 /** Nested commands act as the same agent at the same service. */
@@ -200,37 +217,17 @@ export async function createForwarder(
   { add, flush }: Printer,
 ): Promise<ConsumeEvent> {
   const key = secretFile === undefined ? undefined : await readWebhookKey(secretFile);
-  return async (event) => {
-    const transport = await context.transport();
-    // A token may not reveal its agent.
-    const agent = await context.actingHandle().catch(() => undefined);
-    for (let attempt = 1; ; attempt += 1) {
-      const { status, fault } = await post(context, event, { url, key, agent }, transport);
-      if (fault === undefined) {
-        await add(event);
-        return flush();
-      }
-      const isFinal = status !== undefined && status < 500 && status !== 429 && status !== 408;
-      const message = `${new URL(url).origin} did not accept ${event.event_id}${fault}`;
-      if ((isFinal && onError !== 'retry') || attempt === TRIES) {
-        if (onError === 'skip') return context.output.note(message);
-        throw new CliError('ASP_PARTIAL', {
-          message,
-          why: PARTIAL,
-          outcome: 'applied',
-          isRetryable: !isFinal,
-        });
-      }
-      await context.output.note(`${message} Trying again.`);
-      await wait(context.clock, backoffMs(FIRST_WAIT_MS, attempt - 1), context.signal);
+  return retrying(context, onError, async (event) => {
+    const { status, fault } = await post(context, event, url, key);
+    if (fault === undefined) {
+      await add(event);
+      await flush();
+      return undefined;
     }
-  };
-}
-
-interface ForwardTarget {
-  readonly url: string;
-  readonly key: Buffer | undefined;
-  readonly agent: string | undefined;
+    const isTemporary = status === undefined || status >= 500 || status === 429 || status === 408;
+    const message = `${new URL(url).origin} did not accept ${event.event_id}${fault}`;
+    return { message, isTemporary, isRetryable: isTemporary };
+  });
 }
 
 /** The result of a request. `fault`: why it was not accepted, as the end of a sentence. */
@@ -240,12 +237,11 @@ interface Posted {
 }
 
 /** Sends a request like those of a webhook. As there, only a status of success accepts the event. */
-async function post(
-  { clock, signal }: Context,
-  event: EventEnvelope,
-  { url, key, agent }: ForwardTarget,
-  transport: Awaited<ReturnType<Context['transport']>>,
-): Promise<Posted> {
+async function post(context: Context, event: EventEnvelope, url: string, key: Buffer | undefined): Promise<Posted> {
+  const { clock, signal } = context;
+  const transport = await context.transport();
+  // A token may not reveal its agent.
+  const agent = await context.actingHandle().catch(() => undefined);
   const body = toJsonLine(event);
   const signature = key && signWebhook(key, event.event_id, Math.floor(clock.now() / 1000), body);
   const headers = {
