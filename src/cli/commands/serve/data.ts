@@ -77,7 +77,7 @@ async function holdData(context: Context, directory: string): Promise<HeldData |
     return await service.holdData(directory);
   } catch (error) {
     if (isStartError(error) && error.code === 'DATA_IN_USE') throw inUse(error.message, error);
-    throw await translateBackupError(error, context.machine.commandLine);
+    return failOverBackup(error, context.machine.commandLine);
   }
 }
 
@@ -133,9 +133,9 @@ export const serveBackup = command({
     const file = resolve(context.machine.workingDirectory, named);
     const { createBackup } = await import('../../../service/operator/backup.js');
     const now = context.clock.now();
-    const made = await createBackup({ directory, file, isForced, withKeys, now }).catch(async (error: unknown) => {
-      throw await translateBackupError(error, ['asp', 'serve', 'backup', named, '--force']);
-    });
+    const made = await createBackup({ directory, file, isForced, withKeys, now }).catch((error: unknown) =>
+      failOverBackup(error, ['asp', 'serve', 'backup', named, '--force']),
+    );
     const { attachments, bytes, schemaVersion, unrecorded } = made;
     if (unrecorded !== undefined) {
       const why = fileFault(unrecorded.error) ?? messageOf(unrecorded.error);
@@ -171,9 +171,9 @@ export const serveRestore = command({
     const directory = dataDirectory(context, data);
     const file = resolve(context.machine.workingDirectory, named);
     const { restoreBackup } = await import('../../../service/operator/backup.js');
-    const restored = await restoreBackup(file, directory).catch(async (error: unknown) => {
-      throw await translateBackupError(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']);
-    });
+    const restored = await restoreBackup(file, directory).catch((error: unknown) =>
+      failOverBackup(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']),
+    );
     const { attachments, schemaVersion, areKeysSealed } = restored;
     const start = `Start it with: ${quoteArgs(['asp', 'serve', '--data', directory])}`;
     await context.output.note(
@@ -229,15 +229,9 @@ export const serveMigrate = command({
     const directory = dataDirectory(context, settings.data);
     const location = database === undefined ? { directory } : { databaseUrl: database };
     const data = database === undefined ? directory : showDatabase(database);
-    const plan = await planMigration(location).catch(async (error: unknown) => {
-      throw await translateMigrationError(error);
-    });
-    if (!isPlan && plan.steps.length > 0)
-      await migrate(location, (to, what) => void context.output.note(`Schema version ${to}: ${what}…`)).catch(
-        async (error: unknown) => {
-          throw await translateMigrationError(error);
-        },
-      );
+    const plan = await planMigration(location).catch(failOverMigration);
+    const say = (to: number, what: string): void => void context.output.note(`Schema version ${to}: ${what}…`);
+    if (!isPlan && plan.steps.length > 0) await migrate(location, say).catch(failOverMigration);
     const { version = null, target, steps, inTheWay } = plan;
     const facts = {
       data,
@@ -282,25 +276,25 @@ function describeMigration(plan: Migration, isShared: boolean): string {
 }
 
 /** Why data was not migrated. */
-async function translateMigrationError(error: unknown): Promise<unknown> {
+async function failOverMigration(error: unknown): Promise<never> {
   const { isStartError } = await import('../../../service/core/errors.js');
   if (isStartError(error) && error.code === 'DATA_IN_USE')
-    return new CliError('ASP_PORT_IN_USE', { message: error.message, next: ['asp', 'serve', 'stop'], cause: error });
-  return translateBackupError(error, []);
+    throw new CliError('ASP_PORT_IN_USE', { message: error.message, next: ['asp', 'serve', 'stop'], cause: error });
+  return failOverBackup(error, []);
 }
 
 /** Why data was not saved, restored or deleted; `next` is the command for an existing file. */
-async function translateBackupError(error: unknown, next: readonly string[]): Promise<unknown> {
+async function failOverBackup(error: unknown, next: readonly string[]): Promise<never> {
   const { isBackupError, isUnusable } = await import('../../../service/core/errors.js');
-  if (isUnusable(error)) return new CliError('ASP_CONFIG', { message: error.message, cause: error });
+  if (isUnusable(error)) throw new CliError('ASP_CONFIG', { message: error.message, cause: error });
   if (isBackupError(error)) {
     const facts = { message: error.message, cause: error };
     const isInTheWay = error.code === 'EXISTS' || error.code === 'NOT_EMPTY';
-    return isInTheWay ? new CliError('ASP_FILE_EXISTS', { ...facts, next }) : new CliError('ASP_CONFIG', facts);
+    throw isInTheWay ? new CliError('ASP_FILE_EXISTS', { ...facts, next }) : new CliError('ASP_CONFIG', facts);
   }
   const isMissing = isFileError(error, 'ENOENT', 'ENOTDIR');
   const why = isMissing ? 'there is no such file or folder' : fileFault(error);
-  if (why === undefined) return error;
+  if (why === undefined) throw error;
   const path = error instanceof Error && 'path' in error ? String(error.path) : 'A file';
-  return new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why: `${why}.`, cause: error });
+  throw new CliError('ASP_CONFIG', { message: `Could not use ${path}.`, why: `${why}.`, cause: error });
 }
