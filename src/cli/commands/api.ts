@@ -59,7 +59,7 @@ type ApiOptions = ReturnType<typeof parse>;
 
 function parse(args: Args<(typeof OPTIONS)[number], typeof PATH>) {
   for (const option of ['field', 'typed', 'paginate'] as const) args.refuseBoth('input', option);
-  const fields = [...args.texts('field').map(readText), ...args.texts('typed').map(readTyped)];
+  const fields = [...args.texts('field').map((text) => split('--field', text)), ...args.texts('typed').map(readTyped)];
   const input = args.text('input');
   const method = readMethod(args.text('method'), fields.length > 0 || input !== undefined);
   const isPaginated = args.flag('paginate');
@@ -104,8 +104,6 @@ function split(option: string, text: string): readonly [string, string] {
   if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
   throw usageError(`${option} '${text}' does not have the form name=value.`);
 }
-
-const readText = (text: string): readonly [string, string] => split('--field', text);
 
 function readTyped(text: string): readonly [string, unknown] {
   const [name, value] = split('--typed', text);

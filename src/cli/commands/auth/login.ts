@@ -56,7 +56,8 @@ import {
 /** Nothing listens there between the two steps: the browser shows an error, and the user pastes its address back. */
 const UNATTENDED_REDIRECT_URI = 'http://127.0.0.1:8745/callback';
 
-export async function login(context: Context, options: LoginOptions): Promise<void> {
+export async function login(context: Context, given: LoginOptions): Promise<void> {
+  const options = { ...given, handle: given.handle ?? context.globals.as };
   if (options.isStart) return start(context, options);
   if (options.finish !== undefined)
     return announce(context, await finishSignIn(context, options.finish, options.store));
@@ -65,12 +66,11 @@ export async function login(context: Context, options: LoginOptions): Promise<vo
 }
 
 async function signInByBrowser(context: Context, options: LoginOptions): Promise<Login> {
-  const handle = options.handle ?? context.globals.as;
-  const signIn = await prepareSignIn(context, { ...options, handle });
+  const signIn = await prepareSignIn(context, options);
   const loopback = await listenOnLoopback(options.callbackPort, options.callbackHost);
   try {
     const request = await requestSignIn(signIn, loopback.redirectUri);
-    const again = loginArgs(handle, options.scopes);
+    const again = loginArgs(options.handle, options.scopes);
     const browser = { isWanted: options.opensBrowser, command: options.browserCommand, again };
     const callback = await awaitCallback(context, request, loopback, browser);
     return await completeSignIn(signIn, request, callback);
@@ -83,7 +83,7 @@ async function signInLocally(context: Context, options: LoginOptions): Promise<L
   const { baseUrl } = await context.profile();
   const record = await readLocalRecord(context, baseUrl);
   const choose = isForAccount(options.scopes) ? findAccountAgent : onlyAgent;
-  const handle = options.handle ?? context.globals.as ?? (await choose(context, record, options.scopes));
+  const handle = options.handle ?? (await choose(context, record, options.scopes));
   if (isForAccount(options.scopes)) await context.output.note(`Signing in as the account of ${handle}.`);
   const signIn = await prepareSignIn(context, { ...options, handle });
   const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI);
@@ -92,12 +92,11 @@ async function signInLocally(context: Context, options: LoginOptions): Promise<L
 
 /** The first of two steps, for callers that cannot wait. */
 async function start(context: Context, options: LoginOptions): Promise<void> {
-  const handle = options.handle ?? context.globals.as;
-  const signIn = await prepareSignIn(context, { ...options, handle });
+  const signIn = await prepareSignIn(context, options);
   const request = await requestSignIn(signIn, UNATTENDED_REDIRECT_URI);
   const pending = await keepPending(context, {
     base_url: signIn.baseUrl,
-    handle: handle ?? null,
+    handle: options.handle ?? null,
     request: { ...request, scopes: [...request.scopes] },
   });
   const next = ['asp', 'login', '--finish', '-'];
@@ -281,27 +280,16 @@ interface SignInWish {
 }
 
 /** Service, metadata and store, in this order; the store is tested before the browser opens. */
-async function prepareSignIn(context: Context, wish: SignInWish, baseUrl?: string): Promise<SignIn> {
-  const at = baseUrl ?? (await context.profile()).baseUrl;
-  const requested = await createLoginContext(context, wish.store);
-  const discovery = await discoverFor(requested, at, { isForced: true, signal: context.signal });
+async function prepareSignIn(context: Context, wish: SignInWish, at?: string): Promise<SignIn> {
+  const { handle, scopes, store } = wish;
+  const baseUrl = at ?? (await context.profile()).baseUrl;
+  const requested = await createLoginContext(context, store);
+  const discovery = await discoverFor(requested, baseUrl, { isForced: true, signal: context.signal });
   const loginContext = await probeStore(context, requested, wish);
-  return {
-    context,
-    loginContext,
-    logins: openLogins(loginContext),
-    discovery,
-    baseUrl: at,
-    handle: wish.handle,
-    scopes: wish.scopes,
-  };
+  return { context, loginContext, logins: openLogins(loginContext), discovery, baseUrl, handle, scopes };
 }
 
-async function probeStore(
-  context: Context,
-  loginContext: SignIn['loginContext'],
-  wish: SignInWish,
-): Promise<SignIn['loginContext']> {
+async function probeStore(context: Context, loginContext: LoginContext, wish: SignInWish): Promise<LoginContext> {
   const requested = wish.store;
   try {
     await openLogins(loginContext).probe();
@@ -423,10 +411,6 @@ async function readPending(context: Context): Promise<PendingSignIn> {
   return pending;
 }
 
-async function forgetPending(context: Context): Promise<void> {
-  await removePrivateFile(getPendingPath(context));
-}
-
 function getPendingPath({ paths }: Context): string {
   if (paths.stateDirectory !== undefined) return join(paths.stateDirectory, 'pending-sign-in.json');
   throw new CliError('ASP_STORE_UNAVAILABLE', {
@@ -448,7 +432,7 @@ async function finishSignIn(context: Context, address: string, store: StoreKind 
   const { scopes } = pending.request;
   const signIn = await prepareSignIn(context, { handle: pending.handle ?? undefined, scopes, store }, pending.base_url);
   // A code works once: whatever happens, this sign-in is over.
-  await forgetPending(context);
+  await removePrivateFile(getPendingPath(context));
   return completeSignIn(signIn, pending.request, callback);
 }
 
