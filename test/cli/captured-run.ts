@@ -4,9 +4,9 @@ import { join } from 'node:path';
 
 import type { Machine, Surroundings } from '../../src/cli/context/context.js';
 import { run } from '../../src/cli/run.js';
-import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
 import { type Clock, systemClock } from '../../src/kit/clock.js';
 import { systemRandom } from '../../src/kit/random.js';
+import { type CapturedStreams, captureStreams } from '../support/captured-streams.js';
 
 export interface RunOptions {
   readonly environment?: Readonly<Record<string, string>>;

@@ -23,7 +23,7 @@ import { collectVocabulary } from '../../src/cli/commands/completion/known-words
 import { recall, remember } from '../../src/cli/context/completion-memory.js';
 import { GLOBAL_OPTIONS } from '../../src/cli/options.js';
 import { PROGRAM } from '../../src/cli/program.js';
-import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { startTestService, type TestService } from '../support/service.js';
 import { documentOf, localHome } from './acting.js';
 import { freshHome, runWords, surroundingsOf } from './captured-run.js';

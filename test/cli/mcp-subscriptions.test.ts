@@ -3,9 +3,9 @@ import { InMemoryTransport, Server } from '@modelcontextprotocol/server';
 import { describe, expect, it, vi } from 'vitest';
 
 import { createSubscriptions, type Subscriptions } from '../../src/cli/commands/mcp/server.js';
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { INBOX_URI, sessionUri } from '../../src/wire/mcp.js';
 import { startCannedService } from '../support/canned-service.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { createTestClock, type TestClock } from '../support/clock.js';
 import { until } from '../support/until.js';
 import { runWords } from './captured-run.js';

@@ -1,9 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import type { Actor } from '../support/actors.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { until } from '../support/until.js';
 import { type Stage, startStage } from './acting.js';
 import { freshHome, type Ran, runWords } from './captured-run.js';

@@ -2,9 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import type { Actor } from '../support/actors.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { until } from '../support/until.js';
 import { type Stage, startStage } from './acting.js';
 import { freshHome, type Ran, type RunOptions, runWords } from './captured-run.js';

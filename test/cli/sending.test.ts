@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { operate } from '../support/actors.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { createTestClock } from '../support/clock.js';
 import { field, text } from '../support/json.js';
 import { startTestService, type TestService } from '../support/service.js';

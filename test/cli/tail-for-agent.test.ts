@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { sanitize } from '../../src/kit/sanitize.js';
 import type { Actor } from '../support/actors.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { createTestClock } from '../support/clock.js';
 import { DANGEROUS, FORGERIES, hostileTexts, OTHER_LINE_BREAKS } from '../support/hostile-text.js';
 import { startTestService, type TestService } from '../support/service.js';

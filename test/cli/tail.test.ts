@@ -6,11 +6,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
-import { type CapturedStreams, captureStreams } from '../../src/cli/terminal/streams.js';
 import { signWebhook } from '../../src/kit/webhook.js';
 import { startService } from '../../src/service/service.js';
 import { type Actor, createActor } from '../support/actors.js';
+import { type CapturedStreams, captureStreams } from '../support/captured-streams.js';
 import { startHttpRelay } from '../support/http-relay.js';
 import { discover } from '../support/oauth.js';
 import { startTestService, type TestService } from '../support/service.js';

@@ -11,13 +11,13 @@ import { failureText } from '../../src/cli/terminal/failure.js';
 import { pick, tableText, tsvText } from '../../src/cli/terminal/output.js';
 import { createAppender } from '../../src/cli/terminal/process-streams.js';
 import { isoTime, relativeTime } from '../../src/cli/terminal/relative-time.js';
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { isColored, PLAIN } from '../../src/cli/terminal/style.js';
 import { quoteArgs } from '../../src/kit/format.js';
 import { stableKey, systemRandom } from '../../src/kit/random.js';
 import { sanitize, sanitizeLine } from '../../src/kit/sanitize.js';
 import { displayWidth } from '../../src/kit/wrap.js';
 import type { EventEnvelope } from '../../src/wire/schemas/event.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { DANGEROUS } from '../support/hostile-text.js';
 
 describe('color: --color, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, and the terminal decide, in this order', () => {

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { captureStreams } from '../../src/cli/terminal/streams.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { until } from '../support/until.js';
 import { type Ran, runWords } from './captured-run.js';
 import { type Expected, envelope, type ScriptedService, startScript } from './scripted-service.js';

@@ -6,10 +6,10 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { createServiceLog } from '../../src/cli/commands/serve/start.js';
 import { createOutput } from '../../src/cli/terminal/output.js';
-import { captureStreams } from '../../src/cli/terminal/streams.js';
 import { isFileError } from '../../src/kit/private-file.js';
 import type { Log } from '../../src/service/core/context.js';
 import { operate } from '../support/actors.js';
+import { captureStreams } from '../support/captured-streams.js';
 import { createTestClock } from '../support/clock.js';
 import { request } from '../support/http.js';
 import { text } from '../support/json.js';

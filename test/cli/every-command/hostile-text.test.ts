@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type CapturedStreams, captureStreams } from '../../../src/cli/terminal/streams.js';
 import { missing } from '../../acceptance/program.js';
 import { SESSION_ID } from '../../support/canned-replies.js';
+import { type CapturedStreams, captureStreams } from '../../support/captured-streams.js';
 import { DANGEROUS, hostileTexts, OTHER_LINE_BREAKS } from '../../support/hostile-text.js';
 import { IS_LONG } from '../../support/tally.js';
 import { until } from '../../support/until.js';

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { GLOBAL_OPTIONS } from '../../../src/cli/options.js';
-import { type CapturedStreams, captureStreams } from '../../../src/cli/terminal/streams.js';
 import { type Actor, operate } from '../../support/actors.js';
+import { type CapturedStreams, captureStreams } from '../../support/captured-streams.js';
 import { startTestService, type TestService } from '../../support/service.js';
 import { localHome } from '../acting.js';
 import { freshHome, type Ran, type RunOptions, runWords, splitWords } from '../captured-run.js';

@@ -3,8 +3,6 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
-import { captureStreams } from '../../../src/cli/terminal/streams.js';
 import { type Clock, systemClock } from '../../../src/kit/clock.js';
 import {
   createHome,
@@ -14,6 +12,7 @@ import {
   type ServiceProcess,
   startServe,
 } from '../../acceptance/program.js';
+import { captureStreams } from '../../support/captured-streams.js';
 import { request } from '../../support/http.js';
 import { until } from '../../support/until.js';
 import { runWords } from '../captured-run.js';

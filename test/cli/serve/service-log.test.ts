@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { createServiceLog } from '../../../src/cli/commands/serve/start.js';
 import { createOutput } from '../../../src/cli/terminal/output.js';
-import { captureStreams } from '../../../src/cli/terminal/streams.js';
+import { captureStreams } from '../../support/captured-streams.js';
 import { createTestClock } from '../../support/clock.js';
 
 const TOKEN = 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl';

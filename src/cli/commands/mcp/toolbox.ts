@@ -32,6 +32,7 @@ import { findStartCommand } from '../../context/stopped-service.js';
 import { CliError, usageError } from '../../errors.js';
 import { type Failure, failureLine } from '../../terminal/failure.js';
 import type { Output } from '../../terminal/output.js';
+import type { Streams } from '../../terminal/streams.js';
 import { loadStyle } from '../../terminal/style.js';
 import { readId } from '../../values.js';
 import { safeFilename } from '../attachment/transfer.js';
@@ -252,11 +253,21 @@ async function runCommand(
   const output = captureOutput(context.output);
   const args = toParsedArgs(toolArgs);
   const globals = { ...context.globals, format: 'json', fields: undefined, once, idempotencyKey } as const;
-  const { captureStreams } = await import('../../terminal/streams.js');
-  const streams = { ...captureStreams(), stderr: context.streams.stderr };
+  const streams = { ...NO_STREAMS, stderr: context.streams.stderr };
   await command.start(args, { ...context, globals, output, signal, streams });
   return output.captured() ?? {};
 }
+
+/** A tool reads no input, and its output is captured as a document. */
+const NO_STREAMS: Pick<Streams, 'stdin' | 'stdout'> = {
+  stdin: {
+    isTerminal: true,
+    async *read() {
+      yield* [];
+    },
+  },
+  stdout: { isTerminal: false, isFile: false, columns: 80, isAbandoned: () => false, write: async () => {} },
+};
 
 /** The result of a waiting command may be as long as a message can be. */
 function cutResult(value: object): object {
