@@ -10,7 +10,7 @@ const CHOICE_FILE = 'store';
 const isKind = (text: string | undefined): text is StoreKind => text === 'keychain' || text === 'file';
 
 /** Where new logins go: the option, ASP_TOKEN_STORE, the setting, the previous choice, the keychain. */
-export async function chooseStore(context: Context, requested?: StoreKind): Promise<StoreKind> {
+async function chooseStore(context: Context, requested?: StoreKind): Promise<StoreKind> {
   if (requested !== undefined) return requested;
   const { ASP_TOKEN_STORE: named } = context.environment;
   if (named !== undefined && named !== '') {

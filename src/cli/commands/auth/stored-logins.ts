@@ -18,7 +18,7 @@ import type { ItemOf } from '../schema/output-shapes.js';
  * The base URL of the command's service; undefined if none is chosen, or if it is the local one and that is not
  * running.
  */
-export async function findServiceUrl(context: Context): Promise<string | undefined> {
+async function findServiceUrl(context: Context): Promise<string | undefined> {
   // A broken file is an error; no chosen service is a valid answer.
   await Promise.all([context.config(), context.projectFile()]);
   const isNamed = context.globals.profile !== undefined || (context.environment['ASP_PROFILE'] ?? '') !== '';
@@ -37,7 +37,7 @@ export async function findServiceUrl(context: Context): Promise<string | undefin
  * The stored login of the agent from the arguments or the usual sources; credentials from the environment do not count.
  * With `isCertain`, it does not fall back to the first of several logins: some actions cannot be undone.
  */
-export async function requireStoredLogin(
+async function requireStoredLogin(
   context: Context,
   handle: string | undefined,
   { isCertain = false } = {},
@@ -60,7 +60,7 @@ export async function requireStoredLogin(
   throw notSignedIn(agent.handle, profile.baseUrl);
 }
 
-export function notSignedIn(handle: string | undefined, baseUrl?: string): CliError {
+function notSignedIn(handle: string | undefined, baseUrl?: string): CliError {
   return new CliError('ASP_NO_CREDENTIAL', {
     message: `Not signed in${handle === undefined ? '' : ` as ${handle}`}${baseUrl === undefined ? ' here' : ` at ${baseUrl}`}.`,
     next: ['asp', 'auth', 'status'],

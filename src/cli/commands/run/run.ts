@@ -349,9 +349,7 @@ function readAskingRules(args: RunArgs): RunRules {
 }
 
 /** How often and how long a command runs for a message. */
-export function readTries(
-  args: Args<typeof TRIES_OPTION | ({ readonly flags: '--command-timeout <duration>' } & Option)>,
-) {
+function readTries(args: Args<typeof TRIES_OPTION | ({ readonly flags: '--command-timeout <duration>' } & Option)>) {
   return {
     tries: args.count('tries', { min: 1, max: TRIES_MAX }) ?? 1,
     timeoutMs: args.duration('command-timeout') ?? COMMAND_TIMEOUT_DEFAULT_MS,
