@@ -2,7 +2,6 @@ import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Agent, buildConnector, Client, type Dispatcher } from 'undici';
 import type { Clock } from '../../kit/clock.js';
-import type { Environment } from '../../kit/environment.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { hidePasswords } from '../../kit/sanitize.js';
 import { secureUrl } from './address.js';
@@ -414,7 +413,7 @@ export type ProxyRule = (url: URL) => URL | undefined;
  * `10.0.0.0/8`. Loopback addresses never use a proxy. Plain http goes to loopback only, so `HTTP_PROXY`, which a CGI
  * program must not trust, is never read.
  */
-export function proxyFromEnvironment(environment: Environment): ProxyRule {
+export function proxyFromEnvironment(environment: Readonly<Record<string, string | undefined>>): ProxyRule {
   const proxy = findProxy(environment)?.address;
   if (proxy === undefined) return () => undefined;
   const exceptions = (environment['no_proxy'] ?? environment['NO_PROXY'] ?? '')
@@ -428,7 +427,7 @@ export function proxyFromEnvironment(environment: Environment): ProxyRule {
 
 /** The variable that names a proxy, and the address of the proxy; undefined if it is not that of an HTTP proxy. */
 export function findProxy(
-  environment: Environment,
+  environment: Readonly<Record<string, string | undefined>>,
 ): { readonly name: string; readonly address: URL | undefined } | undefined {
   const names = ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'];
   const name = names.find((each) => (environment[each] ?? '') !== '');
