@@ -123,10 +123,21 @@ const LIVES: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
       socket.close();
     });
   },
+  async 'pongs only to its first question'(scene) {
+    let first: Buffer | undefined;
+    await live(scene, (socket, data, received) => {
+      if (asks(data) && first === undefined) for (const told of received) raise(told, DELIVERED, DELIVERED);
+      first ??= asks(data) ? data : undefined;
+      socket.pong(first);
+      if (first !== undefined && !first.equals(data)) socket.close();
+    });
+  },
   async 'pongs with something else and dies'(scene) {
+    const asked: Buffer[] = [];
     await live(scene, (socket, data) => {
+      asked.push(data);
       const wrong = [Buffer.alloc(0), Buffer.from(`${data}0`), Buffer.from('1'), data.subarray(1)];
-      for (const one of wrong) if (!one.equals(data)) socket.pong(one);
+      for (const one of wrong) if (!asked.some((question) => question.equals(one))) socket.pong(one);
       socket.send('{"type":"pong"}');
       socket.send('{"type":"ping"}', () => socket.close());
     });

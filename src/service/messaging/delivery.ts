@@ -1,4 +1,5 @@
 import type { Clock } from '../../kit/clock.js';
+import { beatEvery } from '../../kit/repeat.js';
 import { SOCKET_BUFFER_MAX_BYTES } from '../../wire/limit.js';
 import { CLOSE_CODE } from '../../wire/realtime.js';
 import type { Progress, ServiceContext } from '../core/context.js';
@@ -110,10 +111,17 @@ interface Asked {
   readonly progress: Progress;
 }
 
-const NOTHING: readonly Asked[] = [];
+/** The sessions of each open question, oldest first. */
+const NOTHING: readonly (readonly Asked[])[] = [];
 
 /** Few, because an event can be large, and events that do not fit the buffer are read again. */
 const EVENTS_PER_READ = 32;
+/**
+ * A socket is asked after each read, so that a slow reader confirms what it has read long before it gets to the end of
+ * its buffer.
+ */
+const CHARACTERS_PER_READ = 64 * 1024;
+const OPEN_QUESTIONS_MAX = 64;
 const SLOW_READER_MS = 5_000;
 /** No log is read for a socket that already has this much buffered. */
 const ROOM_FOR_READING = SOCKET_BUFFER_MAX_BYTES / 2;
@@ -144,7 +152,7 @@ export class Batch {
     this.frames = events.map(toFrame);
     this.first = this.frames[0]?.sequence ?? 0;
     this.last = this.frames.at(-1)?.sequence ?? 0;
-    const { payload, ping } = toQuestion(`${sessionId} ${this.last}`);
+    const { payload, ping } = toQuestion(sessionId, this.last);
     this.payload = payload;
     this.#ping = ping;
   }
@@ -171,10 +179,12 @@ export class Delivery implements Asking {
   #expected: Set<string> | undefined;
   #isStopped = false;
   #isSending = false;
-  /** It asks for one pong at a time, and for the next one only after a pause. */
+  /** Live events ask for one pong at a time, and for the next one only after a pause. */
   #isAsking = false;
-  /** The deliveries that the next pong confirms. */
+  /** The deliveries that pongs will confirm. */
   #asked = NOTHING;
+  /** How many questions were answered. */
+  #proofs = 0;
   /** The end of the log before the socket opened; 0: nothing depends on it. */
   readonly since: number;
 
@@ -215,11 +225,13 @@ export class Delivery implements Asking {
   }
 
   /** The events that were asked about have arrived. */
-  proved(): void {
+  proved(count: number): void {
     const { agentId } = this.#socket;
-    for (const { sessionId, progress } of this.#asked) this.#context.inboxes.delivered(agentId, sessionId, progress);
-    this.#asked = NOTHING;
-    this.#pauses.begin(this);
+    for (const { sessionId, progress } of this.#asked.slice(0, count).flat())
+      this.#context.inboxes.delivered(agentId, sessionId, progress);
+    this.#asked = count === this.#asked.length ? NOTHING : this.#asked.slice(count);
+    this.#proofs += count;
+    if (this.#asked === NOTHING) this.#pauses.begin(this);
   }
 
   /** The pause since the last proof is over. */
@@ -267,7 +279,7 @@ export class Delivery implements Asking {
     try {
       let room = ROOM_FOR_READING;
       for (let id = this.#positions.next(); id !== undefined; id = this.#positions.next()) {
-        await waitForRoom(this.#context, this.#socket, room);
+        await this.#waitForRoom(room);
         if (this.#isOver) return;
         room = await this.#sendNext(id);
       }
@@ -283,21 +295,38 @@ export class Delivery implements Asking {
   /** One read of one session; returns the room that the next read must wait for. */
   async #sendNext(sessionId: string): Promise<number> {
     const before = this.#positions.getProgress(sessionId)?.sent ?? 0;
-    const { participation, events, hasMore } = await readNext(this.#context, this.#socket.agentId, sessionId, before);
+    const { agentId } = this.#socket;
+    const next = await readNext(this.#context, agentId, sessionId, before, CHARACTERS_PER_READ);
     if (this.#isOver) return 0;
+    const { participation, events, hasMore } = next;
     const { count, refusedBytes } = sendFrames(this.#socket, events);
     for (let sent = 0; sent < count; sent += 1) this.#context.meter.delivered();
     const isRead = count === events.length && !hasMore;
     const readThrough = isRead ? (participation?.last_sequence ?? Number.MAX_SAFE_INTEGER) : 0;
     this.#positions.move(sessionId, { sent: events[count - 1]?.sequence ?? before, readThrough });
-    this.#expect(sessionId);
+    this.#expect(sessionId, OPEN_QUESTIONS_MAX);
     return Math.max(ROOM_FOR_READING, refusedBytes);
   }
 
-  #expect(sessionId: string): void {
+  /**
+   * Closes a reader that leaves its buffer full for too long and confirms nothing; its cursor stays where it was (wire:
+   * Live delivery, slow readers).
+   */
+  async #waitForRoom(bytes: number): Promise<void> {
+    let proofs = this.#proofs;
+    const stop = beatEvery(this.#context.clock, SLOW_READER_MS, () => {
+      if (this.#proofs === proofs) this.#socket.close(CLOSE_CODE.tooSlow, 'reader too slow');
+      proofs = this.#proofs;
+    });
+    await this.#socket.hasRoom(bytes);
+    stop();
+  }
+
+  /** These events need confirmation. The socket is asked now unless this many questions are open, or the pause lasts. */
+  #expect(sessionId: string, openMax = 0): void {
     this.#expected ??= new Set();
     this.#expected.add(sessionId);
-    if (!this.#isAsking) this.#ask();
+    if (!this.#isAsking || this.#asked.length < openMax) this.#ask();
   }
 
   /** Moves delivery cursors once a pong has proved that the events sent so far have arrived. */
@@ -311,14 +340,16 @@ export class Delivery implements Asking {
       if (progress !== undefined) asked.push({ sessionId, progress });
     }
     expected.clear();
-    this.#asked = asked;
-    this.#socket.ask(this);
+    this.#asked = [...this.#asked, asked];
+    // Two questions may be the same: the older one is answered first.
+    const { sessionId = '', progress } = asked.at(-1) ?? {};
+    this.#socket.ask(toQuestion(sessionId, progress?.sent ?? 0), this);
   }
 
   /** The question has been sent. */
   #expectProof(payload: Buffer, asked: readonly Asked[]): void {
     this.#isAsking = true;
-    this.#asked = asked;
+    this.#asked = [...this.#asked, asked];
     this.#socket.expect(payload, this);
   }
 }
@@ -345,18 +376,4 @@ function sendFrames(socket: LiveSocket, events: readonly ReadEventRow[]): { coun
     if (!socket.send(bytes)) return { count, refusedBytes: bytes.length };
   }
   return { count: events.length, refusedBytes: 0 };
-}
-
-/**
- * Closes a reader that leaves its buffer full for too long; its cursor stays where it was (wire: Live delivery, slow
- * readers).
- */
-async function waitForRoom(context: ServiceContext, socket: LiveSocket, bytes: number): Promise<void> {
-  const cancel = context.clock.schedule(
-    SLOW_READER_MS,
-    () => socket.close(CLOSE_CODE.tooSlow, 'reader too slow'),
-    true,
-  );
-  await socket.hasRoom(bytes);
-  cancel();
 }

@@ -43,7 +43,9 @@ export interface Question {
   readonly ping: Buffer;
 }
 
-export function toQuestion(text: string): Question {
+/** Whether the events of a session up to `sequence` have arrived. */
+export function toQuestion(sessionId: string, sequence: number): Question {
+  const text = `${sequence} ${sessionId}`;
   const ping = encodeText(text);
   ping[0] = PING_HEAD;
   return { payload: Buffer.from(text), ping };
@@ -51,8 +53,11 @@ export function toQuestion(text: string): Question {
 
 /** Wants to know that everything sent before a question was read. */
 export interface Asking {
-  proved(): void;
+  /** The oldest `count` open questions are answered. */
+  proved(count: number): void;
 }
+
+const NO_QUESTIONS: readonly Buffer[] = [];
 
 const KEEP_ALIVE_MS = 20_000;
 const MISSED_PINGS_MAX = 2;
@@ -159,9 +164,9 @@ export class LiveSocket implements SocketOwner {
   /** Callers that wait for room in the buffer, and the bytes they need. */
   #waiting: { readonly bytes: number; readonly resume: () => void }[] | undefined;
   #isDrainAwaited = false;
-  #asked: Buffer | undefined;
+  /** What the pongs to the open questions will say, oldest first. */
+  #asked = NO_QUESTIONS;
   #asking: Asking | undefined;
-  #asks = 0;
   #missedPings = 0;
   #frames = 0;
 
@@ -184,8 +189,8 @@ export class LiveSocket implements SocketOwner {
     });
     ws.on('ping', () => this.#hear());
     ws.on('pong', (data) => {
-      this.#hear();
-      this.#takeProof(data);
+      if (this.#takeProof(data)) this.#missedPings = 0;
+      else this.#hear();
     });
     // If a peer violates the protocol, ws closes it with the matching code.
     ws.on('error', ignore);
@@ -242,19 +247,17 @@ export class LiveSocket implements SocketOwner {
 
   /**
    * Tells `asking` once the other side's WebSocket layer has proved that it has read everything sent before (RFC 6455
-   * §5.5.2, §5.5.3). One question at a time.
+   * §5.5.2, §5.5.3). All questions of a socket come from one asker.
    */
-  ask(asking: Asking): void {
+  ask({ payload, ping }: Question, asking: Asking): void {
     if (!this.isOpen) return;
-    this.#asks += 1;
-    const { payload, ping } = toQuestion(String(this.#asks));
     this.expect(payload, asking);
     this.#connection.write(ping);
   }
 
   /** The same when the question is sent already. */
   expect(payload: Buffer, asking: Asking): void {
-    this.#asked = payload;
+    this.#asked = [...this.#asked, payload];
     this.#asking = asking;
   }
 
@@ -300,13 +303,16 @@ export class LiveSocket implements SocketOwner {
       else waiter.resume();
   }
 
-  #takeProof(data: Buffer): void {
-    if (this.#asked?.equals(data) !== true) return;
-    this.#asked = undefined;
-    this.#asking?.proved();
+  /** A pong answers the questions before its own, too: a client may answer only the latest ping. */
+  #takeProof(data: Buffer): boolean {
+    const count = this.#asked.findIndex((payload) => payload.equals(data)) + 1;
+    if (count === 0) return false;
+    this.#asked = count === this.#asked.length ? NO_QUESTIONS : this.#asked.slice(count);
+    this.#asking?.proved(count);
+    return true;
   }
 
-  /** Ends a socket that sends far more frames than it has reason to: no rate limit counts frames. */
+  /** Ends a socket that sends far more frames than it was asked for: no rate limit counts frames. */
   #hear(): void {
     this.#missedPings = 0;
     this.#frames += 1;

@@ -194,3 +194,48 @@ describe('a reader that does not read', () => {
     });
   });
 });
+
+describe('a reader that reads slowly', () => {
+  const MESSAGE = 'x'.repeat(200_000);
+  /** More than the buffers on the way take in. */
+  const MESSAGES = 100;
+  /** Its keep-alive and its bounded buffer would end a reader that stops for this long. */
+  const STEPS = 10;
+  const STEP_MS = 4_000;
+
+  it('stays open while it reads on, and what it has read is confirmed', async () => {
+    const bob = await service.createAgent('bob');
+    const id = await alice.mustCreate({ invite: [bob.handle] });
+    await bob.mustJoin(id);
+    for (let index = 0; index < MESSAGES; index += 1) await alice.mustSend(id, MESSAGE);
+    const slow = await bob.mustConnect();
+    slow.stopReading();
+    const readOne = async (): Promise<void> => {
+      const before = slow.frames.length;
+      slow.startReading();
+      await slow.mustReceive('one more', () => slow.frames.length > before);
+      slow.stopReading();
+    };
+    await readOne();
+    for (let step = 0; step < STEPS; step += 1) {
+      await readOne();
+      await readOne();
+      // The frame after a question is here, so the question was read, too.
+      const sequence = field(slow.frames.at(-2), 'sequence');
+      const isMessage = field(slow.frames.at(-2), 'type') === 'session.message';
+      await until('what was read is confirmed', async () => {
+        clock.advance(100);
+        if (!isMessage) return true;
+        const delivery = await alice.get(`/sessions/${id}/delivery?sequence=${sequence}`);
+        return field(mustSucceed(delivery), 'recipients.0.state') === 'delivered';
+      });
+      clock.advance(STEP_MS);
+    }
+    slow.startReading();
+    const total = 2 + MESSAGES;
+    await slow.mustReceive('everything', () => slow.frames.length >= total);
+    const sequences = slow.frames.map((frame) => field(frame, 'sequence'));
+    expect(sequences).toEqual(Array.from({ length: total }, (_, index) => index + 1));
+    expect(slow.isOpen).toBe(true);
+  });
+});
