@@ -3,6 +3,7 @@ import { wait } from '../../kit/clock.js';
 import { isLoopbackHost } from '../../kit/loopback.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
+import { readRetryAfter } from '../../kit/retry-after.js';
 import { isRetryableStatus } from '../../wire/error.js';
 import { isRequestId, REQUEST_ID_HEADER } from '../../wire/http.js';
 import { RETRY_JITTER_MS } from '../../wire/limit.js';
@@ -219,21 +220,6 @@ function restate(error: RequestError, sending: Sending, attempts: number, outcom
 /** The request as an error may describe it: without query and host. */
 export function describeRequest(sending: Pick<Sending, 'method' | 'url'>): { method: string; path: string } {
   return { method: sending.method, path: new URL(sending.url).pathname };
-}
-
-/**
- * `Retry-After` in milliseconds: whole seconds or a date (RFC 9110 §10.2.3). A date is compared with the answer's own
- * `Date`, so a wrong clock here does not matter. Undefined for anything else.
- */
-export function readRetryAfter(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
-  const text = headers['retry-after']?.trim();
-  if (text === undefined) return undefined;
-  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER);
-  if (!/^[A-Za-z]{3},? /.test(text)) return undefined;
-  const until = Date.parse(text);
-  if (Number.isNaN(until)) return undefined;
-  const sentAt = Date.parse(headers['date'] ?? '');
-  return Math.max(0, until - (Number.isNaN(sentAt) ? nowMs : sentAt));
 }
 
 /** The id that the service gave the request; undefined if it is malformed. */

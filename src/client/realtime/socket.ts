@@ -4,13 +4,14 @@ import { createAsyncQueue } from '../../kit/async-queue.js';
 import { backoffMs, wait } from '../../kit/clock.js';
 import { parseIfJson } from '../../kit/parse-json.js';
 import type { Random } from '../../kit/random.js';
+import { readRetryAfter } from '../../kit/retry-after.js';
 import { CLOSE_CODE, EPOCH_HEADER } from '../../wire/realtime.js';
 import { EventEnvelope } from '../../wire/schemas/event.js';
 import type { Credential } from '../credentials/credential.js';
 import { secureUrl } from '../http/address.js';
 import { MISFIT, readAs } from '../http/read-as.js';
 import { abortion, RequestError, toFailure } from '../http/request-error.js';
-import { errorOfAnswer, readRetryAfter } from '../http/send.js';
+import { errorOfAnswer } from '../http/send.js';
 import { listSecrets, redactSecrets, redactText, type Transport, VERIFIED_TLS } from '../http/transport.js';
 
 const PING_INTERVAL_MS = 25_000;

@@ -76,11 +76,6 @@ export async function requestOutside<T>(
   }
 }
 
-/** How long the server that answered wants to be left alone; 0: it does not say. */
-export function readRetryAfterMs({ headers }: IncomingMessage): number {
-  return Number(/^\d{1,7}$/.exec(headers['retry-after'] ?? '')?.[0] ?? 0) * 1000;
-}
-
 function connect(
   { url, method, headers, body }: OutsideRequest,
   addresses: readonly string[],

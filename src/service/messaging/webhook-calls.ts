@@ -2,13 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { putLast } from '../../kit/bounded-map.js';
 import { within } from '../../kit/clock.js';
 import { repeat } from '../../kit/repeat.js';
+import { readRetryAfter } from '../../kit/retry-after.js';
 import { readWebhookSecret, signWebhook } from '../../kit/webhook.js';
 import { findActor } from '../../wire/event.js';
 import { ID_PREFIX } from '../../wire/id.js';
 import { WEBHOOK_FAILING_MAX_MS, WEBHOOK_TIMEOUT_MS } from '../../wire/limit.js';
 import type { OwnProcess, ServiceContext } from '../core/context.js';
 import { isOutage } from '../core/errors.js';
-import { type OutsideNetwork, readRetryAfterMs, requestOutside } from '../core/public-internet.js';
+import { type OutsideNetwork, requestOutside } from '../core/public-internet.js';
 import { rareWarning } from '../core/rare-warning.js';
 import { eachRow } from '../store/cursor.js';
 import type { ReadEventRow } from '../store/events.js';
@@ -383,7 +384,7 @@ function createCalls(context: CallsContext, network: OutsideNetwork): Calls {
     // It may have been set while the service called any address.
     const mayCall = settings.webhooks !== 'public' || refuseUrl(context, url) === undefined;
     const failure = mayCall
-      ? await requestOutside(clock, network, request, readAnswer).catch(describeFault)
+      ? await requestOutside(clock, network, request, (answer) => readAnswer(answer, clock.now())).catch(describeFault)
       : NOT_PUBLIC;
     meter.called(failure === undefined ? 'answered' : 'failed');
     if (failure !== undefined) warn(new Error(failure.reason), { host: address.host });
@@ -399,14 +400,13 @@ function createCalls(context: CallsContext, network: OutsideNetwork): Calls {
   };
 }
 
-async function readAnswer(answer: IncomingMessage): Promise<Failure | undefined> {
-  const { statusCode = 0 } = answer;
+async function readAnswer({ statusCode = 0, headers }: IncomingMessage, nowMs: number): Promise<Failure | undefined> {
   if (statusCode >= 200 && statusCode < 300) return undefined;
   const isRedirect = statusCode >= 300 && statusCode < 400;
   return {
     reason: isRedirect ? `HTTP ${statusCode}, and redirects are not followed` : `HTTP ${statusCode}`,
     isFinal: statusCode === 410,
-    retryAfterMs: Math.min(RETRY_MAX_MS, readRetryAfterMs(answer)),
+    retryAfterMs: Math.min(RETRY_MAX_MS, readRetryAfter(headers, nowMs) ?? 0),
   };
 }
 

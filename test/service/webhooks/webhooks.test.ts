@@ -289,6 +289,28 @@ describe('A webhook', () => {
     expect(textsAt(path)).toEqual([]);
   });
 
+  it('waits until the date that its receiver names, but never longer than an hour', async () => {
+    const [bob, path] = [await service.createAgent('bob'), newPath()];
+    let calledAt = 0;
+    const asked = async (retryAfter: string): Promise<number> => {
+      receiver.answer((reply) => {
+        calledAt = clock.now();
+        reply.writeHead(503, { 'retry-after': retryAfter }).end();
+      });
+      await set(bob, path);
+      await until('the failure', async () => calledAt > 0 && (await statusOf(bob)) === 'failing');
+      const waitMs = Number(field(await read(bob), 'next_try_at')) - calledAt;
+      calledAt = 0;
+      return waitMs;
+    };
+    // The receiver's clock says what its date means, and a date has whole seconds.
+    const named = await asked(new Date(Date.now() + 1_800_000).toUTCString());
+    expect(named).toBeGreaterThan(1_790_000);
+    expect(named).toBeLessThan(1_810_000);
+    for (const tooLong of ['99999999', 'Fri, 31 Dec 2999 23:59:59 GMT'])
+      expect(Math.abs((await asked(tooLong)) - HOUR_MS)).toBeLessThan(1_000);
+  });
+
   it('follows no redirect, and waits 10 seconds for an answer', async () => {
     const [bob, path] = [await service.createAgent('bob'), newPath()];
     receiver.answer((reply) => reply.writeHead(307, { location: receiver.url('/elsewhere') }).end());

@@ -1,16 +1,11 @@
 import { createHash, ECDH } from 'node:crypto';
 import { within } from '../../../kit/clock.js';
 import { repeat } from '../../../kit/repeat.js';
+import { readRetryAfter } from '../../../kit/retry-after.js';
 import { RETRY_JITTER_MS } from '../../../wire/limit.js';
 import type { LogFields, OwnProcess, ServiceContext } from '../../core/context.js';
 import { isOutage, ServiceError } from '../../core/errors.js';
-import {
-  isOutsideUrl,
-  type OutsideNetwork,
-  PUBLIC_INTERNET,
-  readRetryAfterMs,
-  requestOutside,
-} from '../../core/public-internet.js';
+import { isOutsideUrl, type OutsideNetwork, PUBLIC_INTERNET, requestOutside } from '../../core/public-internet.js';
 import { rareWarning } from '../../core/rare-warning.js';
 import { findSignedInAccount } from '../../store/browser-sessions.js';
 import { eachRow } from '../../store/cursor.js';
@@ -498,7 +493,7 @@ class PushSender {
     const request = { url: new URL(endpoint), method: 'POST', headers, body, timeoutMs: TIMEOUT_MS } as const;
     return requestOutside(this.#context.clock, this.#network, request, async (answer) => ({
       status: answer.statusCode ?? 0,
-      retryAfterMs: readRetryAfterMs(answer),
+      retryAfterMs: readRetryAfter(answer.headers, this.#context.clock.now()) ?? 0,
     }));
   }
 
