@@ -152,7 +152,7 @@ export class Batch {
     this.frames = events.map(toFrame);
     this.first = this.frames[0]?.sequence ?? 0;
     this.last = this.frames.at(-1)?.sequence ?? 0;
-    const { payload, ping } = toQuestion(sessionId, this.last);
+    const { payload, ping } = toQuestion(`${this.last} ${sessionId}`);
     this.payload = payload;
     this.#ping = ping;
   }
@@ -299,7 +299,7 @@ export class Delivery implements Asking {
     const next = await readNext(this.#context, agentId, sessionId, before, CHARACTERS_PER_READ);
     if (this.#isOver) return 0;
     const { participation, events, hasMore } = next;
-    const { count, refusedBytes } = sendFrames(this.#socket, events);
+    const { count, refusedBytes } = this.#socket.together(() => sendFrames(this.#socket, events));
     for (let sent = 0; sent < count; sent += 1) this.#context.meter.delivered();
     const isRead = count === events.length && !hasMore;
     const readThrough = isRead ? (participation?.last_sequence ?? Number.MAX_SAFE_INTEGER) : 0;
@@ -341,9 +341,7 @@ export class Delivery implements Asking {
     }
     expected.clear();
     this.#asked = [...this.#asked, asked];
-    // Two questions may be the same: the older one is answered first.
-    const { sessionId = '', progress } = asked.at(-1) ?? {};
-    this.#socket.ask(toQuestion(sessionId, progress?.sent ?? 0), this);
+    this.#socket.ask(this);
   }
 
   /** The question has been sent. */

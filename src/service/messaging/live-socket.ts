@@ -43,9 +43,7 @@ export interface Question {
   readonly ping: Buffer;
 }
 
-/** Whether the events of a session up to `sequence` have arrived. */
-export function toQuestion(sessionId: string, sequence: number): Question {
-  const text = `${sequence} ${sessionId}`;
+export function toQuestion(text: string): Question {
   const ping = encodeText(text);
   ping[0] = PING_HEAD;
   return { payload: Buffer.from(text), ping };
@@ -167,6 +165,7 @@ export class LiveSocket implements SocketOwner {
   /** What the pongs to the open questions will say, oldest first. */
   #asked = NO_QUESTIONS;
   #asking: Asking | undefined;
+  #asks = 0;
   #missedPings = 0;
   #frames = 0;
 
@@ -221,10 +220,10 @@ export class LiveSocket implements SocketOwner {
   }
 
   /** What `work` sends travels together. */
-  together(work: () => void): void {
+  together<Result>(work: () => Result): Result {
     this.#connection.cork();
     try {
-      work();
+      return work();
     } finally {
       this.#connection.uncork();
     }
@@ -249,8 +248,10 @@ export class LiveSocket implements SocketOwner {
    * Tells `asking` once the other side's WebSocket layer has proved that it has read everything sent before (RFC 6455
    * §5.5.2, §5.5.3). All questions of a socket come from one asker.
    */
-  ask({ payload, ping }: Question, asking: Asking): void {
+  ask(asking: Asking): void {
     if (!this.isOpen) return;
+    this.#asks += 1;
+    const { payload, ping } = toQuestion(`${this.#asks} asked`);
     this.expect(payload, asking);
     this.#connection.write(ping);
   }
