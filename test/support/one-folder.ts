@@ -51,7 +51,7 @@ function inMemory(): string | undefined {
   return isRun ? folder : undefined;
 }
 
-/** Without a server of their own, the tests use the one that runs on this machine. */
+/** If the tests cannot start a server, they use the one that runs on this machine. */
 function sayWhyNot(error: unknown): undefined {
-  process.stderr.write(`The tests use a PostgreSQL server that others use, too: ${error}\n`);
+  process.stderr.write(`The tests could not start a PostgreSQL server, and use the one on this machine: ${error}\n`);
 }
