@@ -81,7 +81,7 @@ describe.skipIf(reason !== undefined)(`a full disk ${reason ?? ''}`, () => {
     const ready = async () => (await request(`${new URL(service.url).origin}/ready`)).status;
     expect(await ready()).toBe(503);
     const status = async (): Promise<string> => (await mustRunIn(home, ['serve', 'status'])).stdout;
-    expect(await status()).toMatch(/^running at http.*\nready {4}no: .*disk is full\n/);
+    expect(await status()).toMatch(/^running at http.*\nprocess .*\nready {4}no: .*disk is full\n/);
     const { stderr } = await mustRunIn(home, ['serve', 'backup', 'saved.tar']);
     expect(stderr).toContain(
       `The service will not show this backup, because ${disk}/backups.json could not be written: the disk is full (ENOSPC).`,

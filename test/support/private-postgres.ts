@@ -84,6 +84,11 @@ async function startIn(create: (run: Run, data: string) => Promise<void>): Promi
     isUp = await control('start', '-o', `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''`);
   }
   if (!isUp) throw new Error(`no server starts in ${folder}`);
+  // Stops the server and removes its data when this process has ended, however it did.
+  const end = 'read -r _; "$0" -D "$1" stop -m immediate; rm -rf "$1"';
+  const guardOptions: SpawnOptions = { ...options, stdio: ['pipe', 'ignore', 'ignore'], detached: true };
+  const guard = spawn('sh', ['-c', end, join(binFolder() ?? '', 'pg_ctl'), data], guardOptions);
+  guard.unref();
   return {
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
     port,
@@ -97,6 +102,7 @@ async function startIn(create: (run: Run, data: string) => Promise<void>): Promi
       }),
     promote: () => must(control('promote'), 'become the primary'),
     async stop() {
+      guard.kill();
       await control('stop', '-m', 'immediate');
       rmSync(folder, { recursive: true, force: true });
     },
