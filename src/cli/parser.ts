@@ -1,5 +1,5 @@
 import { type CommanderError, Command as Parser, Option as ParserOption } from 'commander';
-import { capitalized, codeOf, withStop } from '../kit/format.js';
+import { capitalized, codeOf, withPeriod } from '../kit/format.js';
 import { didYouMean, suggest } from '../kit/suggest.js';
 import { type Command, type Option, optionName, type ParsedArgs } from './command.js';
 import { type CliError, usageError } from './errors.js';
@@ -120,7 +120,7 @@ function toUsageError(error: CommanderError, { command, typed }: Typed): CliErro
   }
   const [, optionWithoutValue] = /^option '(?:-\w, )?(--[\w-]+)[^']*' argument missing$/.exec(message) ?? [];
   if (optionWithoutValue !== undefined) return usageError(`${optionWithoutValue} needs a value.`, { next: help });
-  return usageError(withStop(capitalized(message)), { next: help });
+  return usageError(withPeriod(capitalized(message)), { next: help });
 }
 
 /** More arguments than the command takes. If the last argument is a text, its quotes are probably missing. */

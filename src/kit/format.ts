@@ -12,8 +12,8 @@ export const formatQuantity = (count: number, noun: string): string => `${count}
 /** A sentence or a name that begins with a capital letter. */
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-/** A sentence with its full stop. */
-export const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
+/** A sentence that ends with a period, unless it already ends like one. */
+export const withPeriod = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** What an error says, or whatever else was thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -190,9 +190,11 @@ export async function collectPages<Item>(
   do {
     const left = wanted - items.length;
     const from: { cursor?: string } = next === null ? {} : { cursor: next };
-    let page = await readPage({ limit: isMatch === undefined ? Math.min(pageMax, left) : pageMax, ...from });
+    const size = isMatch === undefined ? Math.min(pageMax, left) : pageMax;
+    let page = await readPage({ limit: size, ...from });
     const last = page.items.flatMap((item, at) => (fits(item) ? [at] : []))[left - 1];
-    if (last !== undefined && last < page.items.length - 1) page = await readPage({ limit: last + 1, ...from });
+    if (last !== undefined && last + 1 < Math.min(size, page.items.length))
+      page = await readPage({ limit: last + 1, ...from });
     items.push(...page.items.filter(fits));
     next = page.next_cursor;
   } while (next !== null && items.length < wanted);

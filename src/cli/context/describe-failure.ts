@@ -5,7 +5,7 @@ import {
   type Outcome,
   RequestError,
 } from '../../client/http/request-error.js';
-import { capitalized, messageOf, withStop } from '../../kit/format.js';
+import { capitalized, messageOf, withPeriod } from '../../kit/format.js';
 import { fileFault, isFileError } from '../../kit/private-file.js';
 import { textWidth } from '../../kit/wrap.js';
 import { errorRow, isErrorCode } from '../../wire/error.js';
@@ -144,7 +144,7 @@ function describeEnding(thrown: Error, run: RunFacts): Failure {
 }
 
 const wholeReason = ({ message, why }: Failure): string =>
-  why === undefined ? message : `${withStop(message)} ${capitalized(why)}`;
+  why === undefined ? message : `${withPeriod(message)} ${capitalized(why)}`;
 
 /** The key of one change is not the key of all. */
 const nextAfter = (ending: Failure | undefined): readonly string[] | undefined =>
@@ -203,7 +203,7 @@ function deadlineReason({ deadlineMs, deadlineFrom }: RunFacts): string | undefi
 
 /** The failure before the deadline passed, if there was one. */
 function lastFailure({ cause }: RequestError, run: RunFacts): string {
-  return cause instanceof RequestError ? `before that: ${withStop(quoted(cause, run))} ` : '';
+  return cause instanceof RequestError ? `before that: ${withPeriod(quoted(cause, run))} ` : '';
 }
 
 /** The message of an error; an answer from the service has its own. */
@@ -230,7 +230,7 @@ function requestFailure(error: RequestError, context: ErrorContext, run: RunFact
   const isOfLogin = exitCode === 4 && isOwnErrorCode(code);
   const subject = context.subject === undefined || isOfLogin ? '' : `${context.subject}: `;
   const late = subject === '' ? 'The deadline passed.' : 'the deadline passed.';
-  const text = isOurDeadline ? late : (missingScope(error, run) ?? withStop(quoted(error, run)));
+  const text = isOurDeadline ? late : (missingScope(error, run) ?? withPeriod(quoted(error, run)));
   return {
     code,
     message: `${ownMember(context.messages, code) ?? `${subject}${text}`}${outcomeText}`.trimEnd(),

@@ -76,7 +76,7 @@ export const unknownAgent = (handle: string, messages: ErrorContext['messages'] 
   next: { AGENT_NOT_FOUND: ['asp', 'agent', 'search', handle.slice(handle.indexOf('.') + 1)] },
 });
 
-/** What the answer NOT_FOUND to a call means, and the command that helps. */
+/** For calls that fail with NOT_FOUND: what to say, the next command, and the reason. */
 export const ifNotFound = (message: string, next: readonly string[], reason?: string): ErrorContext => ({
   messages: { NOT_FOUND: message },
   reasons: reason === undefined ? {} : { NOT_FOUND: reason },

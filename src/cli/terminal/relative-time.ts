@@ -29,11 +29,16 @@ export function waitText(ms: number): string {
   return `${Math.ceil(seconds / 86_400)} days`;
 }
 
-/** A column of times: how long ago for people, RFC 3339 in a pipe. Empty where there is none. */
-export function timeColumn<Item>(title: string, read: (item: Item) => number | null, nowMs: number): Column<Item> {
+/** A column of times: how long ago for people, RFC 3339 in a pipe; `never` where there is none. */
+export function timeColumn<Item>(
+  title: string,
+  read: (item: Item) => number | null,
+  nowMs: number,
+  never = '',
+): Column<Item> {
   const text = (item: Item, format: (at: number) => string): string => {
     const at = read(item);
-    return at === null ? '' : format(at);
+    return at === null ? never : format(at);
   };
   return {
     title,

@@ -1,4 +1,5 @@
 import type { Environment } from '../../kit/environment.js';
+
 /** Ways to highlight text. Without color each returns its text unchanged. */
 export interface Style {
   bold(text: string): string;

@@ -296,9 +296,9 @@ export class Delivery implements Asking {
   async #sendNext(sessionId: string): Promise<number> {
     const before = this.#positions.getProgress(sessionId)?.sent ?? 0;
     const { agentId } = this.#socket;
-    const next = await readNext(this.#context, agentId, sessionId, before, CHARACTERS_PER_READ);
+    const read = await readNext(this.#context, agentId, sessionId, before, CHARACTERS_PER_READ);
     if (this.#isOver) return 0;
-    const { participation, events, hasMore } = next;
+    const { participation, events, hasMore } = read;
     const { count, refusedBytes } = this.#socket.together(() => sendFrames(this.#socket, events));
     for (let sent = 0; sent < count; sent += 1) this.#context.meter.delivered();
     const isRead = count === events.length && !hasMore;

@@ -162,7 +162,7 @@ export class LiveSocket implements SocketOwner {
   /** Callers that wait for room in the buffer, and the bytes they need. */
   #waiting: { readonly bytes: number; readonly resume: () => void }[] | undefined;
   #isDrainAwaited = false;
-  /** What the pongs to the open questions will say, oldest first. */
+  /** The payloads of the pings that no pong has answered yet, oldest first. */
   #asked = NO_QUESTIONS;
   #asking: Asking | undefined;
   #asks = 0;

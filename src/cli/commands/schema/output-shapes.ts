@@ -247,7 +247,7 @@ const status = shape({
   signed_in: z.nullable(yes),
   local_service: maybe,
   reachable: z.nullable(yes),
-  /** Why there is no profile or agent. */
+  /** Why no profile or agent was found. */
   problem: maybe,
 });
 

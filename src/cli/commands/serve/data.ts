@@ -77,7 +77,7 @@ async function holdData(context: Context, directory: string): Promise<HeldData |
     return await service.holdData(directory);
   } catch (error) {
     if (isStartError(error) && error.code === 'DATA_IN_USE') throw inUse(error.message, error);
-    return failOverBackup(error, context.machine.commandLine);
+    return throwBackupError(error, context.machine.commandLine);
   }
 }
 
@@ -134,7 +134,7 @@ export const serveBackup = command({
     const { createBackup } = await import('../../../service/operator/backup.js');
     const now = context.clock.now();
     const made = await createBackup({ directory, file, isForced, withKeys, now }).catch((error: unknown) =>
-      failOverBackup(error, ['asp', 'serve', 'backup', named, '--force']),
+      throwBackupError(error, ['asp', 'serve', 'backup', named, '--force']),
     );
     const { attachments, bytes, schemaVersion, unrecorded } = made;
     if (unrecorded !== undefined) {
@@ -172,7 +172,7 @@ export const serveRestore = command({
     const file = resolve(context.machine.workingDirectory, named);
     const { restoreBackup } = await import('../../../service/operator/backup.js');
     const restored = await restoreBackup(file, directory).catch((error: unknown) =>
-      failOverBackup(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']),
+      throwBackupError(error, ['asp', 'serve', 'restore', named, '--data', 'another-folder']),
     );
     const { attachments, schemaVersion, areKeysSealed } = restored;
     const start = `Start it with: ${quoteArgs(['asp', 'serve', '--data', directory])}`;
@@ -229,9 +229,9 @@ export const serveMigrate = command({
     const directory = dataDirectory(context, settings.data);
     const location = database === undefined ? { directory } : { databaseUrl: database };
     const data = database === undefined ? directory : showDatabase(database);
-    const plan = await planMigration(location).catch(failOverMigration);
+    const plan = await planMigration(location).catch(throwMigrationError);
     const say = (to: number, what: string): void => void context.output.note(`Schema version ${to}: ${what}…`);
-    if (!isPlan && plan.steps.length > 0) await migrate(location, say).catch(failOverMigration);
+    if (!isPlan && plan.steps.length > 0) await migrate(location, say).catch(throwMigrationError);
     const { version = null, target, steps, inTheWay } = plan;
     const facts = {
       data,
@@ -276,15 +276,15 @@ function describeMigration(plan: Migration, isShared: boolean): string {
 }
 
 /** Why data was not migrated. */
-async function failOverMigration(error: unknown): Promise<never> {
+async function throwMigrationError(error: unknown): Promise<never> {
   const { isStartError } = await import('../../../service/core/errors.js');
   if (isStartError(error) && error.code === 'DATA_IN_USE')
     throw new CliError('ASP_PORT_IN_USE', { message: error.message, next: ['asp', 'serve', 'stop'], cause: error });
-  return failOverBackup(error, []);
+  return throwBackupError(error, []);
 }
 
 /** Why data was not saved, restored or deleted; `next` is the command for an existing file. */
-async function failOverBackup(error: unknown, next: readonly string[]): Promise<never> {
+async function throwBackupError(error: unknown, next: readonly string[]): Promise<never> {
   const { isBackupError, isUnusable } = await import('../../../service/core/errors.js');
   if (isUnusable(error)) throw new CliError('ASP_CONFIG', { message: error.message, cause: error });
   if (isBackupError(error)) {

@@ -447,7 +447,7 @@ export const serveClientList = command({
       { title: 'agent', value: (client) => client.handle, isFlexible: 'last' },
       { title: 'name', value: (client) => client.name, isFlexible: true, isOptional: 'below' },
       { ...timeColumn('created', ({ created_at }) => created_at, now), isOptional: true },
-      { ...timeColumn('last used', ({ last_used_at }) => last_used_at, now), isOptional: true },
+      { ...timeColumn('last used', ({ last_used_at }) => last_used_at, now, 'never'), isOptional: true },
     ]);
   },
 });

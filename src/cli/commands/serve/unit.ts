@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { quoteArgs, withStop } from '../../../kit/format.js';
+import { quoteArgs, withPeriod } from '../../../kit/format.js';
 import { isFileError, readIfPresent, replaceFile } from '../../../kit/private-file.js';
 import type { Context } from '../../context/context.js';
 import { CliError, usageError } from '../../errors.js';
@@ -110,7 +110,7 @@ async function requireSystemd(context: Context, unit: Unit): Promise<void> {
       next: ['sudo', ...context.machine.commandLine],
     });
   const failure = await runProgram(context, [...systemctl, 'show-environment']);
-  if (failure !== undefined) throw noSystemd(withStop(failure));
+  if (failure !== undefined) throw noSystemd(withPeriod(failure));
 }
 
 const HIDDEN = /^\/(?:home|root|run\/user|tmp|var\/tmp)\//;
@@ -165,7 +165,7 @@ async function mustRun(context: Context, unit: Unit, command: readonly string[])
   const failure = await runProgram(context, command);
   if (failure === undefined) return;
   throw new CliError('ASP_UNHEALTHY', {
-    message: `${quoteArgs(command)} failed: ${withStop(failure)}`,
+    message: `${quoteArgs(command)} failed: ${withPeriod(failure)}`,
     next: [...unit.journal, '-n', '20'],
     outcome: 'unknown',
   });

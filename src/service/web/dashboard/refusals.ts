@@ -112,7 +112,7 @@ export function undoDecision(visit: Visit, values: Readonly<Record<string, strin
 }
 
 /** What each limit counts, for the owner of what it counts for. */
-export const COUNTED: Partial<Record<LimitName, string>> = {
+export const COUNTED = {
   general: 'Requests',
   createSession: 'New sessions',
   search: 'Searches',
@@ -126,7 +126,7 @@ export const COUNTED: Partial<Record<LimitName, string>> = {
   exportSession: 'Downloads of sessions',
   viewPage: 'Pages of the dashboard',
   openStream: 'Live pages',
-};
+} as const satisfies Partial<Record<LimitName, string>>;
 
 /** Calls that a rate limit refused, and what they count for. */
 interface OwnRefusedCalls extends RefusedCalls {
@@ -159,7 +159,7 @@ export async function readRefusedCalls(
     ),
     ...[...joinedIds].flatMap((id) => list(id, html`<a href="${pathOfSession(id)}">A session</a> of your agents`)),
   ];
-  return all.filter(({ limit }) => COUNTED[limit] !== undefined).sort(latestFirst);
+  return all.filter(({ limit }) => limit in COUNTED).sort(latestFirst);
 }
 
 export function renderRefusedCalls(visit: Pick<Visit, 'context'>, calls: readonly OwnRefusedCalls[]): Html | undefined {
@@ -167,7 +167,7 @@ export function renderRefusedCalls(visit: Pick<Visit, 'context'>, calls: readonl
   const now = visit.context.clock.now();
   const rows = calls.map(
     ({ subject, limit, ...tally }) =>
-      html`<li class="row"><div class="who grow"><span>${subject}</span><span class="soft small">${COUNTED[limit]}: ${describeRefused(tally, now)}</span></div></li>`,
+      html`<li class="row"><div class="who grow"><span>${subject}</span><span class="soft small">${COUNTED[limit as keyof typeof COUNTED]}: ${describeRefused(tally, now)}</span></div></li>`,
   );
   return html`<section class="stack-tight" aria-labelledby="limited"><h2 id="limited">Rate limits reached</h2>${renderScope(visit)}<ul class="rows">${rows}</ul></section>`;
 }

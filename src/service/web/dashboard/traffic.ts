@@ -199,9 +199,7 @@ export async function readLimits(
   const all = names.map(async (name) => {
     const used = await limits.getUsed(name, id);
     const { count, window_ms: windowMs } = LIMIT[name];
-    return used === undefined
-      ? []
-      : [{ label: COUNTED[name] ?? name, used, count, windowMs, refused: refused.get(name) }];
+    return used === undefined ? [] : [{ label: COUNTED[name], used, count, windowMs, refused: refused.get(name) }];
   });
   return (await Promise.all(all)).flat();
 }
